@@ -1,0 +1,89 @@
+"""Safe policy improvement from logged decisions.
+
+>>> import spibb
+>>> log = spibb.Log.from_arrays(state=[0] * 4, action=[0, 0, 1, 1], reward=[1.0, 1.0, 2.0, 2.0],
+...                             terminated=[True] * 4, episode=[0, 1, 2, 3])
+>>> baseline = spibb.TabularPolicy([[0.5, 0.5]])
+>>> result = spibb.PiBSPIBB(n_wedge=2).improve(log, baseline=baseline, gamma=0.9)
+>>> result.policy.probabilities
+array([[0., 1.]])
+
+Names are loaded when they are first used, so that ``spibb --help`` does not wait for a compiler.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spibb import operators as operators
+    from spibb.algorithms.basic_rl import BasicRL as BasicRL
+    from spibb.algorithms.improvement import Improvement as Improvement
+    from spibb.algorithms.many import Improvements as Improvements
+    from spibb.algorithms.many import improve_many as improve_many
+    from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
+    from spibb.algorithms.soft_spibb import ExactSoftSPIBB as ExactSoftSPIBB
+    from spibb.algorithms.spibb_family import PiBSPIBB as PiBSPIBB
+    from spibb.algorithms.spibb_family import PiLeqBSPIBB as PiLeqBSPIBB
+    from spibb.certify.audit import audit as audit
+    from spibb.certify.certificate import Certificate as Certificate
+    from spibb.data.baseline import estimate_baseline as estimate_baseline
+    from spibb.data.counts import Counts as Counts
+    from spibb.data.log import Log as Log
+    from spibb.data.readers import read_log as read_log
+    from spibb.errors import SpibbError as SpibbError
+    from spibb.mdp.evaluation import Evaluation as Evaluation
+    from spibb.mdp.evaluation import evaluate as evaluate
+    from spibb.mdp.model import TabularMDP as TabularMDP
+    from spibb.mdp.planning import Status as Status
+    from spibb.mdp.planning import solve as solve
+    from spibb.mdp.policy import TabularPolicy as TabularPolicy
+    from spibb.uncertainty.error_functions import EmpiricalBernstein as EmpiricalBernstein
+    from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
+    from spibb.uncertainty.error_functions import HoeffdingP as HoeffdingP
+    from spibb.uncertainty.error_functions import HoeffdingQ as HoeffdingQ
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ApproxSoftSPIBB": "spibb.algorithms.soft_spibb",
+    "BasicRL": "spibb.algorithms.basic_rl",
+    "Certificate": "spibb.certify.certificate",
+    "Counts": "spibb.data.counts",
+    "EmpiricalBernstein": "spibb.uncertainty.error_functions",
+    "Evaluation": "spibb.mdp.evaluation",
+    "ExactSoftSPIBB": "spibb.algorithms.soft_spibb",
+    "GivenErrors": "spibb.uncertainty.error_functions",
+    "HoeffdingP": "spibb.uncertainty.error_functions",
+    "HoeffdingQ": "spibb.uncertainty.error_functions",
+    "Improvement": "spibb.algorithms.improvement",
+    "Improvements": "spibb.algorithms.many",
+    "Log": "spibb.data.log",
+    "PiBSPIBB": "spibb.algorithms.spibb_family",
+    "PiLeqBSPIBB": "spibb.algorithms.spibb_family",
+    "SpibbError": "spibb.errors",
+    "Status": "spibb.mdp.planning",
+    "TabularMDP": "spibb.mdp.model",
+    "TabularPolicy": "spibb.mdp.policy",
+    "audit": "spibb.certify.audit",
+    "estimate_baseline": "spibb.data.baseline",
+    "evaluate": "spibb.mdp.evaluation",
+    "improve_many": "spibb.algorithms.many",
+    "read_log": "spibb.data.readers",
+    "solve": "spibb.mdp.planning",
+}
+
+__all__ = [*sorted(_HOME), "operators"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "operators":
+        return import_module("spibb.operators")
+    if name not in _HOME:
+        raise AttributeError(f"module 'spibb' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""Algorithms: immutable settings with one verb, `improve`."""

@@ -1,0 +1,42 @@
+"""Basic RL: solve the maximum-likelihood model.
+
+    max_pi  rho(pi, M^)
+
+Guarantee: none; with enough data everywhere it is optimal. Pairs without data end with value 0,
+which flatters them where returns are negative. Policy iteration starts from the baseline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from spibb.algorithms.iterating import PolicyIterating, Step
+from spibb.operators.rows import Operator
+from spibb.uncertainty.error_functions import Evidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class BasicRL(PolicyIterating):
+    """Plain reinforcement learning on the estimated model, without any safety.
+
+    Example:
+        In state 0 action 1 pays more, and both end the process.
+
+        >>> from spibb import Log, TabularPolicy
+        >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 2.0],
+        ...                       terminated=[True, True], episode=[0, 1])
+        >>> result = BasicRL().improve(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
+        >>> result.policy.probabilities, result.v
+        (array([[0., 1.]]), array([2.]))
+    """
+
+    id: ClassVar[str] = "basic-rl"
+
+    def step(self, evidence: Sequence[Evidence]) -> Step:
+        """Be greedy; every change is free."""
+        shape = (len(evidence), *evidence[0].counts.n_sa.shape)
+        return Step(Operator.GREEDY, np.zeros(shape), np.inf)

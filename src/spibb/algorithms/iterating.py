@@ -1,0 +1,90 @@
+"""Algorithms that iterate policies: they only say which step they take."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Algorithm, Problems
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import Values
+from spibb.mdp.parallel import over_chunks
+from spibb.mdp.planning import Improve, Iterated, policy_iteration
+from spibb.operators.rows import Operator, improve_problems
+from spibb.uncertainty.error_functions import Evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One improvement step on a batch of problems.
+
+    Attributes:
+        operator: Which operator.
+        errors: Shape (B, S, A); for the bootstrapping operators infinite or zero.
+        epsilon: The budget, where the operator has one.
+    """
+
+    operator: Operator
+    errors: NDArray[np.float64]
+    epsilon: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyIterating(Algorithm):
+    """Base of the algorithms that improve the baseline step by step in the estimated model."""
+
+    @abstractmethod
+    def step(self, evidence: Sequence[Evidence]) -> Step:
+        """Return the improvement step for a batch of problems of one shape."""
+
+    @property
+    def cap(self) -> int | None:
+        """Improvement steps at most."""
+        return getattr(self, "max_iterations", None)
+
+    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+        """Run policy iteration from the baselines."""
+        return iterate(
+            problems.batch,
+            problems.baseline,
+            self.step(problems.evidence),
+            first=problems.first,
+            max_iterations=self.cap,
+        )
+
+
+def iterate(
+    batch: ModelBatch,
+    baseline: NDArray[np.float64],
+    step: Step,
+    *,
+    first: Values | None = None,
+    max_iterations: int | None = None,
+) -> Iterated:
+    """Run policy iteration from the baseline with one step, over a batch."""
+    improve = _improver(step, baseline)
+    return policy_iteration(batch, baseline, improve, first=first, max_iterations=max_iterations)
+
+
+def _improver(step: Step, baseline: NDArray[np.float64]) -> Improve:
+    operator, errors = int(step.operator), np.require(step.errors, np.float64, ["C", "W"])
+    epsilon = float(step.epsilon)
+
+    def improve(
+        problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        changed = np.empty(len(problems), dtype=np.bool_)
+        scratch = np.empty((len(problems), policy.shape[2]))
+
+        def part(places: NDArray[np.int64]) -> None:
+            improve_problems(places, operator, problems, q, baseline, errors, epsilon, scratch,
+                             policy, changed)  # fmt: skip
+
+        over_chunks(part, np.arange(len(problems)))
+        return changed
+
+    return improve

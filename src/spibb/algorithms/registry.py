@@ -1,0 +1,27 @@
+"""The only list of algorithms."""
+
+from __future__ import annotations
+
+import difflib
+
+from spibb.algorithms.base import Algorithm
+from spibb.algorithms.basic_rl import BasicRL
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
+from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
+from spibb.errors import SettingsError
+
+ALGORITHMS: dict[str, type[Algorithm]] = {
+    kind.id: kind for kind in (BasicRL, PiBSPIBB, PiLeqBSPIBB, ExactSoftSPIBB, ApproxSoftSPIBB)
+}
+
+
+def find_algorithm(name: str) -> type[Algorithm]:
+    """Return the algorithm of this id."""
+    if name in ALGORITHMS:
+        return ALGORITHMS[name]
+    near = difflib.get_close_matches(name, ALGORITHMS, n=1)
+    raise SettingsError(
+        f"no algorithm is called {name!r}",
+        expected=f"one of {', '.join(ALGORITHMS)}",
+        hint=f"use {near[0]!r}" if near else None,
+    )

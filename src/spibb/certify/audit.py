@@ -1,0 +1,132 @@
+"""Judge any policy against a log and the baseline that made it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.certify import checks
+from spibb.certify.case import Case, spent_budget
+from spibb.certify.certificate import Certificate, Guarantee, StateAudit
+from spibb.certify.theorems import spibb_bound, theorem_1, theorem_2
+from spibb.data.baseline import align, check_baseline
+from spibb.data.counts import Counts
+from spibb.data.log import Log
+from spibb.errors import PolicyError, SettingsError
+from spibb.mdp.evaluation import evaluate
+from spibb.mdp.policy import TabularPolicy
+from spibb.uncertainty.error_functions import (
+    ErrorFunction,
+    Evidence,
+    HoeffdingQ,
+    checked_delta,
+)
+from spibb.uncertainty.ranges import ValueRange
+
+
+def certify(
+    case: Case,
+    *,
+    errors: NDArray[np.float64],
+    epsilon: float | None,
+    guarantee: Guarantee | None = None,
+    others: tuple[Guarantee, ...] = (),
+) -> Certificate:
+    """Assemble a certificate: the checks, the theorem that is claimed, and others.
+
+    Args:
+        case: The case.
+        errors: Errors by which the spent budget is measured.
+        epsilon: The budget, or None if there was none.
+        guarantee: The theorem that is claimed, decided before the data were seen.
+        others: Further theorems, for information.
+    """
+    return Certificate(
+        guarantee=guarantee,
+        others=others,
+        checks=(
+            checks.constraint(case, errors, epsilon),
+            checks.advantage(case, case.advantage, "the estimated model"),
+            checks.improvement(case),
+        ),
+        delta=case.delta,
+        states=StateAudit(
+            spent=spent_budget(case.difference, errors),
+            moved=np.abs(case.difference).sum(axis=1) / 2.0,
+            advantage=case.advantage,
+            improvement=case.improvement,
+            n_rows=case.evidence.counts.n_sa.sum(axis=1),
+        ),
+    )
+
+
+def audit(
+    log: Log | Counts,
+    *,
+    baseline: TabularPolicy,
+    policy: TabularPolicy,
+    gamma: float,
+    delta: float = 0.05,
+    epsilon: float | None = None,
+    n_wedge: float | None = None,
+    error: ErrorFunction | None = None,
+    reward_range: tuple[float, float] | None = None,
+) -> Certificate:
+    """Check any policy: how far it is from the baseline, what is guaranteed, where it fails.
+
+    Theorem 1 is the claim; Theorem 2, and the SPIBB bound where ``n_wedge`` is given, are reported
+    beside it.
+
+    Args:
+        log: The log that the baseline made, or its counts.
+        baseline: The policy that made the log.
+        policy: The policy to judge.
+        gamma: The discount.
+        delta: Allowed probability of error.
+        epsilon: Budget to hold the policy to; None only measures what it spends.
+        n_wedge: Threshold to hold the policy to, as in Pi_b-SPIBB.
+        error: Error function, HoeffdingQ if None.
+        reward_range: Smallest and largest possible reward; None: those in the log.
+    """
+    if epsilon is not None and not epsilon >= 0:
+        raise SettingsError(f"epsilon is {epsilon}", expected="a budget >= 0")
+    if isinstance(log, Log):
+        log, baseline = align(log, baseline)
+        policy = _aligned_policy(log, baseline, policy)
+    counts = log if isinstance(log, Counts) else Counts.from_log(log)
+    check_baseline(counts, baseline)
+    if policy.probabilities.shape != baseline.probabilities.shape:
+        raise PolicyError(
+            f"a policy of shape {policy.probabilities.shape}",
+            expected=f"{baseline.probabilities.shape}, as the baseline",
+        )
+    model = counts.to_mdp(gamma)
+    evidence = Evidence(
+        counts, ValueRange.of(counts, gamma, reward_range), log if isinstance(log, Log) else None
+    )
+    case = Case(
+        evidence, model, evaluate(model, baseline), evaluate(model, policy), checked_delta(delta)
+    )
+    chosen = error if error is not None else HoeffdingQ()
+    others = [theorem_2(case)]
+    if n_wedge is not None:
+        others.append(spibb_bound(case, n_wedge))
+    claim = theorem_1(case, chosen) if chosen.meaning.endswith("-q") else None
+    return certify(
+        case,
+        errors=chosen.errors(evidence, case.delta),
+        epsilon=epsilon,
+        guarantee=claim,
+        others=tuple(others),
+    )
+
+
+def _aligned_policy(log: Log, baseline: TabularPolicy, policy: TabularPolicy) -> TabularPolicy:
+    """Bring the policy to the states and actions that the log and the baseline agreed on."""
+    _, aligned = align(log, policy, role="policy")
+    if aligned.probabilities.shape != baseline.probabilities.shape:
+        raise PolicyError(
+            f"the policy has {aligned.n_states} states and {aligned.n_actions} actions",
+            expected=f"{baseline.n_states} and {baseline.n_actions}, those of log and baseline",
+        )
+    return aligned

@@ -1,0 +1,74 @@
+"""A policy to be judged: the log's counts, the model made of them, the baseline, the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.mdp.evaluation import Evaluation
+from spibb.mdp.model import TabularMDP
+from spibb.uncertainty.error_functions import Evidence, HoeffdingP
+
+# Values come out of linear solves: differences below this share of their size are rounding.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Everything a theorem may look at.
+
+    Attributes:
+        evidence: Counts, range of returns and, if given, the log.
+        model: The estimated model.
+        baseline: Values of the baseline in the model.
+        policy: Values of the policy to be judged in the model.
+        delta: Allowed probability of error.
+    """
+
+    evidence: Evidence
+    model: TabularMDP
+    baseline: Evaluation
+    policy: Evaluation
+    delta: float
+
+    @property
+    def difference(self) -> NDArray[np.float64]:
+        """Pi - pi_b, shape (S, A)."""
+        return self.policy.policy.probabilities - self.baseline.policy.probabilities
+
+    @property
+    def value_scale(self) -> float:
+        """Size of the values, to judge rounding by."""
+        return max(1.0, float(np.abs(self.baseline.q).max()), float(np.abs(self.policy.q).max()))
+
+    @cached_property
+    def advantage(self) -> NDArray[np.float64]:
+        """sum_a pi(a | x) A_b(x, a) in the model, shape (S,)."""
+        return np.asarray((self.difference * self.baseline.q).sum(axis=1))
+
+    @cached_property
+    def improvement(self) -> NDArray[np.float64]:
+        """V of the policy minus V of the baseline in the model, shape (S,)."""
+        return self.policy.v - self.baseline.v
+
+    @property
+    def performance_gain(self) -> float:
+        """Improvement in the model, averaged over the first state."""
+        return self.policy.performance - self.baseline.performance
+
+    @cached_property
+    def transition_errors(self) -> NDArray[np.float64]:
+        """min(2, e_P): two distributions are never further apart than 2 in L1."""
+        return np.minimum(2.0, HoeffdingP().errors(self.evidence, self.delta))
+
+
+def spent_budget(
+    difference: NDArray[np.float64], errors: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return sum_a e(x, a) |pi - pi_b|(a | x) for every state; inf x 0 counts as 0."""
+    moved = np.abs(difference)
+    cost = np.multiply(errors, moved, out=np.zeros(moved.shape), where=moved > 0)
+    return np.asarray(cost.sum(axis=1))

@@ -1,0 +1,217 @@
+r"""The safety theorems as code: conditions, then a number, or no claim.
+
+All bounds are on rho(pi, M*) - rho(pi_b, M*), the true gain over the baseline from the first state
+on. V_max is half the width of the range of values (spibb.uncertainty.ranges). Wherever a theorem
+has the budget epsilon, the budget that was really spent stands in its place: the event on which the
+theorem rests does not depend on the policy, so the policy's own spending is as good. Derivations
+are in docs/guarantees.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.certify import checks
+from spibb.certify.case import Case, spent_budget
+from spibb.certify.certificate import Condition, Guarantee
+from spibb.certify.kappa import kappa
+from spibb.certify.occupancy import occupancy_error
+from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ
+
+
+def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
+    """Theorem 1 of the paper: constrained and advantageous policies.
+
+    V - V_b >= A^(x) - epsilon V_max / (1 - gamma) in every state, where A^(x) >= 0 is the policy's
+    estimated advantage (the paper drops it).
+
+    Args:
+        case: The case.
+        error: HoeffdingQ (advantage by the estimated model, as in the paper) or EmpiricalBernstein
+            (advantage by mean first-visit returns, for which the error bound is proved).
+    """
+    error = error if error is not None else HoeffdingQ()
+    by_returns = error.meaning == "return-q"
+    errors = error.errors(case.evidence, case.delta)
+    gain = _return_advantage(case) if by_returns else case.advantage
+    kind = "mean returns" if by_returns else "the estimated model"
+
+    def bound() -> tuple[float, dict[str, float]]:
+        spent = float(spent_budget(case.difference, errors).max())
+        start = float(case.model.initial @ gain)
+        loss = spent * case.evidence.values.v_max / (1 - case.model.gamma)
+        return start - loss, {"spent": spent, "estimated_advantage": start, "possible_loss": loss}
+
+    return _guarantee(
+        case,
+        theorem="Theorem 1 (Soft-SPIBB)" + (", by returns" if by_returns else ""),
+        statement="A (pi_b, e_Q, epsilon)-constrained, advantageous policy loses at most "
+        "epsilon V_max / (1 - gamma).",
+        conditions=(
+            checks.confident(case),
+            checks.discounted(case),
+            checks.constraint(case, errors, None),
+            checks.advantage(case, gain, kind),
+        ),
+        assumptions=(_RETURNS if by_returns else _UNPROVED,),
+        bound=bound,
+    )
+
+
+def theorem_2(case: Case) -> Guarantee:
+    """Theorem 2 of the paper: constrained policies under Assumption 1.
+
+    V - V_b >= V^ - V^_b - L ||d* - d^||_1 - (1 + gamma) epsilon V_max / ((1 - gamma)^2
+    (1 - kappa gamma)), with L = max_x |sum_a Q^(x, a) (pi - pi_b)(a | x)| <= 2 V_max, the paper's
+    factor, and the occupancy term bounded by spibb.certify.occupancy.
+    """
+    needed = kappa(case)
+
+    def bound() -> tuple[float, dict[str, float]]:
+        gamma, worst = case.model.gamma, float(needed.max())
+        spent = float(spent_budget(case.difference, case.transition_errors).max())
+        local = float(np.abs((case.policy.q * case.difference).sum(axis=1)).max())
+        occupancy_loss = local * float(case.model.initial @ occupancy_error(case))
+        scale = (1 + gamma) / ((1 - gamma) ** 2 * (1 - worst * gamma))
+        change_loss = scale * spent * case.evidence.values.v_max
+        details = {
+            "spent": spent,
+            "kappa": worst,
+            "estimated_gain": case.performance_gain,
+            "occupancy_loss": occupancy_loss,
+            "change_loss": change_loss,
+        }
+        return case.performance_gain - occupancy_loss - change_loss, details
+
+    return _guarantee(
+        case,
+        theorem="Theorem 2 (Soft-SPIBB)",
+        statement="A (pi_b, e_P, epsilon)-constrained policy keeps its estimated gain up to an "
+        "occupancy term and (1 + gamma) epsilon V_max / ((1 - gamma)^2 (1 - kappa gamma)).",
+        conditions=(
+            checks.confident(case),
+            checks.discounted(case),
+            checks.constraint(case, case.transition_errors, None),
+            _assumption_1(case, needed),
+        ),
+        assumptions=(),
+        bound=bound,
+    )
+
+
+def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
+    """The bound of Pi_b-SPIBB (Laroche et al. 2019, Theorem 2).
+
+    rho - rho_b >= rho^ - rho^_b - 4 V_max / (1 - gamma) sqrt((2 / n_wedge) log(2 |X| |A| 2^|X| /
+    delta)).
+    """
+    # The bound is about trusted pairs, and a trusted pair has been seen at least once.
+    threshold = max(n_wedge, 1.0)
+
+    def bound() -> tuple[float, dict[str, float]]:
+        n_states, n_actions = case.evidence.counts.n_sa.shape
+        log_term = np.log(2.0 * n_states * n_actions) + n_states * np.log(2.0) - np.log(case.delta)
+        error = float(np.sqrt(2.0 * log_term / threshold))
+        loss = 4.0 * case.evidence.values.v_max * error / (1 - case.model.gamma)
+        details = {"estimated_gain": case.performance_gain, "possible_loss": loss}
+        return case.performance_gain - loss, details
+
+    return _guarantee(
+        case,
+        theorem="SPIBB bound (Pi_b)",
+        statement="A policy that equals the baseline on rare pairs keeps its estimated gain up to "
+        "4 V_max e_P(n_wedge) / (1 - gamma).",
+        conditions=(
+            checks.confident(case),
+            checks.discounted(case),
+            checks.bootstrapped_copy(case, threshold),
+        ),
+        assumptions=(),
+        bound=bound,
+    )
+
+
+def lemma_1(case: Case) -> NDArray[np.float64] | None:
+    """Bound |Q* - Q^| of the policy for every pair (Lemma 1), or None if Assumption 1 fails.
+
+    (e_P + gamma epsilon / (1 - gamma)) V_max / (1 - kappa gamma), with the budget spent as epsilon.
+    """
+    gamma = case.model.gamma
+    needed = kappa(case)
+    if gamma >= 1 or case.delta >= 1 or not _assumption_1(case, needed).is_satisfied:
+        return None
+    errors = case.transition_errors
+    spent = float(spent_budget(case.difference, errors).max())
+    scale = case.evidence.values.v_max / (1 - gamma * float(needed.max()))
+    return np.asarray((errors + gamma * spent / (1 - gamma)) * scale)
+
+
+_BASELINE = "The log was made by the baseline, and the state it records is all that matters."
+_FIXED = "Counts are treated as numbers fixed in advance, although the log itself decides them."
+_UNPROVED = (
+    "The estimated model's Q of the baseline is within e_Q V_max of the truth. The paper derives "
+    "this as if a model's value were a mean of N independent returns; that step is unproved."
+)
+_ESTIMATED = (
+    "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
+    "made it: the gain is over the estimate."
+)
+_RETURNS = "Episodes are independent; the mean of first-visit returns estimates the baseline's Q."
+
+
+def _guarantee(
+    case: Case,
+    *,
+    theorem: str,
+    statement: str,
+    conditions: tuple[Condition, ...],
+    assumptions: tuple[str, ...],
+    bound: Callable[[], tuple[float, dict[str, float]]],
+) -> Guarantee:
+    """Apply a theorem: its number is computed only if every condition holds."""
+    values = case.evidence.values
+    origin = "as observed in the log, not given" if values.is_observed else "as given"
+    reach = f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."
+    if case.baseline.policy.is_estimated:
+        assumptions = (_ESTIMATED, *assumptions)
+    holds = all(condition.is_satisfied for condition in conditions)
+    number, details = bound() if holds else (None, {})
+    return Guarantee(
+        theorem=theorem,
+        statement=statement,
+        conditions=conditions,
+        assumptions=(_BASELINE, _FIXED, reach, *assumptions),
+        delta=case.delta,
+        bound=number,
+        details=details,
+        worst_loss=2.0 * values.v_max,
+    )
+
+
+def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:
+    gamma = case.model.gamma
+    limit = 1 / gamma if gamma > 0 else np.inf
+    fails = needed >= limit
+    place = None
+    if fails.any():
+        state, action = np.argwhere(fails)[0]
+        names = case.policy.policy
+        place = f"state {names.state_name(state)}, action {names.action_name(action)}"
+    return Condition(
+        name="assumption-1",
+        statement="Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball",
+        is_satisfied=not fails.any(),
+        value=float(needed.max()),
+        limit=float(limit),
+        n_violations=int(fails.sum()),
+        where=place,
+    )
+
+
+def _return_advantage(case: Case) -> NDArray[np.float64]:
+    """sum_a Q_mc(x, a) (pi - pi_b)(a | x): pairs without returns must not have moved."""
+    mean = case.evidence.returns().mean
+    return np.asarray((mean * case.difference).sum(axis=1))

@@ -1,0 +1,195 @@
+"""The commands. Each is a thin file; heavy imports happen inside, so that --help is quick."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Improve a running policy from its log, safely, and say what is guaranteed.",
+)
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+LogFile = Annotated[
+    str, typer.Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob.")
+]
+Baseline = Annotated[
+    str,
+    typer.Option(
+        "--baseline",
+        metavar="FILE",
+        help="The policy that made the log (state, action, probability), or 'estimate'.",
+    ),
+]
+Gamma = Annotated[float, typer.Option("--gamma", help="Discount, 0 <= gamma <= 1.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", help="Allowed probability of error [default: 0.05].")
+]
+Error = Annotated[
+    str | None,
+    typer.Option(
+        "--error", help="Error function: hoeffding-q, hoeffding-p or empirical-bernstein."
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAME=COLUMN,...", help="Columns that are called otherwise."),
+]
+Rewards = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--reward-range", metavar="LOW HIGH", help="Smallest and largest reward possible."
+    ),
+]
+Printed = Annotated[Format, typer.Option("--format", help="How to print the result.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.")
+    ] = False,
+) -> None:
+    if version:
+        import spibb
+
+        typer.echo(f"spibb {spibb.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the result.")] = Path("spibb-demo"),
+    overwrite: Overwrite = False,
+) -> None:
+    """Improve a ward's treatment rule from a log shipped with the package."""
+    from spibb.cli.demo_command import run_demo
+
+    run_demo(out, overwrite=overwrite)
+
+
+@app.command()
+def improve(
+    log: LogFile,
+    baseline: Baseline,
+    gamma: Gamma,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the result.")],
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", help="Algorithm, by id.")
+    ] = "approx-soft-spibb",
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Budget of the soft algorithms.")
+    ] = None,
+    n_wedge: Annotated[
+        float | None, typer.Option("--n-wedge", help="Observations that make a pair trusted.")
+    ] = None,
+    delta: Delta = None,
+    error: Error = None,
+    max_iterations: Annotated[
+        int | None, typer.Option("--max-iterations", help="Improvement steps; 1 is one-step.")
+    ] = None,
+    reward_range: Rewards = None,
+    columns: Columns = None,
+    printed: Printed = Format.table,
+    overwrite: Overwrite = False,
+) -> None:
+    """Improve the baseline on the evidence of its log and write the result to a folder."""
+    from spibb.cli.improve_command import run_improve
+
+    settings = {
+        "epsilon": epsilon,
+        "n_wedge": n_wedge,
+        "delta": delta,
+        "error": error,
+        "max_iterations": max_iterations,
+    }
+    run_improve(
+        log,
+        baseline,
+        gamma,
+        algorithm=algorithm,
+        settings={name: value for name, value in settings.items() if value is not None},
+        reward_range=reward_range,
+        columns=columns,
+        out=out,
+        overwrite=overwrite,
+        printed=printed.value,
+    )
+
+
+@app.command()
+def audit(
+    log: LogFile,
+    baseline: Baseline,
+    policy: Annotated[str, typer.Option("--policy", metavar="FILE", help="The policy to judge.")],
+    gamma: Gamma,
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Budget to hold the policy to.")
+    ] = None,
+    n_wedge: Annotated[
+        float | None, typer.Option("--n-wedge", help="Threshold to hold the policy to.")
+    ] = None,
+    delta: Delta = None,
+    error: Error = None,
+    reward_range: Rewards = None,
+    columns: Columns = None,
+    printed: Printed = Format.table,
+) -> None:
+    """Judge any policy against a log and the baseline that made it.
+
+    Exit code 1 if a budget or threshold was given and the policy does not keep to it.
+    """
+    from spibb.cli.audit_command import run_audit
+
+    kept = run_audit(
+        log,
+        baseline,
+        policy,
+        gamma,
+        epsilon=epsilon,
+        n_wedge=n_wedge,
+        delta=delta,
+        error=error,
+        reward_range=reward_range,
+        columns=columns,
+        printed=printed.value,
+    )
+    raise typer.Exit(0 if kept else 1)
+
+
+def main() -> None:
+    """Run the command line: one readable message and exit code 2 for bad input."""
+    from spibb.errors import SpibbError
+
+    try:
+        app()
+    except SpibbError as error:
+        typer.secho(f"Error: {error}", err=True, fg=typer.colors.RED)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("Interrupted.", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader of a pipe has gone away, for example `| head`.
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""``spibb audit``."""
+
+from __future__ import annotations
+
+from spibb.certify.audit import audit
+from spibb.certify.certificate import Certificate
+from spibb.cli.inputs import find_error, read_inputs
+from spibb.cli.printing import (
+    console,
+    print_changes,
+    print_changes_csv,
+    print_conditions,
+    print_guarantee,
+    print_json,
+)
+from spibb.data.baseline import align
+from spibb.mdp.policy import TabularPolicy
+from spibb.report.changes import list_changes
+
+
+def run_audit(
+    log: str,
+    baseline: str,
+    policy: str,
+    gamma: float,
+    *,
+    epsilon: float | None,
+    n_wedge: float | None,
+    delta: float | None,
+    error: str | None,
+    reward_range: tuple[float, float] | None,
+    columns: str | None,
+    printed: str,
+) -> bool:
+    """Judge a policy, print the outcome, and tell whether it keeps to what was asked."""
+    rows, made_by = read_inputs(log, baseline, columns)
+    rows, made_by = align(rows, made_by)
+    judged = align(rows, TabularPolicy.read(policy), role="policy")[1]
+    certificate = audit(
+        rows,
+        baseline=made_by,
+        policy=judged,
+        gamma=gamma,
+        delta=0.05 if delta is None else delta,
+        epsilon=epsilon,
+        n_wedge=n_wedge,
+        error=None if error is None else find_error(error),
+        reward_range=reward_range,
+    )
+    changes = list_changes(judged, made_by, certificate.states)
+    if printed == "json":
+        print_json(certificate.to_dict())
+    elif printed == "csv":
+        print_changes_csv(changes)
+    else:
+        print_conditions("Checks", certificate.checks)
+        print_changes(changes)
+        print_guarantee(certificate)
+        for other in certificate.others:
+            console.print(f"Beside it, {other.summary}", markup=False)
+    return _is_kept(certificate, epsilon, n_wedge)
+
+
+def _is_kept(certificate: Certificate, epsilon: float | None, n_wedge: float | None) -> bool:
+    asked = [] if epsilon is None else [certificate.check("constraint")]
+    if n_wedge is not None:
+        asked += [
+            condition
+            for other in certificate.others
+            for condition in other.conditions
+            if condition.name == "bootstrapped-copy"
+        ]
+    return all(condition.is_satisfied for condition in asked)

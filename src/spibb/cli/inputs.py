@@ -1,0 +1,46 @@
+"""What commands read: logs, baselines, renamed columns, error functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spibb.data.baseline import estimate_baseline
+from spibb.data.log import Log
+from spibb.data.readers import read_log
+from spibb.errors import SettingsError
+from spibb.mdp.policy import TabularPolicy
+from spibb.uncertainty.error_functions import EmpiricalBernstein, HoeffdingP, HoeffdingQ
+
+ESTIMATE = "estimate"
+_ERRORS = {kind.id: kind for kind in (HoeffdingQ, HoeffdingP, EmpiricalBernstein)}
+
+
+def read_inputs(log: str, baseline: str, columns: str | None) -> tuple[Log, TabularPolicy]:
+    """Read a log and its baseline."""
+    rows = read_log(log, columns=parse_columns(columns))
+    if baseline == ESTIMATE:
+        return rows, estimate_baseline(rows)
+    return rows, TabularPolicy.read(baseline)
+
+
+def parse_columns(text: str | None) -> dict[str, str]:
+    """Read ``state=ward,reward=score``."""
+    renamed: dict[str, str] = {}
+    for part in (text or "").split(","):
+        if not part.strip():
+            continue
+        name, equals, column = part.partition("=")
+        if not equals or not name.strip() or not column.strip():
+            raise SettingsError(
+                f"--columns holds {part!r}",
+                expected="name=column pairs, as state=ward,reward=score",
+            )
+        renamed[name.strip()] = column.strip()
+    return renamed
+
+
+def find_error(name: str) -> Any:
+    """Return an error function by its id."""
+    if name not in _ERRORS:
+        raise SettingsError(f"no error function is called {name!r}", expected=", ".join(_ERRORS))
+    return _ERRORS[name]()

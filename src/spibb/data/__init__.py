@@ -1,0 +1,1 @@
+"""Logs of decisions and what is counted in them."""

@@ -1,0 +1,218 @@
+"""What an algorithm needs of a log: how often, with what reward, and where to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spibb.data.log import Log
+from spibb.errors import DataError, SettingsError
+from spibb.mdp.model import TabularMDP
+
+Unseen = Literal["terminal", "uniform", "self-loop"]
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Sufficient statistics of a log; ``a + b`` merges the counts of two logs.
+
+    Attributes:
+        n_sa: N(x, a), shape (S, A): rows of the log that count, known next state or not.
+        n_sas: N(x, a, x'), sparse of shape (S * A, S); row x * A + a. Rows whose next state is
+            unknown because the process ended there are in `n_sa` only.
+        n_end: The part of `n_sas` that ended the process, same shape.
+        reward_sum: Sum of rewards, shape (S, A).
+        reward_range: Smallest and largest reward seen.
+        n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
+        n_dropped: Rows left out because their next state is unknown although the process went on.
+        state_labels: Names of the states.
+        action_labels: Names of the actions.
+
+    Example:
+        >>> log = Log.from_arrays(state=[0, 0], action=[0, 0], reward=[1.0, 3.0],
+        ...                       next_state=[0, 1], terminated=[False, True])
+        >>> counts = Counts.from_log(log)
+        >>> counts.n_sa.tolist(), (counts + counts).n_sa.tolist()
+        ([[2], [0]], [[4], [0]])
+        >>> counts.to_mdp(gamma=0.5).reward[0, 0], counts.terminal.tolist()
+        (np.float64(2.0), [False, True])
+    """
+
+    n_sa: NDArray[np.int64]
+    n_sas: sp.csr_array
+    n_end: sp.csr_array
+    reward_sum: NDArray[np.float64]
+    reward_range: tuple[float, float]
+    n_initial: NDArray[np.int64]
+    n_dropped: int = 0
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_log(cls, log: Log) -> Counts:
+        """Count a log."""
+        shape = (log.n_states, log.n_actions)
+        known = log.next_state >= 0
+        kept = known | log.terminated
+        if not kept.any():
+            raise DataError(
+                "no row of the log has a next state or ends the process",
+                hint="give next_state, or mark the last row of each episode as terminated",
+            )
+        pair = log.state * log.n_actions + log.action
+        reward = log.reward[kept]
+        first = log.is_first
+        starts = np.zeros(0, np.int64) if first is None else log.state[first]
+        return cls(
+            n_sa=np.bincount(pair[kept], minlength=shape[0] * shape[1]).reshape(shape),
+            n_sas=_tally(pair[known], log.next_state[known], shape),
+            n_end=_tally(
+                pair[known & log.terminated], log.next_state[known & log.terminated], shape
+            ),
+            reward_sum=_sums(pair[kept], reward, shape),
+            reward_range=(float(reward.min()), float(reward.max())),
+            n_initial=np.bincount(starts, minlength=log.n_states),
+            n_dropped=int(np.count_nonzero(~kept)),
+            state_labels=log.state_labels,
+            action_labels=log.action_labels,
+        )
+
+    def __add__(self, other: Counts) -> Counts:
+        if not isinstance(other, Counts):
+            return NotImplemented
+        same_labels = (self.state_labels, self.action_labels) == (
+            other.state_labels,
+            other.action_labels,
+        )
+        if self.n_sa.shape != other.n_sa.shape or not same_labels:
+            raise DataError(
+                f"counts of {self.n_sa.shape} and {other.n_sa.shape} (states, actions), or with "
+                "different labels, cannot be merged",
+                expected="the same states and actions, in the same order",
+                hint="give n_states and n_actions, or labels, when building the logs",
+            )
+        return Counts(
+            n_sa=self.n_sa + other.n_sa,
+            n_sas=sp.csr_array(self.n_sas + other.n_sas),
+            n_end=sp.csr_array(self.n_end + other.n_end),
+            reward_sum=self.reward_sum + other.reward_sum,
+            reward_range=(
+                min(self.reward_range[0], other.reward_range[0]),
+                max(self.reward_range[1], other.reward_range[1]),
+            ),
+            n_initial=self.n_initial + other.n_initial,
+            n_dropped=self.n_dropped + other.n_dropped,
+            state_labels=self.state_labels,
+            action_labels=self.action_labels,
+        )
+
+    @property
+    def n_states(self) -> int:
+        """Number of states, visited or not."""
+        return int(self.n_sa.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions, taken or not."""
+        return int(self.n_sa.shape[1])
+
+    @property
+    def terminal(self) -> NDArray[np.bool_]:
+        """States that are only ever entered as the end of the process, and never acted in."""
+        entered = np.asarray(self.n_sas.sum(axis=0)).ravel()
+        ended = np.asarray(self.n_end.sum(axis=0)).ravel()
+        return np.asarray((self.n_sa.sum(axis=1) == 0) & (ended > 0) & (ended == entered))
+
+    @property
+    def initial(self) -> NDArray[np.float64]:
+        """Distribution of the first state: of episodes, else uniform over the states seen."""
+        if self.n_initial.any():
+            return np.asarray(self.n_initial / self.n_initial.sum())
+        seen = self.n_sa.sum(axis=1) > 0
+        return np.asarray(seen / seen.sum(), dtype=np.float64)
+
+    def to_mdp(self, gamma: float, unseen: Unseen = "terminal") -> TabularMDP:
+        """Return the maximum-likelihood model.
+
+        Args:
+            gamma: The discount.
+            unseen: What a pair without data does: ``terminal`` ends with value 0 (pessimistic only
+                where returns are positive), ``uniform`` goes anywhere for no reward, ``self-loop``
+                stays for no reward.
+        """
+        model = self.estimate(gamma, unseen)
+        return TabularMDP(
+            model.rows, model.reward, gamma, model.initial, self.terminal, model.ending
+        )
+
+    def estimate(self, gamma: float, unseen: Unseen = "terminal") -> Estimate:
+        """Return the arrays of :meth:`to_mdp` without building and checking the model."""
+        go_on = self._continuing()
+        seen = self.n_sa > 0
+        weight = np.divide(1.0, self.n_sa, out=np.zeros(self.n_sa.shape), where=seen)
+        lengths = np.diff(go_on.indptr)
+        probabilities = go_on.data / np.repeat(self.n_sa.ravel(), lengths)
+        rows = sp.csr_array((probabilities, go_on.indices, go_on.indptr), shape=go_on.shape)
+        running = np.concatenate([[0], np.cumsum(go_on.data)])
+        n_on = (running[go_on.indptr[1:]] - running[go_on.indptr[:-1]]).reshape(self.n_sa.shape)
+        ending = np.where(seen, (self.n_sa - n_on) * weight, 1.0)
+        if unseen != "terminal":
+            filler = self._unseen_rows(~seen & ~self.terminal[:, None], unseen)
+            rows = sp.csr_array(rows + filler)
+            ending[~seen & ~self.terminal[:, None]] = 0.0
+        return Estimate(rows, self.reward_sum * weight, ending, self.initial, gamma)
+
+    def _continuing(self) -> sp.csr_array:
+        """Return `n_sas` without ends inside a state where others go on.
+
+        Such an end is no transition to that state, whose value it must not collect; an end in a
+        terminal state is harmless, since nothing is earned there.
+        """
+        if self.n_end.nnz == 0 or self.terminal[self.n_end.indices].all():
+            return self.n_sas
+        live = sp.diags_array((~self.terminal).astype(np.int64), dtype=np.int64)
+        go_on = sp.csr_array(self.n_sas - self.n_end @ live)
+        go_on.eliminate_zeros()
+        return go_on
+
+    def _unseen_rows(self, unseen_pairs: NDArray[np.bool_], unseen: Unseen) -> sp.csr_array:
+        rows = np.flatnonzero(unseen_pairs)
+        shape = (self.n_sa.size, self.n_states)
+        if unseen == "self-loop":
+            return sp.csr_array((np.ones(len(rows)), (rows, rows // self.n_actions)), shape=shape)
+        if unseen == "uniform":
+            columns = np.tile(np.arange(self.n_states), len(rows))
+            data = np.full(len(columns), 1.0 / self.n_states)
+            return sp.csr_array((data, (np.repeat(rows, self.n_states), columns)), shape=shape)
+        raise SettingsError(
+            f"unseen is {unseen!r}", expected="'terminal', 'uniform' or 'self-loop'"
+        )
+
+
+class Estimate(NamedTuple):
+    """The arrays of a maximum-likelihood model; see :class:`spibb.mdp.batch.ModelBatch`."""
+
+    rows: sp.csr_array
+    reward: NDArray[np.float64]
+    ending: NDArray[np.float64]
+    initial: NDArray[np.float64]
+    gamma: float
+
+
+def _sums(
+    pair: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]
+) -> NDArray[np.float64]:
+    sums = np.bincount(pair, values, shape[0] * shape[1]).astype(np.float64)
+    return sums.reshape(shape)
+
+
+def _tally(
+    pair: NDArray[np.int64], next_state: NDArray[np.int64], shape: tuple[int, int]
+) -> sp.csr_array:
+    ones = np.ones(len(pair), dtype=np.int64)
+    tally = sp.coo_array((ones, (pair, next_state)), shape=(shape[0] * shape[1], shape[0]))
+    return sp.csr_array(tally)

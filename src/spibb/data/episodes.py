@@ -1,0 +1,83 @@
+"""What the rows of an episode imply about each other: order, next states, how it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import DataError
+
+_UNKNOWN = -1
+
+
+def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
+    """Sort the rows of each episode and fill in the columns that were not given.
+
+    * rows are sorted by step within their episode; the same step twice is refused;
+    * without ``next_state``, it is the state of the following row, unknown on the last one;
+    * without ``terminated``, the last row of an episode ends it unless it is truncated.
+    """
+    if "episode" in columns:
+        columns = _sorted(columns)
+    n_rows = len(columns["state"])
+    is_last = _is_last(columns.get("episode"), n_rows)
+    truncated = columns.get("truncated")
+    if truncated is None:
+        truncated = np.zeros(n_rows, dtype=np.bool_)
+    terminated = columns.get("terminated")
+    if terminated is None:
+        terminated = is_last & ~truncated if "episode" in columns else np.zeros(n_rows, np.bool_)
+    if (terminated & truncated).any():
+        # The process ended at the very step at which the record stops: the end is what counts.
+        truncated = truncated & ~terminated
+    next_state = columns.get("next_state")
+    if next_state is None:
+        if "episode" not in columns:
+            raise DataError(
+                "neither next_state nor episode is given",
+                expected="one of them",
+                hint="without episodes, every transition needs its next state",
+            )
+        following = np.append(columns["state"][1:], _UNKNOWN)
+        next_state = np.where(is_last | terminated, _UNKNOWN, following)
+    filled = {"terminated": terminated, "truncated": truncated, "next_state": next_state}
+    return {"episode": None, "step": None, **columns, **filled}
+
+
+def _is_last(episode: NDArray[np.int64] | None, n_rows: int) -> NDArray[np.bool_]:
+    if episode is None:
+        return np.zeros(n_rows, dtype=np.bool_)
+    return np.append(episode[1:] != episode[:-1], True)
+
+
+def _sorted(columns: dict[str, Any]) -> dict[str, Any]:
+    episode = columns["episode"]
+    step = columns.get("step")
+    # Without steps, the order of the rows counts, even where episodes are interleaved.
+    order = np.argsort(episode, kind="stable") if step is None else np.lexsort((step, episode))
+    columns = {name: values[order] for name, values in columns.items()}
+    if step is None:
+        first = np.flatnonzero(np.append(True, columns["episode"][1:] != columns["episode"][:-1]))
+        lengths = np.diff(np.append(first, len(episode)))
+        columns["step"] = np.arange(len(episode)) - np.repeat(first, lengths)
+    else:
+        _refuse_repeated_steps(columns["episode"], columns["step"], order)
+    return columns
+
+
+def _refuse_repeated_steps(
+    episode: NDArray[np.int64], step: NDArray[np.int64], order: NDArray[np.intp]
+) -> None:
+    twice = (episode[1:] == episode[:-1]) & (step[1:] == step[:-1])
+    if twice.any():
+        place = int(np.argmax(twice))
+        rows = sorted((int(order[place]) + 1, int(order[place + 1]) + 1))
+        raise DataError(
+            f"step {step[place]} of episode {episode[place]} is there twice "
+            f"({int(twice.sum())} repeated in all)",
+            where=f"rows {rows[0]} and {rows[1]}",
+            expected="each step of an episode once",
+            hint="drop the duplicates, or renumber the steps or episodes",
+        )

@@ -1,0 +1,311 @@
+"""A log of decisions: one row for each step that the running policy took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.data.episodes import complete_episodes
+from spibb.errors import DataError
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.sampling import sample_trajectories
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Log:
+    """Transitions (x, a, r, x') with the episode they belong to.
+
+    Build one with :meth:`from_arrays`, :meth:`from_dataframe`, :meth:`from_episodes`,
+    :meth:`sample` or :func:`spibb.read_log`.
+
+    Attributes:
+        state: State before the step, an integer from 0.
+        action: Action taken.
+        reward: Reward received.
+        next_state: State after the step; -1 where it is not known.
+        terminated: The process ended with this step: nothing is earned afterwards.
+        truncated: The record stops here, but the process went on.
+        episode: Which episode the step belongs to, or None for independent transitions.
+        step: Place within the episode, or None.
+        n_states: Number of states, visited or not.
+        n_actions: Number of actions, taken or not.
+        state_labels: Names of the states, or None where states are plain integers.
+        action_labels: Names of the actions.
+
+    Example:
+        >>> log = Log.from_arrays(state=[0, 1], action=[1, 0], reward=[0.0, 2.0],
+        ...                       next_state=[1, 2], terminated=[False, True])
+        >>> len(log), log.n_states, log.n_actions
+        (2, 3, 2)
+    """
+
+    state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    next_state: NDArray[np.int64]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+    episode: NDArray[np.int64] | None
+    step: NDArray[np.int64] | None
+    n_states: int
+    n_actions: int
+    state_labels: tuple[str, ...] | None = None
+    action_labels: tuple[str, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        state: ArrayLike,
+        action: ArrayLike,
+        reward: ArrayLike,
+        next_state: ArrayLike | None = None,
+        terminated: ArrayLike | None = None,
+        truncated: ArrayLike | None = None,
+        episode: ArrayLike | None = None,
+        step: ArrayLike | None = None,
+        n_states: int | None = None,
+        n_actions: int | None = None,
+        state_labels: Sequence[str] | None = None,
+        action_labels: Sequence[str] | None = None,
+    ) -> Log:
+        """Build a log from columns of equal length.
+
+        Args:
+            state: Integers from 0.
+            action: Integers from 0.
+            reward: Finite numbers.
+            next_state: Integers from 0, -1 where unknown; None: the following row of the episode.
+            terminated: Booleans; None: the last row of each episode that is not truncated ends it.
+            truncated: Booleans; None: no row.
+            episode: Any integer for each row; None: independent transitions in any order.
+            step: Place within the episode; rows are sorted by it. None: the order of the rows.
+            n_states: Number of states; None: the largest one met plus one.
+            n_actions: Number of actions; None: the largest one met plus one.
+            state_labels: Names of the states.
+            action_labels: Names of the actions.
+        """
+        columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
+        if episode is not None:
+            columns["episode"] = _integers(episode, "episode", lowest=None)
+            if step is not None:
+                columns["step"] = _integers(step, "step", lowest=None)
+        _refuse_lengths(columns)
+        columns = complete_episodes(columns)
+        n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
+        n_actions = _checked_size(n_actions, "action", columns["action"])
+        return cls(
+            **columns,
+            n_states=_at_least(n_states, state_labels),
+            n_actions=_at_least(n_actions, action_labels),
+            state_labels=None if state_labels is None else tuple(state_labels),
+            action_labels=None if action_labels is None else tuple(action_labels),
+        )
+
+    @classmethod
+    def from_dataframe(cls, frame: Any, columns: Mapping[str, str] | None = None) -> Log:
+        """Build a log from a pandas, polars or Arrow table with the columns of a log file.
+
+        Args:
+            frame: Anything pyarrow can read as a table.
+            columns: Where to find a column that is called differently: ``{"state": "ward"}``.
+        """
+        import pyarrow as pa
+
+        from spibb.data.readers import log_from_table
+
+        if isinstance(frame, pa.Table):
+            table = frame
+        elif hasattr(frame, "to_arrow"):
+            table = frame.to_arrow()
+        else:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+        return log_from_table(table, columns, "the data frame")
+
+    @classmethod
+    def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:
+        """Build a log from one mapping of columns for each episode.
+
+        Args:
+            episodes: Mappings with ``state, action, reward`` and, if known, ``next_state``,
+                ``terminated``, ``truncated``; every episode has the same columns.
+            **sizes: ``n_states`` and ``n_actions``.
+        """
+        listed: list[dict[str, Any]] = [
+            {name: np.asarray(part[name]) for name in part} for part in episodes
+        ]
+        if not listed:
+            raise DataError("no episodes", expected="at least one")
+        if any(part.keys() != listed[0].keys() for part in listed):
+            raise DataError("episodes with different columns", expected="the same columns in each")
+        joined: dict[str, Any] = {
+            name: np.concatenate([part[name] for part in listed]) for name in listed[0]
+        }
+        lengths = [len(part["state"]) for part in listed]
+        return cls.from_arrays(
+            episode=np.repeat(np.arange(len(listed)), lengths), **joined, **sizes
+        )
+
+    @classmethod
+    def sample(
+        cls,
+        mdp: TabularMDP,
+        policy: TabularPolicy | ArrayLike,
+        *,
+        n_episodes: int,
+        max_steps: int = 1_000,
+        rng: np.random.Generator,
+    ) -> Log:
+        """Let ``policy`` act in ``mdp`` and log what it does; see :mod:`spibb.mdp.sampling`."""
+        columns = sample_trajectories(
+            mdp, policy, n_episodes=n_episodes, max_steps=max_steps, rng=rng
+        )
+        if len(columns["state"]) == 0:
+            raise DataError("every sampled episode began in a terminal state")
+        return cls.from_arrays(**columns, n_states=mdp.n_states, n_actions=mdp.n_actions)
+
+    @property
+    def n_episodes(self) -> int:
+        """Number of episodes; 0 for independent transitions."""
+        return 0 if self.episode is None else len(np.unique(self.episode))
+
+    @property
+    def is_first(self) -> NDArray[np.bool_] | None:
+        """Which rows begin an episode, or None for independent transitions."""
+        if self.episode is None:
+            return None
+        return np.append(True, self.episode[1:] != self.episode[:-1])
+
+    def with_labels(
+        self, state_labels: Sequence[str] | None, action_labels: Sequence[str] | None
+    ) -> Log:
+        """Return the same log under larger or reordered sets of labels.
+
+        The new labels must contain the old ones.
+        """
+        states = _mapping(self.state_labels, self.n_states, state_labels)
+        actions = _mapping(self.action_labels, self.n_actions, action_labels)
+        known = self.next_state >= 0
+        return replace(
+            self,
+            state=states[self.state],
+            action=actions[self.action],
+            next_state=np.where(known, states[np.where(known, self.next_state, 0)], UNKNOWN),
+            n_states=self.n_states if state_labels is None else len(state_labels),
+            n_actions=self.n_actions if action_labels is None else len(action_labels),
+            state_labels=None if state_labels is None else tuple(state_labels),
+            action_labels=None if action_labels is None else tuple(action_labels),
+        )
+
+
+def _mapping(
+    old: tuple[str, ...] | None, size: int, new: Sequence[str] | None
+) -> NDArray[np.int64]:
+    if new is None:
+        return np.arange(size)
+    names = old if old is not None else tuple(str(index) for index in range(size))
+    place = {label: index for index, label in enumerate(new)}
+    return np.array([place[name] for name in names], dtype=np.int64)
+
+
+def _checked_columns(
+    state: ArrayLike,
+    action: ArrayLike,
+    reward: ArrayLike,
+    next_state: ArrayLike | None,
+    terminated: ArrayLike | None,
+    truncated: ArrayLike | None,
+) -> dict[str, Any]:
+    columns: dict[str, Any] = {
+        "state": _integers(state, "state", lowest=0),
+        "action": _integers(action, "action", lowest=0),
+        "reward": np.array(reward, dtype=np.float64),
+    }
+    if next_state is not None:
+        columns["next_state"] = _integers(next_state, "next_state", lowest=UNKNOWN)
+    for name, flags in (("terminated", terminated), ("truncated", truncated)):
+        if flags is not None:
+            columns[name] = _booleans(flags, name)
+    if len(columns["state"]) == 0:
+        raise DataError("the log has no rows", expected="at least one row")
+    _refuse_lengths(columns)
+    bad = ~np.isfinite(columns["reward"])
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"reward {columns['reward'][row]} in {int(bad.sum())} rows",
+            where=f"row {row + 1}",
+            expected="finite numbers",
+            hint="correct those rows or leave them out",
+        )
+    return columns
+
+
+def _refuse_lengths(columns: Mapping[str, Any]) -> None:
+    n_rows = len(columns["state"])
+    for name, values in columns.items():
+        if values.ndim != 1 or len(values) != n_rows:
+            raise DataError(
+                f"{name} has shape {values.shape}", expected=f"({n_rows},), as many as states"
+            )
+
+
+def _integers(values: ArrayLike, name: str, *, lowest: int | None) -> NDArray[np.int64]:
+    array = np.asarray(values)
+    if array.size and array.dtype.kind not in "iu":
+        raise DataError(
+            f"{name} has type {array.dtype}",
+            expected="integers",
+            hint="number the labels, or use Log.from_dataframe or read_log, which accept labels",
+        )
+    array = array.astype(np.int64)
+    if lowest is not None and (array < lowest).any():
+        row = int(np.argmax(array < lowest))
+        raise DataError(
+            f"{name} {array[row]} is out of range",
+            where=f"row {row + 1}",
+            expected=f"integers >= {lowest}",
+        )
+    return array
+
+
+def _booleans(values: ArrayLike, name: str) -> NDArray[np.bool_]:
+    array = np.asarray(values)
+    if array.dtype != np.bool_:
+        if array.dtype.kind not in "iu" or not np.isin(array, (0, 1)).all():
+            raise DataError(f"{name} has type {array.dtype}", expected="booleans, or 0 and 1")
+        array = array.astype(np.bool_)
+    return array.copy()
+
+
+def _checked_size(given: int | None, name: str, *columns: NDArray[np.int64]) -> int:
+    met = 1 + max(int(column.max()) for column in columns)
+    if given is None:
+        return met
+    if given < met:
+        column = next(column for column in columns if column.max() >= given)
+        row = int(np.argmax(column >= given))
+        raise DataError(
+            f"{name} {column[row]} is out of range",
+            where=f"row {row + 1}",
+            expected=f"integers below n_{name}s = {given}",
+        )
+    return int(given)
+
+
+def _at_least(size: int, labels: Sequence[str] | None) -> int:
+    if labels is None:
+        return size
+    if len(labels) < size:
+        raise DataError(f"{len(labels)} labels", expected=f"one for each of {size}")
+    return len(labels)

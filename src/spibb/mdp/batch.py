@@ -1,0 +1,102 @@
+"""Many estimated models of one shape, laid out for the compiled kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spibb.errors import ModelError
+
+
+class Model(Protocol):
+    """What a batch takes of each model: see the attributes of :class:`spibb.TabularMDP`."""
+
+    @property
+    def rows(self) -> sp.csr_array:
+        """P as sparse rows, shape (S * A, S)."""
+
+    @property
+    def reward(self) -> NDArray[np.float64]:
+        """R(x, a)."""
+
+    @property
+    def ending(self) -> NDArray[np.float64]:
+        """Probability that the step ends the episode."""
+
+    @property
+    def initial(self) -> NDArray[np.float64]:
+        """Distribution of the first state."""
+
+    @property
+    def gamma(self) -> float:
+        """The discount."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelBatch:
+    """B models with S states, A actions and one discount.
+
+    Row ``(b * S + x) * A + a`` of the sparse arrays holds P_b(. | x, a).
+
+    Attributes:
+        indptr: Where each row starts in `indices` and `data`, shape (B * S * A + 1,).
+        indices: Successor states.
+        data: Their probabilities.
+        reward: R_b(x, a), shape (B, S, A).
+        ending: Probability that the episode ends with the step, shape (B, S, A).
+        initial: Distribution of the first state, shape (B, S).
+        gamma: The discount.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    ending: NDArray[np.float64]
+    initial: NDArray[np.float64]
+    gamma: float
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(B, S, A)."""
+        b, s, a = self.reward.shape
+        return b, s, a
+
+    @classmethod
+    def stack(cls, models: Sequence[Model]) -> ModelBatch:
+        """Lay models of one shape and one discount behind each other."""
+        first = models[0]
+        for index, model in enumerate(models):
+            if model.reward.shape != first.reward.shape or model.gamma != first.gamma:
+                raise ModelError(
+                    f"a batch of models of shapes {first.reward.shape} and {model.reward.shape}, "
+                    f"gamma {first.gamma} and {model.gamma}",
+                    where=f"problem {index}",
+                    expected="one number of states, of actions, and one discount",
+                    hint="call improve_many once for each shape",
+                )
+        sizes = np.array([model.rows.nnz for model in models], dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        starts = [
+            model.rows.indptr[:-1].astype(np.int64) + offset
+            for model, offset in zip(models, offsets[:-1], strict=True)
+        ]
+        if len(models) == 1:  # a large single model is not copied
+            indices, data = first.rows.indices, first.rows.data
+        else:
+            indices = np.concatenate([model.rows.indices for model in models])
+            data = np.concatenate([model.rows.data for model in models])
+        return cls(
+            indptr=np.concatenate([*starts, offsets[-1:]]),
+            indices=indices.astype(np.int32, copy=False),
+            data=data,
+            reward=np.stack([model.reward for model in models]),
+            ending=np.stack([model.ending for model in models]),
+            initial=np.stack([model.initial for model in models]),
+            gamma=first.gamma,
+        )

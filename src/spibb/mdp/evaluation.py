@@ -1,0 +1,269 @@
+"""Exact policy evaluation: one |X| x |X| linear system a policy.
+
+V = (I - gamma P_pi)^-1 r_pi, then Q = R + gamma P V. With gamma < 1 the matrix is strictly
+diagonally dominant, so elimination needs no pivoting; with gamma = 1 it is an M-matrix that is
+non-singular exactly when the policy ends from every state, which is checked on the graph first.
+
+Small systems are solved in a compiled loop over the batch, larger ones by LAPACK, large sparse
+ones by SuperLU. Letters: p transition, r reward, pi policy, v and q values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.errors import PolicyError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.parallel import over_chunks
+from spibb.mdp.policy import TabularPolicy
+
+# Own elimination beats LAPACK's call overhead up to about here.
+_LARGEST_COMPILED = 128
+# Up to here a dense factorisation is quick whatever the sparsity (2,000 states: 32 MB, 0.2 s).
+_LARGEST_DENSE = 2_000
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+# v, q, and whether the policy ends, of a batch.
+Values = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Values of a policy in a model.
+
+    Attributes:
+        policy: The policy they belong to.
+        v: V(x), shape (S,).
+        q: Q(x, a), shape (S, A).
+        performance: V averaged over the first state.
+    """
+
+    policy: TabularPolicy
+    v: NDArray[np.float64]
+    q: NDArray[np.float64]
+    performance: float
+
+
+def evaluate(mdp: TabularMDP, policy: TabularPolicy | ArrayLike) -> Evaluation:
+    """Compute the exact values of ``policy`` in ``mdp``.
+
+    With gamma = 1 and a policy that never ends from some state, the values are NaN.
+
+    Example:
+        >>> mdp = TabularMDP(transition=[[[0, 1.0]], [[0, 1.0]]], reward=[[2.0], [5.0]],
+        ...                  gamma=0.9, terminal=[False, True])
+        >>> evaluate(mdp, [[1.0], [1.0]]).v
+        array([2., 0.])
+    """
+    if not isinstance(policy, TabularPolicy):
+        policy = TabularPolicy(policy)
+    if policy.probabilities.shape != mdp.reward.shape:
+        raise PolicyError(
+            f"a policy of shape {policy.probabilities.shape}",
+            expected=f"{mdp.reward.shape}, the model's states and actions",
+        )
+    batch = ModelBatch.stack([mdp])
+    v, q, _ = evaluate_batch(batch, policy.probabilities[None].copy())
+    return Evaluation(policy, v[0], q[0], float(mdp.initial @ v[0]))
+
+
+def evaluate_batch(batch: ModelBatch, policy: NDArray[np.float64]) -> Values:
+    """Evaluate one policy, of shape (B, S, A), in each model of a batch.
+
+    Returns:
+        v (B, S), q (B, S, A), and whether the policy ends, which only gamma = 1 can fail: there v
+        and q are NaN.
+    """
+    v = np.full(batch.shape[:2], np.nan)
+    q = np.full(batch.shape, np.nan)
+    everything = np.arange(len(policy), dtype=np.int64)
+    ends, _, _ = update_values(batch, policy, everything, v, q)
+    return v, q, ends
+
+
+def update_values(
+    batch: ModelBatch,
+    policy: NDArray[np.float64],
+    problems: NDArray[np.int64],
+    v: NDArray[np.float64],
+    q: NDArray[np.float64],
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+    """Evaluate the policies of some problems, in place.
+
+    Args:
+        batch: The models.
+        policy: Shape (B, S, A).
+        problems: Which of the B problems to evaluate, shape (K,).
+        v: Values, shape (B, S); overwritten for those problems.
+        q: Values, shape (B, S, A); overwritten for those problems.
+
+    Returns:
+        Whether each policy ends (values of one that does not are left alone), the Frobenius norm
+        of the change in q, and that of the new q; each of shape (K,).
+    """
+    ends = np.ones(len(problems), dtype=np.bool_)
+    if batch.gamma == 1.0:
+        _all_end(problems, batch.indptr, batch.indices, batch.ending, policy, ends)
+    change, scale = np.zeros(len(problems)), np.zeros(len(problems))
+    places = np.flatnonzero(ends).astype(np.int64)
+    model = (batch.indptr, batch.indices, batch.data, batch.reward, batch.gamma)
+    if batch.shape[1] <= _LARGEST_COMPILED:
+        over_chunks(
+            lambda part: _update_small(part, problems, *model, policy, v, q, change, scale), places
+        )
+    else:
+        for problem in problems[places]:
+            v[problem] = _solve_large(batch, int(problem), policy[problem])
+        _update_q(places, problems, *model, v, q, change, scale)
+    return ends, change, scale
+
+
+@jit
+def _update_small(  # type: ignore[no-untyped-def]
+    places, problems, indptr, indices, data, reward, gamma, policy, v, q, change, scale
+):
+    n_states = reward.shape[1]
+    matrix = np.empty((n_states, n_states))
+    for place in places:
+        problem = problems[place]
+        _fill_system(indptr, indices, data, reward[problem], policy[problem], gamma, problem,
+                     matrix, v[problem])  # fmt: skip
+        _eliminate(matrix, v[problem])
+    _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale)
+
+
+@jit
+def _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale):  # type: ignore[no-untyped-def]
+    """Write Q = R + gamma P V, and the norms of its change and of itself."""
+    n_states, n_actions = reward.shape[1], reward.shape[2]
+    for place in places:
+        problem = problems[place]
+        moved = 0.0
+        size = 0.0
+        for x in range(n_states):
+            for a in range(n_actions):
+                pair = (problem * n_states + x) * n_actions + a
+                total = 0.0
+                for k in range(indptr[pair], indptr[pair + 1]):
+                    total += data[k] * v[problem, indices[k]]
+                value = reward[problem, x, a] + gamma * total
+                moved += (value - q[problem, x, a]) ** 2
+                size += value**2
+                q[problem, x, a] = value
+        change[place] = np.sqrt(moved)
+        scale[place] = np.sqrt(size)
+
+
+@jit
+def _fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs):  # type: ignore[no-untyped-def]
+    """Write I - gamma P_pi into ``matrix`` and r_pi into ``rhs``."""
+    n_states, n_actions = reward.shape
+    for x in range(n_states):
+        row = matrix[x]
+        row[:] = 0.0
+        r = 0.0
+        for a in range(n_actions):
+            weight = pi[x, a]
+            if weight > 0.0:
+                r += weight * reward[x, a]
+                pair = (problem * n_states + x) * n_actions + a
+                for k in range(indptr[pair], indptr[pair + 1]):
+                    row[indices[k]] -= gamma * weight * data[k]
+        row[x] += 1.0
+        rhs[x] = r
+
+
+@jit
+def _eliminate(matrix, rhs):  # type: ignore[no-untyped-def]
+    """Solve matrix v = rhs in place, without pivoting (see the module's docstring).
+
+    Two pivots a pass halve the traffic on the rows: a third faster than one at 50 states.
+    """
+    n = len(rhs)
+    for k in range(0, n - 1, 2):
+        upper, lower = matrix[k], matrix[k + 1]
+        upper_inverse = 1.0 / upper[k]
+        factor = lower[k] * upper_inverse
+        for j in range(k + 1, n):
+            lower[j] -= factor * upper[j]
+        rhs[k + 1] -= factor * rhs[k]
+        lower_inverse = 1.0 / lower[k + 1]
+        for i in range(k + 2, n):
+            row = matrix[i]
+            f = row[k] * upper_inverse
+            g = (row[k + 1] - f * upper[k + 1]) * lower_inverse
+            if f != 0.0 or g != 0.0:
+                for j in range(k + 2, n):
+                    row[j] -= f * upper[j] + g * lower[j]
+                rhs[i] -= f * rhs[k] + g * rhs[k + 1]
+    for k in range(n - 1, -1, -1):
+        row = matrix[k]
+        total = rhs[k]
+        for j in range(k + 1, n):
+            total -= row[j] * rhs[j]
+        rhs[k] = total / row[k]
+
+
+def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> NDArray[np.float64]:
+    _, n_states, n_actions = batch.shape
+    first = problem * n_states * n_actions
+    indptr = batch.indptr[first : first + n_states * n_actions + 1]
+    n_entries = int(indptr[-1] - indptr[0])
+    # Above a tenth of the entries, a sparse factor fills in anyway.
+    if n_states <= _LARGEST_DENSE or n_entries > 0.1 * n_actions * n_states**2:
+        matrix = np.empty((n_states, n_states))
+        rhs = np.empty(n_states)
+        _fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
+                     batch.gamma, problem, matrix, rhs)  # fmt: skip
+        # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
+        factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
+        return np.asarray(scipy.linalg.lu_solve(factor, rhs, trans=1, check_finite=False))
+    window = slice(int(indptr[0]), int(indptr[-1]))
+    rows = sp.csr_array(
+        (batch.data[window], batch.indices[window], indptr - indptr[0]),
+        shape=(n_states * n_actions, n_states),
+    )
+    starts = np.arange(0, n_states * n_actions + 1, n_actions)
+    mix = sp.csr_array(
+        (batch.gamma * pi.ravel(), np.arange(pi.size), starts), shape=(n_states, pi.size)
+    )
+    system = sp.eye_array(n_states) - mix @ rows
+    r_pi = (pi * batch.reward[problem]).sum(axis=1)
+    return np.asarray(scipy.sparse.linalg.splu(sp.csc_array(system)).solve(r_pi))
+
+
+@jit
+def _all_end(chosen, indptr, indices, ending, policy, ends):  # type: ignore[no-untyped-def]
+    """Mark which policies reach an end from every state, by growing the set that does."""
+    n_states, n_actions = ending.shape[1], ending.shape[2]
+    reaches = np.empty(n_states, dtype=np.bool_)
+    for place in range(len(chosen)):
+        problem = chosen[place]
+        reaches[:] = False
+        grown = True
+        while grown:
+            grown = False
+            for x in range(n_states):
+                if reaches[x]:
+                    continue
+                for a in range(n_actions):
+                    if policy[problem, x, a] == 0.0:
+                        continue
+                    found = ending[problem, x, a] > 0.0
+                    pair = (problem * n_states + x) * n_actions + a
+                    for k in range(indptr[pair], indptr[pair + 1]):
+                        found |= reaches[indices[k]]
+                    if found:
+                        reaches[x] = True
+                        grown = True
+                        break
+        ends[place] = reaches.all()

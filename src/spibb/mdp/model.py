@@ -1,0 +1,202 @@
+"""A finite Markov decision process: dense or sparse, with episodes that may end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.errors import ModelError, SettingsError
+
+_SUM_TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class TabularMDP:
+    """A Markov decision process with finitely many states and actions.
+
+    Args:
+        transition: P(x' | x, a), shape (S, A, S), or sparse of shape (S * A, S).
+        reward: Expected reward R(x, a), shape (S, A).
+        gamma: Discount in [0, 1]; 1 is for processes that end under every policy in play.
+        initial: Distribution of the first state; None is uniform over non-terminal states.
+        terminal: Which states end the episode; nothing is earned there or after.
+        ending: Probability that the episode ends with this step, shape (S, A); transitions and
+            ending sum to one. None: rows of `transition` sum to one, or are all zero and end.
+
+    Example:
+        One state that pays 1 and continues: worth 1 / (1 - gamma).
+
+        >>> mdp = TabularMDP(transition=[[[1.0]]], reward=[[1.0]], gamma=0.5)
+        >>> from spibb.mdp.evaluation import evaluate
+        >>> evaluate(mdp, [[1.0]]).v
+        array([2.])
+    """
+
+    transition: Any
+    reward: NDArray[np.float64]
+    gamma: float
+    initial: NDArray[np.float64]
+    terminal: NDArray[np.bool_]
+    ending: NDArray[np.float64]
+
+    def __init__(
+        self,
+        transition: Any,
+        reward: ArrayLike,
+        gamma: float,
+        initial: ArrayLike | None = None,
+        terminal: ArrayLike | None = None,
+        ending: ArrayLike | None = None,
+    ) -> None:
+        rewards = np.array(reward, dtype=np.float64)
+        if rewards.ndim != 2 or 0 in rewards.shape:
+            raise ModelError(
+                f"a reward table of shape {rewards.shape}", expected="(states, actions)"
+            )
+        n_states, n_actions = rewards.shape
+        is_terminal = _checked_terminal(terminal, n_states)
+        rows, kept = _checked_transition(transition, n_states, n_actions, is_terminal)
+        if not np.isfinite(rewards).all():
+            state, action = np.argwhere(~np.isfinite(rewards))[0]
+            raise ModelError(
+                f"reward {rewards[state, action]}",
+                where=f"state {state}, action {action}",
+                expected="finite numbers",
+            )
+        rewards[is_terminal] = 0.0
+        fields = {
+            "transition": kept,
+            "reward": _frozen(rewards),
+            "gamma": checked_gamma(gamma),
+            "terminal": _frozen(is_terminal),
+            "initial": _frozen(_checked_initial(initial, is_terminal)),
+            "ending": _frozen(_checked_ending(ending, rows, n_states, n_actions)),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "_rows", rows)
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return int(self.reward.shape[0])
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(self.reward.shape[1])
+
+    @property
+    def rows(self) -> sp.csr_array:
+        """P as a sparse matrix of shape (S * A, S); row x * A + a is P(. | x, a)."""
+        rows: sp.csr_array = self._rows  # type: ignore[attr-defined]
+        return rows
+
+    @cached_property
+    def dense(self) -> NDArray[np.float64]:
+        """P as an array of shape (S, A, S)."""
+        shape = (self.n_states, self.n_actions, self.n_states)
+        return np.asarray(self.rows.toarray()).reshape(shape)
+
+    def with_reward(self, reward: ArrayLike) -> TabularMDP:
+        """Return the same process with other rewards."""
+        return TabularMDP(
+            self.transition, reward, self.gamma, self.initial, self.terminal, self.ending
+        )
+
+
+def checked_gamma(gamma: float) -> float:
+    """Return the discount as a float, or refuse it."""
+    value = float(gamma)
+    if not 0.0 <= value <= 1.0:
+        raise SettingsError(f"gamma is {gamma}", expected="a discount in [0, 1]")
+    return value
+
+
+def _frozen(array: Any) -> Any:
+    array.setflags(write=False)
+    return array
+
+
+def _checked_terminal(terminal: ArrayLike | None, n_states: int) -> NDArray[np.bool_]:
+    if terminal is None:
+        return np.zeros(n_states, dtype=np.bool_)
+    flags = np.asarray(terminal)
+    if flags.dtype != np.bool_ or flags.shape != (n_states,):
+        raise ModelError(
+            f"terminal has shape {flags.shape} and type {flags.dtype}",
+            expected=f"one boolean for each of the {n_states} states",
+        )
+    return flags.copy()
+
+
+def _checked_transition(
+    transition: Any, n_states: int, n_actions: int, terminal: NDArray[np.bool_]
+) -> tuple[sp.csr_array, Any]:
+    """Return P as canonical sparse rows, and P as the user gave it, terminal rows emptied."""
+    sparse = sp.issparse(transition)
+    shape = tuple(transition.shape) if sparse else np.shape(transition)
+    wanted = (n_states * n_actions, n_states) if sparse else (n_states, n_actions, n_states)
+    if shape != wanted:
+        raise ModelError(f"transition has shape {shape}", expected=f"{wanted} to match the rewards")
+    if sparse:
+        rows = sp.csr_array(transition, dtype=np.float64, copy=True)
+        rows.sum_duplicates()
+    else:
+        dense = np.array(transition, dtype=np.float64)
+        dense[terminal] = 0.0
+        rows = sp.csr_array(dense.reshape(n_states * n_actions, n_states))
+    bad = ~np.isfinite(rows.data) | (rows.data < 0)
+    if bad.any():
+        row = int(np.searchsorted(rows.indptr, int(np.argmax(bad)), side="right")) - 1
+        raise ModelError(
+            f"transition probability {rows.data[np.argmax(bad)]}",
+            where=f"state {row // n_actions}, action {row % n_actions}",
+            expected="numbers between 0 and 1",
+        )
+    if sparse and terminal.any():
+        keep = np.repeat(~terminal, n_actions).astype(np.float64)
+        rows = sp.csr_array(sp.diags_array(keep) @ rows)
+    rows.eliminate_zeros()
+    return rows, rows if sparse else _frozen(dense)
+
+
+def _checked_initial(initial: ArrayLike | None, terminal: NDArray[np.bool_]) -> NDArray[np.float64]:
+    if initial is None:
+        live = ~terminal if not terminal.all() else np.ones_like(terminal)
+        return np.asarray(live / live.sum(), dtype=np.float64)
+    start = np.array(initial, dtype=np.float64)
+    if start.shape != terminal.shape or not np.isfinite(start).all() or (start < 0).any():
+        raise ModelError(
+            f"initial has shape {start.shape}",
+            expected=f"a distribution over the {len(terminal)} states",
+        )
+    if abs(start.sum() - 1.0) > _SUM_TOLERANCE:
+        raise ModelError(f"initial sums to {start.sum():.9g}", expected="a distribution")
+    return start
+
+
+def _checked_ending(
+    ending: ArrayLike | None, rows: sp.csr_array, n_states: int, n_actions: int
+) -> NDArray[np.float64]:
+    totals = np.asarray(rows.sum(axis=1)).reshape(n_states, n_actions)
+    empty = totals == 0.0
+    if ending is None:
+        end = empty.astype(np.float64)
+    else:
+        end = np.where(empty, 1.0, np.array(ending, dtype=np.float64))
+    off = np.abs(totals + end - 1.0) > _SUM_TOLERANCE
+    if off.any():
+        state, action = np.argwhere(off)[0]
+        raise ModelError(
+            f"transition probabilities sum to {totals[state, action] + end[state, action]:.9g}",
+            where=f"state {state}, action {action}",
+            expected="1",
+            hint="normalise the row, or give the missing mass as `ending`",
+        )
+    return np.asarray(end)

@@ -1,0 +1,38 @@
+"""Spread a batch over the cores with threads.
+
+The compiled kernels release the interpreter's lock, so plain threads suffice: no second
+threading runtime, nothing to compile twice, and results that do not depend on the number of
+threads because every problem of a batch is computed on its own.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Below this many problems the threads cost more than they save.
+_SMALLEST_SHARED_BATCH = 32
+# Several chunks a thread even out problems that take different numbers of steps.
+_CHUNKS_PER_THREAD = 4
+
+
+def n_threads() -> int:
+    """Return the number of cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def over_chunks(function: Callable[[NDArray[np.int64]], Any], items: NDArray[np.int64]) -> None:
+    """Call ``function`` on consecutive chunks of ``items``, in threads if there are enough."""
+    workers = n_threads()
+    if workers == 1 or len(items) < _SMALLEST_SHARED_BATCH:
+        function(items)
+        return
+    chunks = np.array_split(items, min(len(items), workers * _CHUNKS_PER_THREAD))
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        for _ in pool.map(function, chunks):
+            pass

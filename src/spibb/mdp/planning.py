@@ -1,0 +1,148 @@
+"""Policy iteration: the one loop behind every algorithm, and optimal planning with it.
+
+Evaluate the policy exactly, improve it state by state, repeat. The loop runs a batch of problems
+at once and drops each as it converges; what "improve" means is the caller's.
+
+Stopping rule (the paper's, made relative): the Frobenius norm of the change in Q falls below
+1e-10 * max(1, norm of Q), or no row of the policy changes. A cap that stops it first is a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import ModelError, SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch, update_values
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.policy import TabularPolicy
+
+TOLERANCE = 1e-10
+DEFAULT_CAP = 1_000
+
+# (problems, q, policy) -> changed: improve the rows of these problems in place.
+# problems (K,) are places in the batch; q and policy are of shape (B, S, A).
+Improve = Callable[[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]], NDArray[np.bool_]]
+
+
+class Status(Enum):
+    """How a run ended; the value is advice for the reader."""
+
+    CONVERGED = "The policy is a fixed point of the improvement step."
+    ONE_STEP = "One improvement step was asked for and done."
+    MAX_ITERATIONS = (
+        "Stopped by max_iterations before it converged; the policy is valid, but raise the cap."
+    )
+    NOT_TERMINATING = (
+        "With gamma = 1 a policy met on the way never ends in the estimated model; the last "
+        "policy that ends is returned. Use gamma < 1, or a longer log."
+    )
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the run did all that was asked of it."""
+        return self in (Status.CONVERGED, Status.ONE_STEP)
+
+
+@dataclass(frozen=True, eq=False)
+class Iterated:
+    """What policy iteration returns for a batch: policies (B, S, A), values, how they ended."""
+
+    policy: NDArray[np.float64]
+    v: NDArray[np.float64]
+    q: NDArray[np.float64]
+    n_iterations: NDArray[np.int64]
+    status: NDArray[np.object_]
+
+
+def policy_iteration(
+    batch: ModelBatch,
+    start: NDArray[np.float64],
+    improve: Improve,
+    *,
+    first: Values | None = None,
+    max_iterations: int | None = None,
+) -> Iterated:
+    """Improve ``start`` in every model of the batch until it no longer changes.
+
+    Args:
+        batch: The models.
+        start: Policies to start from, shape (B, S, A).
+        improve: The improvement step.
+        first: What ``evaluate_batch(batch, start)`` returned, if it is known already.
+        max_iterations: Improvement steps at most; 1 is "one-step". None: 1,000.
+    """
+    cap = checked_cap(max_iterations)
+    v, q, ends = first or evaluate_batch(batch, start)
+    v, q = v.copy(), q.copy()
+    policy = start.copy()
+    n_iterations = np.zeros(len(policy), dtype=np.int64)
+    status = np.full(len(policy), Status.ONE_STEP if cap == 1 else Status.MAX_ITERATIONS, object)
+    status[~ends] = Status.NOT_TERMINATING
+    active = np.flatnonzero(ends).astype(np.int64)
+    for _ in range(cap):
+        if len(active) == 0:
+            break
+        before = policy[active] if batch.gamma == 1.0 else None
+        changed = improve(active, q, policy)
+        n_iterations[active] += 1
+        status[active[~changed]] = Status.CONVERGED
+        active = active[changed]
+        ends, change, scale = update_values(batch, policy, active, v, q)
+        if before is not None and not ends.all():
+            policy[active[~ends]] = before[changed][~ends]
+            status[active[~ends]] = Status.NOT_TERMINATING
+        settled = change <= TOLERANCE * np.maximum(1.0, scale)
+        if cap > 1:
+            status[active[settled & ends]] = Status.CONVERGED
+        active = active[~settled & ends]
+    return Iterated(policy, v, q, n_iterations, status)
+
+
+def checked_cap(max_iterations: int | None) -> int:
+    """Return the cap on improvement steps, or refuse it."""
+    if max_iterations is None:
+        return DEFAULT_CAP
+    if isinstance(max_iterations, bool) or int(max_iterations) != max_iterations:
+        raise SettingsError(f"max_iterations is {max_iterations}", expected="an integer >= 1")
+    if max_iterations < 1:
+        raise SettingsError(f"max_iterations is {max_iterations}", expected="an integer >= 1")
+    return int(max_iterations)
+
+
+def solve(mdp: TabularMDP) -> Evaluation:
+    """Compute an optimal policy and its values.
+
+    Example:
+        Staying pays 1 a step, leaving pays 5 once.
+
+        >>> mdp = TabularMDP(transition=[[[1, 0.0], [0, 1.0]], [[0, 1.0], [0, 1.0]]],
+        ...                  reward=[[1.0, 5.0], [0, 0]], gamma=0.5, terminal=[False, True])
+        >>> solve(mdp).policy.probabilities[0], float(solve(mdp).v[0])
+        (array([0., 1.]), 5.0)
+    """
+    batch = ModelBatch.stack([mdp])
+    start = TabularPolicy.uniform(mdp.n_states, mdp.n_actions).probabilities[None].copy()
+    done = policy_iteration(batch, start, _greedy)
+    if not done.status[0].is_success:
+        raise ModelError(f"no optimal policy was found: {done.status[0].value}")
+    policy = TabularPolicy(done.policy[0])
+    return Evaluation(policy, done.v[0], done.q[0], float(mdp.initial @ done.v[0]))
+
+
+def _greedy(
+    problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Move to the best action, but only where it is better than the policy in place."""
+    q = q[problems]
+    best = np.zeros_like(q)
+    np.put_along_axis(best, q.argmax(axis=-1)[..., None], 1.0, axis=-1)
+    gain = q.max(axis=-1) - (policy[problems] * q).sum(axis=-1)
+    better = gain > 1e-12 * np.maximum(1.0, np.abs(q).max(axis=-1))
+    policy[problems] = np.where(better[..., None], best, policy[problems])
+    return np.asarray(better.any(axis=-1))

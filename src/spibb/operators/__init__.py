@@ -1,0 +1,19 @@
+"""Improvement steps: functions of one row of Q and the baseline, lifted over any leading axes."""
+
+from spibb.operators.lift import (
+    greedy,
+    pi_b_step,
+    pi_leq_b_step,
+    soft_approx_step,
+    soft_exact_step,
+)
+from spibb.operators.rows import Operator
+
+__all__ = [
+    "Operator",
+    "greedy",
+    "pi_b_step",
+    "pi_leq_b_step",
+    "soft_approx_step",
+    "soft_exact_step",
+]

@@ -1,0 +1,58 @@
+r"""The two SPIBB steps (Laroche, Trichelair, Tachet des Combes, ICML 2019).
+
+A pair is *bootstrapped* when the log holds too little of it, *trusted* otherwise. Both steps
+maximise the expected Q over a set of rows around the baseline b:
+
+* Pi_b: ``pi(a) = b(a)`` on bootstrapped actions, so the trusted ones share the rest and the best
+  of them takes it all;
+* Pi_<=b: ``pi(a) <= b(a)`` on bootstrapped actions. Bootstrapped actions better than every trusted
+  one keep what they have; the best trusted action takes everything else.
+
+Both copy the baseline where no action is trusted. In ties a trusted action goes before a
+bootstrapped one, and a lower index before a higher. Bootstrapped actions carry an infinite error,
+trusted ones a finite error. Letters: q values, b baseline, e errors, out the new row.
+"""
+
+import numpy as np
+
+from spibb.operators.compiled import row_function
+
+
+@row_function
+def best_trusted(q, e):
+    """Return the first action of largest q among those of finite error, or -1."""
+    best = -1
+    for a in range(len(q)):
+        if e[a] < np.inf and (best < 0 or q[a] > q[best]):
+            best = a
+    return best
+
+
+@row_function
+def pi_b_row(q, b, e, epsilon, out):
+    """Copy the baseline on bootstrapped actions, be greedy on the others."""
+    best = best_trusted(q, e)
+    mass = 0.0
+    for a in range(len(q)):
+        if e[a] < np.inf:
+            mass += b[a]
+            out[a] = 0.0
+        else:
+            out[a] = b[a]
+    if best >= 0:
+        out[best] = mass
+
+
+@row_function
+def pi_leq_b_row(q, b, e, epsilon, out):
+    """Keep at most the baseline's probability on bootstrapped actions."""
+    best = best_trusted(q, e)
+    mass = 0.0
+    for a in range(len(q)):
+        if e[a] == np.inf and (best < 0 or q[a] > q[best]):
+            out[a] = b[a]
+        else:
+            mass += b[a]
+            out[a] = 0.0
+    if best >= 0:
+        out[best] = mass

@@ -1,0 +1,166 @@
+"""The operators for users: any leading axes, NumPy arrays or torch tensors.
+
+The last axis holds the actions; the others broadcast against each other. Tensors on the CPU share
+their memory with NumPy; tensors elsewhere are copied there and back. No gradient flows: the
+result of a step is a target, not a layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import SettingsError
+from spibb.operators.rows import Operator, step_rows
+
+
+def greedy(q: Any) -> Any:
+    """Put all probability on the first action of largest ``q``.
+
+    Example:
+        >>> greedy([1.0, 3.0, 2.0])
+        array([0., 1., 0.])
+    """
+    return _lift(Operator.GREEDY, q, q, 0.0, 0.0)
+
+
+def pi_b_step(q: Any, baseline: Any, trusted: Any) -> Any:
+    """Copy the baseline where an action is not trusted, be greedy among the rest.
+
+    Args:
+        q: Values, last axis actions.
+        baseline: Probabilities of the baseline.
+        trusted: Boolean, whether the log holds enough of the pair.
+
+    Example:
+        The worked table of the paper's appendix: the first and the last action are bootstrapped.
+
+        >>> pi_b_step([1, 2, 3, 4], [0.1, 0.4, 0.3, 0.2], [False, True, True, False])
+        array([0.1, 0. , 0.7, 0.2])
+    """
+    return _lift(Operator.PI_B, q, baseline, _errors_of(trusted), 0.0)
+
+
+def pi_leq_b_step(q: Any, baseline: Any, trusted: Any) -> Any:
+    """Give an action that is not trusted at most the baseline's probability.
+
+    Example:
+        >>> pi_leq_b_step([1, 2, 3, 4], [0.1, 0.4, 0.3, 0.2], [False, True, True, False])
+        array([0. , 0. , 0.8, 0.2])
+    """
+    return _lift(Operator.PI_LEQ_B, q, baseline, _errors_of(trusted), 0.0)
+
+
+def soft_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+    """Maximise the expected ``q`` within the budget ``sum e |pi - b| <= epsilon``, exactly.
+
+    Args:
+        q: Values, last axis actions.
+        baseline: Probabilities of the baseline.
+        errors: Error of each pair, >= 0; infinite where the probability must stay.
+        epsilon: Budget, a number or an array over the leading axes; infinite means none.
+
+    Example:
+        Moving mass m from the first action to the second costs m (1 + 1), so m = 0.2.
+
+        >>> soft_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
+        array([0.3, 0.7])
+    """
+    return _lift(Operator.SOFT_EXACT, q, baseline, errors, epsilon)
+
+
+def soft_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+    """Move mass from the worst actions to the best bargains within the budget.
+
+    Arguments as in :func:`soft_exact_step`.
+
+    Example:
+        >>> soft_approx_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
+        array([0.3, 0.7])
+    """
+    return _lift(Operator.SOFT_APPROX, q, baseline, errors, epsilon)
+
+
+def _errors_of(trusted: Any) -> NDArray[np.float64]:
+    flags = _to_numpy(trusted)
+    if flags.dtype != np.bool_:
+        raise SettingsError(f"trusted has type {flags.dtype}", expected="booleans")
+    return np.where(flags, 0.0, np.inf)
+
+
+def _lift(operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+    values = _to_numpy(q)
+    dtype = np.float32 if values.dtype == np.float32 else np.float64
+    parts = [_to_numpy(part) for part in (values, baseline, errors)]
+    budget = _to_numpy(epsilon)[..., None]
+    try:
+        shape = np.broadcast_shapes(*(part.shape for part in parts), budget.shape)
+    except ValueError:
+        shapes = ", ".join(str(part.shape) for part in (*parts, budget[..., 0]))
+        raise SettingsError(
+            f"shapes {shapes} of q, baseline, errors and epsilon do not fit together",
+            expected="shapes that broadcast, with the actions on the last axis",
+        ) from None
+    if len(shape) == 0 or shape[-1] == 0:
+        raise SettingsError(f"q of shape {values.shape}", expected="at least one action")
+    flat = [_flat(part, shape) for part in (*parts, budget)]
+    _refuse_bad_values(operator, *flat)
+    out = np.empty_like(flat[0])
+    values, baselines, errs, budgets = flat
+    step_rows(int(operator), values, baselines, errs, np.ascontiguousarray(budgets[:, 0]), out)
+    return _like(out.reshape(shape).astype(dtype, copy=False), q)
+
+
+def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    rows = np.broadcast_to(array, shape).reshape(-1, shape[-1])
+    # One memory layout and one type, so that the kernel is compiled once.
+    return np.require(rows, dtype=np.float64, requirements=["C", "W"])
+
+
+def _refuse_bad_values(
+    operator: Operator,
+    q: NDArray[np.float64],
+    baseline: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    epsilon: NDArray[np.float64],
+) -> None:
+    checks = [("q", np.isfinite(q), "finite numbers")]
+    if operator is not Operator.GREEDY:
+        checks += [
+            ("baseline", (baseline >= 0) & (baseline <= 1 + 1e-9), "probabilities"),
+            ("errors", errors >= 0, "numbers >= 0, infinite where the baseline must stay"),
+            ("epsilon", epsilon >= 0, "a budget >= 0"),
+        ]
+    for name, good, expected in checks:
+        if not good.all():
+            row, action = np.argwhere(~good)[0]
+            value = {"q": q, "baseline": baseline, "errors": errors, "epsilon": epsilon}[name]
+            raise SettingsError(
+                f"{name} is {value[row, action]}",
+                where=f"row {row}, action {action}",
+                expected=expected,
+            )
+
+
+def _is_tensor(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "torch"
+
+
+def _to_numpy(value: Any) -> NDArray[Any]:
+    if _is_tensor(value):
+        array: NDArray[Any] = value.detach().cpu().numpy()
+        return array
+    return np.asarray(value)
+
+
+def _like(array: NDArray[Any], q: Any) -> Any:
+    if not _is_tensor(q):
+        return array
+    import torch
+
+    tensor = torch.from_numpy(array)
+    # Half-precision inputs come back as they went in.
+    kept = q.dtype if q.dtype.is_floating_point else tensor.dtype
+    return tensor.to(device=q.device, dtype=kept)

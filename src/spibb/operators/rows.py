@@ -1,0 +1,74 @@
+"""The compiled loops that carry a row function over many rows.
+
+One loop serves every operator, chosen by a number: a single signature to compile and to cache.
+"""
+
+from enum import IntEnum
+
+from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
+from spibb.operators.compiled import row_function
+from spibb.operators.greedy import greedy_row
+from spibb.operators.soft_approx import soft_approx_row
+from spibb.operators.soft_exact import soft_exact_row
+
+
+class Operator(IntEnum):
+    """The improvement steps, as the compiled loops know them."""
+
+    GREEDY = 0
+    PI_B = 1
+    PI_LEQ_B = 2
+    SOFT_EXACT = 3
+    SOFT_APPROX = 4
+
+
+@row_function
+def step_row(operator, q, baseline, errors, epsilon, out):
+    """Apply one operator to one row."""
+    if operator == 0:
+        greedy_row(q, baseline, errors, epsilon, out)
+    elif operator == 1:
+        pi_b_row(q, baseline, errors, epsilon, out)
+    elif operator == 2:
+        pi_leq_b_row(q, baseline, errors, epsilon, out)
+    elif operator == 3:
+        soft_exact_row(q, baseline, errors, epsilon, out)
+    else:
+        soft_approx_row(q, baseline, errors, epsilon, out)
+
+
+@row_function
+def step_rows(operator, q, baseline, errors, epsilon, out):
+    """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
+    for row in range(len(q)):
+        step_row(operator, q[row], baseline[row], errors[row], epsilon[row], out[row])
+
+
+@row_function
+def improve_problems(
+    places, operator, problems, q, baseline, errors, epsilon, scratch, policy, changed
+):
+    """Improve the policies of some problems in place, and tell which of them changed.
+
+    A row is replaced only if its expected q does not fall: the approximate step need not contain
+    the previous row in its search space, and could otherwise cycle (the paper's remark on its
+    Pseudo-code 2). For the other operators the test only guards against rounding.
+    """
+    n_states = policy.shape[1]
+    n_actions = policy.shape[2]
+    for place in places:
+        problem = problems[place]
+        changed[place] = False
+        for x in range(n_states):
+            new = scratch[place]
+            old = policy[problem, x]
+            row_q = q[problem, x]
+            step_row(operator, row_q, baseline[problem, x], errors[problem, x], epsilon, new)
+            gain = 0.0
+            for a in range(n_actions):
+                gain += (new[a] - old[a]) * row_q[a]
+            if gain >= 0.0:
+                for a in range(n_actions):
+                    if new[a] != old[a]:
+                        changed[place] = True
+                        old[a] = new[a]

@@ -1,0 +1,72 @@
+r"""The approximate Soft-SPIBB step: Pseudo-code 2 of the paper.
+
+Donors a- in increasing order of Q. Each gives to one receiver,
+``a+ = argmax_a (q(a) - q(a-)) / e(a)``, the mass
+``m = min(pi(a-), E / (2 e(a-)), E / (2 e(a+)))``, and the budget E falls by ``m (e(a-) + e(a+))``.
+Either half of the budget covers its side, so the row is always (pi_b, e, epsilon)-constrained.
+
+Deviations: a donor is passed over unless its best ratio is positive (the pseudo-code would let an
+action give to itself, or to a pinned one, and pay for it); among receivers of zero error, whose
+ratio is infinite, the largest Q wins; epsilon = inf drops the constraint altogether. The released
+code spreads a donor over several receivers with a stale cap and overspends by up to a quarter;
+this one does not. The comparison with the previous iterate, the pseudo-code's last line, belongs to
+the loop: see spibb.operators.rows. Letters: q values, b baseline, e errors, out the new row.
+"""
+
+import numpy as np
+
+from spibb.operators.compiled import row_function
+from spibb.operators.greedy import greedy_row
+
+
+@row_function
+def soft_approx_row(q, b, e, epsilon, out):
+    """Move mass from the worst actions to the best bargains until the budget is spent."""
+    if epsilon == np.inf:
+        greedy_row(q, b, e, epsilon, out)
+        return
+    n = len(q)
+    for a in range(n):
+        out[a] = b[a]
+    budget = epsilon
+    donor = -1
+    for _ in range(n):
+        donor = _next_worst(q, donor)
+        if out[donor] == 0.0 or e[donor] == np.inf:
+            continue
+        receiver = _best_receiver(q, e, donor)
+        if receiver < 0:
+            continue
+        dearer = max(e[donor], e[receiver])
+        mass = out[donor]
+        if dearer > 0.0:
+            mass = min(mass, budget / (2.0 * dearer))
+        out[receiver] += mass
+        out[donor] -= mass
+        budget = max(0.0, budget - mass * (e[donor] + e[receiver]))
+
+
+@row_function
+def _next_worst(q, last):
+    """Return the action that follows ``last`` in the order of increasing (q, index)."""
+    following = -1
+    for a in range(len(q)):
+        after = last < 0 or q[a] > q[last] or (q[a] == q[last] and a > last)
+        if after and (following < 0 or q[a] < q[following]):
+            following = a
+    return following
+
+
+@row_function
+def _best_receiver(q, e, donor):
+    """Return the action of largest positive gain per unit of error, or -1."""
+    receiver = -1
+    best = 0.0
+    for a in range(len(q)):
+        gain = q[a] - q[donor]
+        if gain > 0.0 and e[a] < np.inf:
+            ratio = gain / e[a]
+            if ratio > best or (ratio == best and q[a] > q[receiver]):
+                receiver = a
+                best = ratio
+    return receiver

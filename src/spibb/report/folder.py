@@ -1,0 +1,82 @@
+"""The result folder of ``spibb improve``: all of it, or nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from spibb.algorithms.improvement import Improvement
+from spibb.errors import OutputError
+from spibb.report.changes import list_changes
+from spibb.report.html import render_report
+from spibb.report.summary import summarise
+
+# A table beyond this many pairs is for programs, which read Parquet.
+_LARGEST_CSV = 200_000
+FILES = ("policy.parquet", "policy.csv", "certificate.json", "summary.json", "report.html")
+
+
+def refuse_existing(folder: Path, *, overwrite: bool) -> None:
+    """Refuse a folder that exists, or that holds anything this package did not write."""
+    if not folder.exists():
+        return
+    if not overwrite:
+        raise OutputError(
+            f"{folder} exists already", hint="choose another folder, or add --overwrite"
+        )
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is a file", expected="a folder")
+    foreign = sorted(part.name for part in folder.iterdir() if part.name not in FILES)
+    if foreign:
+        raise OutputError(
+            f"{folder} holds {foreign[0]!r}, which is not part of a result, so it is not replaced",
+            hint="choose another folder",
+        )
+
+
+def write_result(result: Improvement, folder: Path, *, overwrite: bool = False) -> None:
+    """Write a result folder; it appears when it is complete, and not at all if that fails."""
+    folder = Path(folder)
+    refuse_existing(folder, overwrite=overwrite)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise _not_written(folder, error) from None
+    try:
+        unfinished.chmod(0o755)
+        _fill(result, unfinished)
+        if folder.exists():
+            shutil.rmtree(folder)
+        unfinished.rename(folder)
+    except OSError as error:
+        raise _not_written(folder, error) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _not_written(folder: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"cannot write {folder}: {error.strerror or error}",
+        hint="check that the disk has room and that you may write there",
+    )
+
+
+def _fill(result: Improvement, folder: Path) -> None:
+    summary = summarise(result)
+    result.policy.write(folder / "policy.parquet", metadata={"algorithm": result.algorithm})
+    if result.policy.probabilities.size <= _LARGEST_CSV:
+        result.policy.write(folder / "policy.csv")
+    _write_json(folder / "certificate.json", result.certificate.to_dict())
+    _write_json(folder / "summary.json", summary)
+    changes = list_changes(result.policy, result.baseline.policy, result.certificate.states)
+    report = render_report(result, summary, changes)
+    (folder / "report.html").write_text(report, encoding="utf-8")
+
+
+def _write_json(path: Path, facts: dict[str, Any]) -> None:
+    text = json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,31 @@
+"""The report: one self-contained page."""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import Any
+
+from spibb.algorithms.improvement import Improvement
+from spibb.report.changes import Change
+from spibb.report.figures import change_figure, to_svg
+
+_N_SHOWN = 100
+
+
+def render_report(result: Improvement, summary: dict[str, Any], changes: list[Change]) -> str:
+    """Return the page as text; it loads nothing from elsewhere."""
+    import jinja2
+
+    source = resources.files("spibb.report").joinpath("templates/report.html").read_text("utf-8")
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    picture = ""
+    if changes:
+        picture = to_svg(change_figure(result.policy, result.baseline.policy, changes))
+    return environment.from_string(source).render(
+        summary=summary,
+        certificate=result.certificate,
+        settings={name: value for name, value in result.algorithm.items() if name != "algorithm"},
+        changes=changes[:_N_SHOWN],
+        n_changes=len(changes),
+        picture=picture,
+    )

@@ -1,0 +1,425 @@
+"""CSV and Parquet files as Arrow tables, and their columns of names as integers."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import DataError, SpibbError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Labels = tuple[str, ...] | None
+
+_FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_MISSING = -1
+# A table of this many states by one action is 80 MB; beyond it integers are surely identifiers.
+_LARGEST_INDEX = 10_000_000
+# Four gigabytes for one table of numbers, of which an algorithm needs several.
+_LARGEST_TABLE = 500_000_000
+# How a number is written; anything else, "007" or "True", is a name and stays as it is.
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|nan|NaN)$"
+
+
+def read_table(path: str | Path, *, what: str, names: Collection[str] = ()) -> pa.Table:
+    """Read a file, the files of a folder, or those matching a glob, as one table.
+
+    Args:
+        path: A ``.csv`` or ``.parquet`` file, a folder of such files, or a glob.
+        what: What the file is to the user, for messages: "log", "policy".
+        names: Columns that hold integers or labels: a label in a CSV file is kept as written.
+    """
+    import pyarrow as pa
+
+    tables = []
+    for file in find_files(path, what=what):
+        try:
+            table = _read_file(file, names)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            raise DataError(
+                f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
+            ) from None
+        tables.append(without_unnamed(table, file))
+    table = _united(tables, path, what)
+    if table.num_rows == 0:
+        raise DataError(
+            f"the {what} {path} has no rows",
+            expected="at least one row",
+            hint="check that this is the right file",
+        )
+    return table
+
+
+_ADVICE = {
+    "csv": "check that it is text in UTF-8, fields separated by commas, with a header",
+    "parquet": "check that the file is complete, and is what its name says",
+}
+
+
+def find_files(path: str | Path, *, what: str) -> list[Path]:
+    """Return the table files that a path, folder or glob stands for, sorted by name."""
+    root = Path(path)
+    nothing = f"no such {what}: {path}"
+    try:
+        if root.is_dir():
+            files = sorted(file for file in root.iterdir() if _format(file))
+            nothing += " is a folder without tables"
+        elif root.exists():
+            files = [root]
+        else:
+            files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    except OSError as error:
+        raise DataError(f"cannot read the {what} {path}: {error.strerror}") from None
+    if not files:
+        raise DataError(
+            nothing,
+            expected="a CSV or Parquet file, folder or glob",
+            hint="check the path; for files in sub-folders, give a glob as 'logs/**/*.csv'",
+        )
+    for file in files:
+        if not _format(file):
+            raise DataError(
+                f"cannot tell the format of the {what} {file}",
+                expected="a name in .csv or .parquet",
+                hint="save the table as CSV or Parquet",
+            )
+    return files
+
+
+def _format(file: Path) -> str:
+    return _FORMATS.get(file.suffix.lower(), "")
+
+
+def _read_file(file: Path, names: Collection[str]) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    if _format(file) == "parquet":
+        return pyarrow.parquet.read_table(file)
+    try:
+        table = _read_csv(file, names)
+    except pa.ArrowInvalid:
+        # Only a single thread knows which row is wrong; it is worth reading twice to say so.
+        table = _read_csv(file, names, use_threads=False)
+    for place, name in enumerate(table.column_names):
+        if name in names:
+            table = table.set_column(place, name, _numbers_or_names(table.column(place)))
+    return table
+
+
+def _read_csv(file: Path, names: Collection[str], *, use_threads: bool = True) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    def refuse(row: Any) -> str:
+        # The header is the first row of the file, but not of the table.
+        if row.number is not None:
+            raise DataError(
+                f"{row.actual_columns} fields in a row of {file}",
+                where=f"row {row.number - 1}",
+                expected=f"{row.expected_columns}, as in the header",
+                hint="put quotation marks around fields that contain commas",
+            )
+        return "error"
+
+    # An empty cell is a missing value in every column; "NA" may be a label.
+    text = pa.dictionary(pa.int32(), pa.string())
+    return pyarrow.csv.read_csv(
+        file,
+        read_options=pyarrow.csv.ReadOptions(use_threads=use_threads),
+        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
+        convert_options=pyarrow.csv.ConvertOptions(
+            strings_can_be_null=True, null_values=[""], column_types=dict.fromkeys(names, text)
+        ),
+    )
+
+
+def _numbers_or_names(column: Any) -> Any:
+    """Turn a column of texts into numbers if every one of them is written as a number is."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = column.unify_dictionaries()
+    known = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
+    trimmed = pc.utf8_trim_whitespace(known)
+    for pattern, kind in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
+        if pc.all(pc.match_substring_regex(trimmed, pattern)).as_py():
+            try:
+                numbers = trimmed.cast(kind)
+            except pa.ArrowInvalid:  # an integer of twenty digits
+                continue
+            parts = [numbers.take(chunk.indices) for chunk in column.chunks]
+            return pa.chunked_array(parts, type=kind)
+    return column
+
+
+def without_unnamed(table: pa.Table, path: str | Path) -> pa.Table:
+    """Drop columns without a name, which spreadsheets leave behind; refuse one name twice."""
+    names = table.column_names
+    for name in names:
+        if name and names.count(name) > 1:
+            raise DataError(
+                f"{path} has {names.count(name)} columns called {name!r}",
+                expected="each name once",
+                hint="rename or remove one of them",
+            )
+    return table.select([place for place, name in enumerate(names) if name])
+
+
+def _united(tables: list[pa.Table], path: str | Path, what: str) -> pa.Table:
+    """Append tables; a column that is a number here and a name there becomes a name."""
+    import pyarrow as pa
+
+    first = tables[0].column_names
+    for table in tables:
+        odd = set(table.column_names) ^ set(first)
+        if odd:
+            raise DataError(
+                f"the files of the {what} {path} have different columns: not all of them have "
+                f"{', '.join(map(repr, sorted(odd)))}",
+                expected="the same columns in each",
+                hint="give files of one kind only",
+            )
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        as_text = [_with_text_where_mixed(table, tables) for table in tables]
+    try:
+        return pa.concat_tables(as_text, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(
+            f"the files of the {what} {path} do not fit together: {_first_line(error)}",
+            expected="the same kind of values in each",
+        ) from None
+
+
+def _with_text_where_mixed(table: pa.Table, tables: list[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        kinds = {_plain_type(other[name]) for other in tables} - {pa.null()}
+        if pa.string() in kinds or pa.bool_() in kinds:
+            table = table.set_column(place, name, _text(table.column(place)))
+    return table
+
+
+def _plain_type(column: Any) -> Any:
+    import pyarrow as pa
+
+    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    return pa.string() if pa.types.is_large_string(kind) else kind
+
+
+def _plain(column: Any) -> Any:
+    """Undo dictionary encoding."""
+    import pyarrow as pa
+
+    is_encoded = pa.types.is_dictionary(column.type)
+    return column.cast(column.type.value_type) if is_encoded else column
+
+
+def _text(column: Any) -> Any:
+    import pyarrow as pa
+
+    return _plain(column).cast(pa.string())
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0].rstrip(" .:")
+
+
+def require_columns(
+    present: Sequence[str], needed: Iterable[str], path: str | Path, *, can_rename: bool = True
+) -> None:
+    """Refuse a table that lacks a column, naming the nearest one it has.
+
+    Args:
+        present: Columns that are there.
+        needed: Columns that must be.
+        path: The file, for messages.
+        can_rename: Whether ``--columns`` can say where a column is.
+    """
+    for name in needed:
+        if name in present:
+            continue
+        near = nearest(name, present)
+        hint = "rename the column"
+        if can_rename:
+            hint += f", or say --columns {name}={near or 'YOUR_COLUMN'}"
+        if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
+            hint = "separate the fields by commas"
+        raise DataError(
+            f"{path} has no column {name!r}" + (f", but it has {near!r}" if near else ""),
+            expected=f"it among {', '.join(present)}",
+            hint=hint,
+        )
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is spelt most like this one, if any is."""
+    by_lower = {other.lower(): other for other in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return by_lower[near[0]] if near else None
+
+
+def refuse_empty(column: Any, name: str, path: str | Path) -> None:
+    """Refuse a column with empty cells, or with lists for cells."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_nested(column.type):
+        raise DataError(
+            f"column {name!r} of {path} holds values of type {column.type}",
+            expected="one number or label in each row",
+        )
+    empty = pc.is_null(column, nan_is_null=True).to_numpy()
+    if empty.any():
+        raise DataError(
+            f"column {name!r} of {path} has an empty cell",
+            where=f"row {int(np.argmax(empty)) + 1}",
+            expected="a value in every row",
+            hint="fill it in, or leave the row out",
+        )
+
+
+def read_numbers(
+    column: Any, name: str, path: str | Path, *, error: type[SpibbError] = DataError
+) -> NDArray[np.float64]:
+    """Return a column of numbers, NaN for empty cells."""
+    import pyarrow as pa
+
+    try:
+        return np.asarray(_plain(column).cast(pa.float64()).to_numpy(), dtype=np.float64)
+    except pa.ArrowException:
+        row, value = _first_without_number(column)
+        raise error(
+            f"column {name!r} of {path} holds something that is not a number: {value!r}",
+            where=f"row {row + 1}",
+            expected="numbers, with a point for decimals",
+            hint="correct the row or leave it out",
+        ) from None
+
+
+def _first_without_number(column: Any) -> tuple[int, Any]:
+    import pyarrow as pa
+
+    for row, cell in enumerate(_plain(column)):
+        try:
+            cell.cast(pa.float64())
+        except pa.ArrowException:
+            return row, cell.as_py() if pa.types.is_string(cell.type) else str(cell)
+    return 0, str(column.type)
+
+
+def encode(column: Any, name: str, path: str | Path) -> tuple[NDArray[np.int64], Labels]:
+    """Turn one column of integers or labels into integer codes; see :func:`encode_together`."""
+    (codes,), labels = encode_together({name: column}, path)
+    return codes, labels
+
+
+def encode_together(
+    columns: dict[str, Any], path: str | Path, *, missing_allowed: Sequence[str] = ()
+) -> tuple[list[NDArray[np.int64]], Labels]:
+    """Turn columns that share one set of names into integer codes.
+
+    Integers stand for themselves. Anything else is a label; labels are sorted, and a code is the
+    label's place in that order.
+
+    Args:
+        columns: Arrow columns by name.
+        path: The file they come from, for messages.
+        missing_allowed: Names of columns that may have empty cells, which become -1.
+
+    Returns:
+        The codes of each column, and the labels, or None where the columns hold integers.
+    """
+    columns = {name: _plain(column) for name, column in columns.items()}
+    for name, column in columns.items():
+        if name not in missing_allowed:
+            refuse_empty(column, name, path)
+    integers = [_as_integers(column) for column in columns.values()]
+    if all(codes is not None for codes in integers):
+        found = [codes for codes in integers if codes is not None]
+        for name, codes in zip(columns, found, strict=True):
+            _refuse_bad_index(name, codes, path, missing_allowed=name in missing_allowed)
+        return found, None
+    return _as_labels(columns, path)
+
+
+def _as_integers(column: Any) -> NDArray[np.int64] | None:
+    """Return the integers of a column with -1 for empty cells, or None if it holds labels."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_null(kind):
+        return np.full(len(column), _MISSING, dtype=np.int64)
+    if pa.types.is_floating(kind):
+        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        whole = np.isnan(values) | (values == np.floor(values))
+        if not whole.all() or np.isinf(values).any():
+            return None
+        # The limits only have to survive the cast; both are refused as out of range later.
+        limited = np.clip(np.where(np.isnan(values), _MISSING, values), -(2.0**62), 2.0**62)
+        return limited.astype(np.int64)
+    if pa.types.is_uint64(kind):
+        return np.minimum(column.fill_null(0).to_numpy(), 2**62).astype(np.int64)
+    if pa.types.is_integer(kind):
+        return np.asarray(column.cast(pa.int64()).fill_null(_MISSING).to_numpy(), dtype=np.int64)
+    return None
+
+
+def _refuse_bad_index(
+    name: str, codes: NDArray[np.int64], path: str | Path, *, missing_allowed: bool
+) -> None:
+    lowest = _MISSING if missing_allowed else 0
+    bad = (codes < lowest) | (codes >= _LARGEST_INDEX)
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"{name} {codes[row]} is out of range",
+            where=f"row {row + 1} of {path}",
+            expected=f"an integer from 0 to {_LARGEST_INDEX - 1}, or a label",
+            hint="number them from 0, or write identifiers as text",
+        )
+
+
+def refuse_large(n_states: int, n_actions: int, path: str | Path) -> None:
+    """Refuse numbers of states and actions whose table would not fit into memory."""
+    if n_states * n_actions > _LARGEST_TABLE:
+        raise DataError(
+            f"{path} has {n_states} states and {n_actions} actions, counted up to the largest",
+            expected=f"at most {_LARGEST_TABLE} pairs",
+            hint="number states and actions from 0 without gaps, or write identifiers as text",
+        )
+
+
+def _as_labels(
+    columns: dict[str, Any], path: str | Path
+) -> tuple[list[NDArray[np.int64]], Labels]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        texts = [column.cast(pa.string()).combine_chunks() for column in columns.values()]
+    except pa.ArrowException as error:
+        raise DataError(
+            f"{', '.join(columns)} of {path} cannot be read as text: {_first_line(error)}",
+            expected="integers, or labels in UTF-8",
+        ) from None
+    # combine_chunks() of an empty chunked array may itself be chunked; concatenation is not.
+    seen = pc.unique(pa.chunked_array(texts, type=pa.string())).drop_null()
+    labels = tuple(sorted(seen.to_pylist()))
+    known = pa.array(labels, type=pa.string())
+    codes = [
+        np.asarray(pc.index_in(text, value_set=known).fill_null(-1).to_numpy(zero_copy_only=False))
+        for text in texts
+    ]
+    return [code.astype(np.int64) for code in codes], labels

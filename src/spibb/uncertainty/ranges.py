@@ -1,0 +1,64 @@
+"""The range of returns that every bound needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spibb.data.counts import Counts
+from spibb.errors import SettingsError
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """Bounds on rewards and, through the discount, on values.
+
+    Values lie in [min(0, low), max(0, high)] / (1 - gamma): 0 is included because a process that
+    ends, and a pair without data in the estimated model, are worth 0. The theorems' V_max is half
+    the width of that interval, which is enough since differences of distributions sum to zero.
+
+    Attributes:
+        low: Smallest reward.
+        high: Largest reward.
+        gamma: The discount.
+        is_observed: Whether the range is only the one seen in the log: an assumption.
+    """
+
+    low: float
+    high: float
+    gamma: float
+    is_observed: bool
+
+    @property
+    def r_max(self) -> float:
+        """Half the width of the reward range, 0 included."""
+        return (max(0.0, self.high) - min(0.0, self.low)) / 2.0
+
+    @property
+    def v_max(self) -> float:
+        """Half the width of the range of values; infinite for gamma = 1."""
+        return self.r_max / (1.0 - self.gamma) if self.gamma < 1.0 else float("inf")
+
+    @property
+    def reach(self) -> float:
+        """Largest absolute value, in units of v_max: between 1 and 2."""
+        largest = max(abs(min(0.0, self.low)), abs(max(0.0, self.high)))
+        return largest / self.r_max if self.r_max > 0 else 1.0
+
+    @classmethod
+    def of(
+        cls, counts: Counts, gamma: float, reward_range: tuple[float, float] | None
+    ) -> ValueRange:
+        """Take the given range, after checking it against the log, or else the observed one."""
+        low, high = counts.reward_range
+        if reward_range is None:
+            return cls(low, high, gamma, is_observed=True)
+        given = (float(reward_range[0]), float(reward_range[1]))
+        if not given[0] <= given[1] or abs(given[0]) == float("inf") or given[1] == float("inf"):
+            raise SettingsError(f"reward_range is {reward_range}", expected="(low, high), finite")
+        if low < given[0] or high > given[1]:
+            raise SettingsError(
+                f"the log holds rewards from {low:g} to {high:g}",
+                expected=f"rewards inside reward_range = {given}",
+                hint="widen reward_range, or correct the log",
+            )
+        return cls(*given, gamma, is_observed=False)

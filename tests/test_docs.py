@@ -1,0 +1,63 @@
+"""Every Python snippet of the README and the docs runs, and its console commands work."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DEMO = ROOT / "src/spibb/cli/demo"
+
+
+def snippets(language: str) -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        blocks = re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+        found += [(f"{page.name}-{k}", block) for k, block in enumerate(blocks)]
+    return found
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with the files that the snippets speak of."""
+    (tmp_path / "visits.csv").write_bytes((DEMO / "log.csv").read_bytes())
+    (tmp_path / "rule.csv").write_bytes((DEMO / "baseline.csv").read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_are_snippets():
+    assert len(snippets("python")) >= 2
+    assert len(snippets("console")) >= 2
+
+
+@pytest.mark.parametrize(("name", "code"), snippets("python"))
+def test_python_snippets_run(name, code, workplace):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, f"{name}: {done.stderr}"
+
+
+def test_console_commands_run(workplace):
+    commands = [
+        line
+        for _, block in snippets("console")
+        for line in block.splitlines()
+        if line.startswith("spibb ")
+    ]
+    assert len(commands) >= 2
+    for command in commands:
+        words = shlex.split(command, comments=True)[1:]
+        done = subprocess.run(
+            [sys.executable, "-m", "spibb.cli.app", *words], capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def test_local_links_lead_somewhere():
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text("utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
