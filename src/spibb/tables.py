@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.csv_file import read_csv
 from spibb.errors import DataError, SpibbError
 
 if TYPE_CHECKING:
@@ -24,9 +25,6 @@ _MISSING = -1
 _LARGEST_INDEX = 10_000_000
 # Four gigabytes for one table of numbers, of which an algorithm needs several.
 _LARGEST_TABLE = 500_000_000
-# How a number is written; anything else, "007" or "True", is a name and stays as it is.
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_NUMBER = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|nan|NaN)$"
 
 
 def read_table(path: str | Path, *, what: str, names: Collection[str] = ()) -> pa.Table:
@@ -42,7 +40,7 @@ def read_table(path: str | Path, *, what: str, names: Collection[str] = ()) -> p
     tables = []
     for file in find_files(path, what=what):
         try:
-            table = _read_file(file, names)
+            table = _read_file(file, what, names)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(
                 f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
@@ -98,67 +96,12 @@ def _format(file: Path) -> str:
     return _FORMATS.get(file.suffix.lower(), "")
 
 
-def _read_file(file: Path, names: Collection[str]) -> pa.Table:
-    import pyarrow as pa
+def _read_file(file: Path, what: str, names: Collection[str]) -> pa.Table:
     import pyarrow.parquet
 
     if _format(file) == "parquet":
         return pyarrow.parquet.read_table(file)
-    try:
-        table = _read_csv(file, names)
-    except pa.ArrowInvalid:
-        # Only a single thread knows which row is wrong; it is worth reading twice to say so.
-        table = _read_csv(file, names, use_threads=False)
-    for place, name in enumerate(table.column_names):
-        if name in names:
-            table = table.set_column(place, name, _numbers_or_names(table.column(place)))
-    return table
-
-
-def _read_csv(file: Path, names: Collection[str], *, use_threads: bool = True) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.csv
-
-    def refuse(row: Any) -> str:
-        # The header is the first row of the file, but not of the table.
-        if row.number is not None:
-            raise DataError(
-                f"{row.actual_columns} fields in a row of {file}",
-                where=f"row {row.number - 1}",
-                expected=f"{row.expected_columns}, as in the header",
-                hint="put quotation marks around fields that contain commas",
-            )
-        return "error"
-
-    # An empty cell is a missing value in every column; "NA" may be a label.
-    text = pa.dictionary(pa.int32(), pa.string())
-    return pyarrow.csv.read_csv(
-        file,
-        read_options=pyarrow.csv.ReadOptions(use_threads=use_threads),
-        parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=refuse),
-        convert_options=pyarrow.csv.ConvertOptions(
-            strings_can_be_null=True, null_values=[""], column_types=dict.fromkeys(names, text)
-        ),
-    )
-
-
-def _numbers_or_names(column: Any) -> Any:
-    """Turn a column of texts into numbers if every one of them is written as a number is."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = column.unify_dictionaries()
-    known = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
-    trimmed = pc.utf8_trim_whitespace(known)
-    for pattern, kind in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
-        if pc.all(pc.match_substring_regex(trimmed, pattern)).as_py():
-            try:
-                numbers = trimmed.cast(kind)
-            except pa.ArrowInvalid:  # an integer of twenty digits
-                continue
-            parts = [numbers.take(chunk.indices) for chunk in column.chunks]
-            return pa.chunked_array(parts, type=kind)
-    return column
+    return read_csv(file, what=what, names=names)
 
 
 def without_unnamed(table: pa.Table, path: str | Path) -> pa.Table:
@@ -266,7 +209,10 @@ def require_columns(
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that is spelt most like this one, if any is."""
     by_lower = {other.lower(): other for other in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    name = name.lower()
+    near = difflib.get_close_matches(name, by_lower, n=1)
+    # "prob" for "probability" is too short to be close.
+    near += [other for other in by_lower if len(other) > 2 and name.startswith(other)]
     return by_lower[near[0]] if near else None
 
 
@@ -361,16 +307,14 @@ def _as_integers(column: Any) -> NDArray[np.int64] | None:
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), _MISSING, dtype=np.int64)
-    if pa.types.is_floating(kind):
-        values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(kind) or pa.types.is_uint64(kind):
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         whole = np.isnan(values) | (values == np.floor(values))
         if not whole.all() or np.isinf(values).any():
             return None
         # The limits only have to survive the cast; both are refused as out of range later.
         limited = np.clip(np.where(np.isnan(values), _MISSING, values), -(2.0**62), 2.0**62)
         return limited.astype(np.int64)
-    if pa.types.is_uint64(kind):
-        return np.minimum(column.fill_null(0).to_numpy(), 2**62).astype(np.int64)
     if pa.types.is_integer(kind):
         return np.asarray(column.cast(pa.int64()).fill_null(_MISSING).to_numpy(), dtype=np.int64)
     return None
@@ -401,9 +345,7 @@ def refuse_large(n_states: int, n_actions: int, path: str | Path) -> None:
         )
 
 
-def _as_labels(
-    columns: dict[str, Any], path: str | Path
-) -> tuple[list[NDArray[np.int64]], Labels]:
+def _as_labels(columns: dict[str, Any], path: str | Path) -> tuple[list[NDArray[np.int64]], Labels]:
     import pyarrow as pa
     import pyarrow.compute as pc
 

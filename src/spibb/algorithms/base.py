@@ -79,8 +79,13 @@ class Algorithm(ABC):
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
         """Find a policy for each problem; values are those in the estimated models."""
 
-    def claim(self, case: Case) -> Guarantee | None:
-        """Return the theorem that results of this algorithm rest on, applied to one of them."""
+    def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
+        """Return the theorem that results of this algorithm rest on, applied to one of them.
+
+        Args:
+            case: The result, with all that a theorem may look at.
+            finding: What `search` left for this problem in its findings, if anything.
+        """
         return None
 
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
@@ -130,6 +135,7 @@ class Algorithm(ABC):
             delta=self.confidence,
         )
         error, epsilon = self.yardstick()
+        finding = None if done.findings is None else done.findings[0]
         return Improvement(
             policy=policy,
             q=done.q[0],
@@ -140,7 +146,7 @@ class Algorithm(ABC):
                 case,
                 errors=error.errors(evidence, case.delta),
                 epsilon=epsilon,
-                guarantee=self.claim(case),
+                guarantee=self.claim(case, finding),
             ),
             baseline=case.baseline,
             model=model,

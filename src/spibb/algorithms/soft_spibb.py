@@ -67,7 +67,7 @@ class _Soft(PolicyIterating):
         """Judge by the algorithm's own errors and budget."""
         return self.error, self.epsilon
 
-    def claim(self, case: Case) -> Guarantee | None:
+    def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the theorem that the error function is made for."""
         if self.error.meaning == "model-p":
             return theorem_2(case)

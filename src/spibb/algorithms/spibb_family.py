@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class PiBSPIBB(_Bootstrapping):
     id: ClassVar[str] = "pi-b-spibb"
     operator: ClassVar[Operator] = Operator.PI_B
 
-    def claim(self, case: Case) -> Guarantee | None:
+    def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the SPIBB bound."""
         return spibb_bound(case, self.n_wedge)
 

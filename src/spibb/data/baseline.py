@@ -48,8 +48,8 @@ def align(log: Log, policy: TabularPolicy, *, role: str = "baseline") -> tuple[L
     if actions is None:
         log = _resized(log, log.n_states, n_actions)
     log = log.with_labels(states, actions)
-    rows = _places(policy.state_labels, policy.n_states, states)
-    columns = _places(policy.action_labels, policy.n_actions, actions)
+    rows = _places(policy.state_labels, policy.n_states, states, n_states)
+    columns = _places(policy.action_labels, policy.n_actions, actions, n_actions)
     table = np.zeros((n_states, n_actions))
     table[np.ix_(rows, columns)] = policy.probabilities
     lacking = np.ones(n_states, dtype=np.bool_)
@@ -81,27 +81,26 @@ def check_baseline(counts: Counts, baseline: TabularPolicy, *, role: str = "base
 
 
 def _union(mine: Labels, n_mine: int, theirs: Labels, n_theirs: int) -> tuple[Labels, int]:
+    """Return the names of both, in order; None where they are integers in the log and from 0."""
     if mine is None and theirs is None:
-        size = max(n_mine, n_theirs)
-        return None, size
+        return None, max(n_mine, n_theirs)
     names = set(_names(mine, n_mine)) | set(_names(theirs, n_theirs))
-    if all(name.isascii() and name.isdigit() for name in names):
-        ordered = sorted(names, key=int)
-        if ordered == [str(index) for index in range(len(ordered))]:
-            return tuple(ordered), len(ordered)
-    else:
-        ordered = sorted(names)
-    return tuple(ordered), len(ordered)
+    if not all(name.isascii() and name.isdigit() for name in names):
+        return tuple(sorted(names)), len(names)
+    # "7" and "07" are different names of the same size.
+    ordered = tuple(sorted(names, key=lambda name: (int(name), name)))
+    is_plain = mine is None and ordered == _names(None, len(ordered))
+    return (None if is_plain else ordered), len(ordered)
 
 
 def _names(labels: Labels, size: int) -> tuple[str, ...]:
     return labels if labels is not None else tuple(str(index) for index in range(size))
 
 
-def _places(labels: Labels, size: int, union: Labels) -> NDArray[np.intp]:
-    if union is None:
+def _places(labels: Labels, size: int, union: Labels, n_union: int) -> NDArray[np.intp]:
+    if labels is None and union is None:
         return np.arange(size)
-    place = {name: index for index, name in enumerate(union)}
+    place = {name: index for index, name in enumerate(_names(union, n_union))}
     return np.array([place[name] for name in _names(labels, size)], dtype=np.intp)
 
 

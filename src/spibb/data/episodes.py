@@ -75,8 +75,7 @@ def _refuse_repeated_steps(
         place = int(np.argmax(twice))
         rows = sorted((int(order[place]) + 1, int(order[place + 1]) + 1))
         raise DataError(
-            f"step {step[place]} of episode {episode[place]} is there twice "
-            f"({int(twice.sum())} repeated in all)",
+            f"the same step of an episode is there twice ({int(twice.sum())} rows too many in all)",
             where=f"rows {rows[0]} and {rows[1]}",
             expected="each step of an episode once",
             hint="drop the duplicates, or renumber the steps or episodes",

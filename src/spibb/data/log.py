@@ -16,6 +16,9 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import sample_trajectories
 
 UNKNOWN = -1
+# Beyond it, sums and squares of rewards are no longer numbers.
+_LARGEST_REWARD = 1e100
+_COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +127,18 @@ class Log:
 
         from spibb.data.readers import log_from_table
 
-        if isinstance(frame, pa.Table):
-            table = frame
-        elif hasattr(frame, "to_arrow"):
-            table = frame.to_arrow()
-        else:
-            table = pa.Table.from_pandas(frame, preserve_index=False)
+        try:
+            if isinstance(frame, pa.Table):
+                table = frame
+            elif hasattr(frame, "to_arrow"):
+                table = frame.to_arrow()
+            else:
+                table = pa.Table.from_pandas(frame, preserve_index=False)
+        except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+            raise DataError(
+                f"cannot read the data frame: {error}",
+                expected="a pandas, polars or Arrow table whose columns hold one kind of value",
+            ) from None
         return log_from_table(table, columns, "the data frame")
 
     @classmethod
@@ -141,13 +150,15 @@ class Log:
                 ``terminated``, ``truncated``; every episode has the same columns.
             **sizes: ``n_states`` and ``n_actions``.
         """
+        # An episode without steps says nothing, and its empty columns have no type to join.
         listed: list[dict[str, Any]] = [
-            {name: np.asarray(part[name]) for name in part} for part in episodes
+            {name: np.asarray(part[name]) for name in part}
+            for part in episodes
+            if any(np.size(column) for column in part.values())
         ]
         if not listed:
-            raise DataError("no episodes", expected="at least one")
-        if any(part.keys() != listed[0].keys() for part in listed):
-            raise DataError("episodes with different columns", expected="the same columns in each")
+            raise DataError("no episodes", expected="at least one with a step")
+        _refuse_odd_columns(listed)
         joined: dict[str, Any] = {
             name: np.concatenate([part[name] for part in listed]) for name in listed[0]
         }
@@ -208,6 +219,19 @@ class Log:
         )
 
 
+def _refuse_odd_columns(episodes: list[dict[str, Any]]) -> None:
+    names = episodes[0].keys()
+    if any(part.keys() != names for part in episodes):
+        raise DataError("episodes with different columns", expected="the same columns in each")
+    odd = [name for name in names if name not in _COLUMNS]
+    lacking = [name for name in ("state", "action", "reward") if name not in names]
+    if odd or lacking:
+        raise DataError(
+            f"episodes with columns {', '.join(map(str, names))}",
+            expected=f"state, action, reward and, if known, {', '.join(_COLUMNS[3:])}",
+        )
+
+
 def _mapping(
     old: tuple[str, ...] | None, size: int, new: Sequence[str] | None
 ) -> NDArray[np.int64]:
@@ -229,7 +253,7 @@ def _checked_columns(
     columns: dict[str, Any] = {
         "state": _integers(state, "state", lowest=0),
         "action": _integers(action, "action", lowest=0),
-        "reward": np.array(reward, dtype=np.float64),
+        "reward": _numbers(reward, "reward"),
     }
     if next_state is not None:
         columns["next_state"] = _integers(next_state, "next_state", lowest=UNKNOWN)
@@ -239,13 +263,13 @@ def _checked_columns(
     if len(columns["state"]) == 0:
         raise DataError("the log has no rows", expected="at least one row")
     _refuse_lengths(columns)
-    bad = ~np.isfinite(columns["reward"])
+    bad = ~(np.abs(columns["reward"]) <= _LARGEST_REWARD)
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
             f"reward {columns['reward'][row]} in {int(bad.sum())} rows",
             where=f"row {row + 1}",
-            expected="finite numbers",
+            expected=f"finite numbers, of size {_LARGEST_REWARD:g} at most",
             hint="correct those rows or leave them out",
         )
     return columns
@@ -260,8 +284,17 @@ def _refuse_lengths(columns: Mapping[str, Any]) -> None:
             )
 
 
+def _numbers(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    try:
+        return np.atleast_1d(np.array(values, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} does not hold numbers: {error}", expected="numbers") from None
+
+
 def _integers(values: ArrayLike, name: str, *, lowest: int | None) -> NDArray[np.int64]:
-    array = np.asarray(values)
+    array = np.atleast_1d(np.asarray(values))
+    if array.ndim > 1:
+        raise DataError(f"{name} has shape {array.shape}", expected="one value for each row")
     if array.size and array.dtype.kind not in "iu":
         raise DataError(
             f"{name} has type {array.dtype}",
@@ -280,7 +313,7 @@ def _integers(values: ArrayLike, name: str, *, lowest: int | None) -> NDArray[np
 
 
 def _booleans(values: ArrayLike, name: str) -> NDArray[np.bool_]:
-    array = np.asarray(values)
+    array = np.atleast_1d(np.asarray(values))
     if array.dtype != np.bool_:
         if array.dtype.kind not in "iu" or not np.isin(array, (0, 1)).all():
             raise DataError(f"{name} has type {array.dtype}", expected="booleans, or 0 and 1")

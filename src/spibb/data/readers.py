@@ -11,13 +11,24 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.errors import DataError
-from spibb.tables import encode, encode_together, read_table, require_columns
+from spibb.tables import (
+    encode,
+    encode_together,
+    nearest,
+    read_numbers,
+    read_table,
+    refuse_empty,
+    refuse_large,
+    require_columns,
+    without_unnamed,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 REQUIRED = ("state", "action", "reward")
 OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
+_NAMES = ("state", "next_state", "action")
 
 
 def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
@@ -30,12 +41,14 @@ def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
         path: Where the log is.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
     """
-    return log_from_table(read_table(path, what="log"), columns, path)
+    columns = columns or {}
+    names = [columns.get(name, name) for name in _NAMES]
+    return log_from_table(read_table(path, what="log", names=names), columns, path)
 
 
 def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> Log:
     """Build a log from an Arrow table."""
-    table = _renamed(table, columns or {}, path)
+    table = _renamed(without_unnamed(table, path), columns or {}, path)
     require_columns(table.column_names, REQUIRED, path)
     present = [name for name in OPTIONAL if name in table.column_names]
     _suggest_optional(table.column_names, present, path)
@@ -50,6 +63,7 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
         found["episode"] = _episodes(table["episode"], path)
         if "step" in present:
             found["step"] = _steps(table["step"], path)
+    refuse_large(_size(codes, state_labels), _size([action], action_labels), path)
     return Log.from_arrays(
         action=action,
         reward=_rewards(table["reward"], path),
@@ -59,14 +73,34 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
     )
 
 
+def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int:
+    if labels is not None:
+        return len(labels)
+    return 1 + max((int(code.max()) for code in codes if len(code)), default=0)
+
+
 def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> pa.Table:
-    for name in columns:
+    for name, column in columns.items():
         if name not in (*REQUIRED, *OPTIONAL):
+            near = nearest(name, (*REQUIRED, *OPTIONAL))
             raise DataError(
-                f"columns renames {name!r}", expected=f"one of {', '.join((*REQUIRED, *OPTIONAL))}"
+                f"columns renames {name!r}",
+                expected=f"one of {', '.join((*REQUIRED, *OPTIONAL))}",
+                hint=f"write {near}={column}" if near else "write NAME=YOUR_COLUMN",
             )
-    require_columns(table.column_names, columns.values(), path)
+        if column not in table.column_names:
+            near = nearest(column, table.column_names)
+            raise DataError(
+                f"columns says that {name} is in column {column!r}, which {path} does not have",
+                expected=f"one of {', '.join(table.column_names)}",
+                hint=f"write {name}={near or 'YOUR_COLUMN'}",
+            )
     theirs = {column: name for name, column in columns.items()}
+    if len(theirs) < len(columns):
+        raise DataError(
+            f"columns gives {len(columns)} names to {len(theirs)} columns of {path}",
+            expected="one name for each column",
+        )
     # A column that is replaced by a renamed one must not stay under the same name.
     kept = [c for c in table.column_names if c in theirs or c not in columns]
     return table.select(kept).rename_columns([theirs.get(column, column) for column in kept])
@@ -79,29 +113,37 @@ def _suggest_optional(names: list[str], present: list[str], path: str | Path) ->
 
 
 def _rewards(column: Any, path: str | Path) -> NDArray[np.float64]:
-    import pyarrow as pa
-
-    try:
-        values = column.cast(pa.float64()).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+    values = read_numbers(column, "reward", path)
+    bad = ~np.isfinite(values)
+    if bad.any():
         raise DataError(
-            f"column 'reward' of {path} holds something that is not a number ({reason})"
-        ) from None
-    return np.asarray(values, dtype=np.float64)
+            f"the reward is missing or not finite in {int(bad.sum())} rows",
+            where=f"row {int(np.argmax(bad)) + 1} of {path}",
+            expected="finite numbers",
+            hint="correct those rows or leave them out",
+        )
+    return values
+
+
+_TRUE, _FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 
 
 def _flags(column: Any, name: str, path: str | Path) -> NDArray[np.bool_]:
+    """Read true or false, however it is written; an empty cell is false."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_null(column.type):
-        return np.zeros(len(column), dtype=np.bool_)
     if pa.types.is_boolean(column.type):
         return np.asarray(column.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
-    text = pc.utf8_lower(column.cast(pa.string()).fill_null("false"))
-    is_true = pc.is_in(text, value_set=pa.array(["true", "1", "1.0", "yes"]))
-    is_false = pc.is_in(text, value_set=pa.array(["false", "0", "0.0", "no"]))
+    try:
+        text = pc.utf8_lower(column.cast(pa.string()).fill_null("false"))
+    except pa.ArrowException:
+        raise DataError(
+            f"column {name!r} of {path} holds values of type {column.type}",
+            expected="true or false",
+        ) from None
+    is_true = pc.is_in(text, value_set=pa.array(_TRUE))
+    is_false = pc.is_in(text, value_set=pa.array(_FALSE))
     known = pc.or_(is_true, is_false).to_numpy(zero_copy_only=False)
     if not known.all():
         row = int(np.argmin(known))
@@ -109,6 +151,7 @@ def _flags(column: Any, name: str, path: str | Path) -> NDArray[np.bool_]:
             f"column {name!r} holds {column[row].as_py()!r}",
             where=f"row {row + 1} of {path}",
             expected="true or false",
+            hint="write true or false, or 1 or 0",
         )
     return np.asarray(is_true.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
@@ -117,9 +160,7 @@ def _episodes(column: Any, path: str | Path) -> NDArray[np.int64]:
     """Keep integers; number anything else, names or dates, in sorted order."""
     import pyarrow as pa
 
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"column 'episode' of {path} has an empty cell", where=f"row {row + 1}")
+    refuse_empty(column, "episode", path)
     if pa.types.is_integer(column.type):
         return np.asarray(column.to_numpy(), dtype=np.int64)
     return np.unique(column.to_numpy(), return_inverse=True)[1].astype(np.int64)
@@ -127,10 +168,29 @@ def _episodes(column: Any, path: str | Path) -> NDArray[np.int64]:
 
 def _steps(column: Any, path: str | Path) -> NDArray[np.int64]:
     """Turn anything that has an order (numbers, dates) into ranks."""
-    if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(f"column 'step' of {path} has an empty cell", where=f"row {row + 1}")
-    values = column.to_numpy()
+    refuse_empty(column, "step", path)
+    values = _ordered(column, path).to_numpy()
     if values.dtype.kind in "iu":
         return np.asarray(values, dtype=np.int64)
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _ordered(column: Any, path: str | Path) -> Any:
+    """Read numbers or dates out of text, whose own order would put 10 before 2."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    for kind in (pa.float64(), pa.timestamp("us")):
+        try:
+            return column.cast(kind)
+        except pa.ArrowException:
+            continue
+    raise DataError(
+        f"column 'step' of {path} holds text, such as {column[0].as_py()!r}",
+        expected="numbers, or dates written as 2024-01-31",
+        hint="number the steps of each episode in their order, or leave the column out if the "
+        "rows are in order",
+    )

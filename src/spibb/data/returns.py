@@ -45,7 +45,9 @@ def first_visit_returns(log: Log, gamma: float) -> Returns:
     is_last = np.append(log.episode[1:] != log.episode[:-1], True)
     gain, cut = _discounted(log.reward, is_last, log.terminated, float(gamma))
     pair = log.state * log.n_actions + log.action
-    visit = log.episode * (shape[0] * shape[1]) + pair
+    # Episodes are numbered anew: their own numbers may be identifiers of any size.
+    place = np.cumsum(np.append(False, is_last[:-1]))
+    visit = place * (shape[0] * shape[1]) + pair
     first = np.unique(visit, return_index=True)[1]
     pair, gain, cut = pair[first], gain[first], cut[first]
     size = shape[0] * shape[1]

@@ -9,9 +9,10 @@ Stopping rule (the paper's, made relative): the Frobenius norm of the change in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,7 @@ class Status(Enum):
 
     CONVERGED = "The policy is a fixed point of the improvement step."
     ONE_STEP = "One improvement step was asked for and done."
+    BASELINE_KEPT = "No candidate passed the safety test, so the baseline is returned."
     MAX_ITERATIONS = (
         "Stopped by max_iterations before it converged; the policy is valid, but raise the cap."
     )
@@ -46,18 +48,28 @@ class Status(Enum):
     @property
     def is_success(self) -> bool:
         """Whether the run did all that was asked of it."""
-        return self in (Status.CONVERGED, Status.ONE_STEP)
+        return self in (Status.CONVERGED, Status.ONE_STEP, Status.BASELINE_KEPT)
 
 
 @dataclass(frozen=True, eq=False)
 class Iterated:
-    """What policy iteration returns for a batch: policies (B, S, A), values, how they ended."""
+    """What a search returns for a batch of B problems.
+
+    Attributes:
+        policy: Shape (B, S, A).
+        v: Values of the policies in the models, shape (B, S).
+        q: Values of the policies in the models, shape (B, S, A).
+        n_iterations: Improvement steps, shape (B,).
+        status: How each search ended, shape (B,).
+        findings: What else the search found out about each problem, for the certificate.
+    """
 
     policy: NDArray[np.float64]
     v: NDArray[np.float64]
     q: NDArray[np.float64]
     n_iterations: NDArray[np.int64]
     status: NDArray[np.object_]
+    findings: Sequence[Any] | None = None
 
 
 def policy_iteration(
