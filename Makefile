@@ -36,8 +36,10 @@ $(VENV)/.dev: $(VENV)/.core
 	$(PIP) -e '.[dev]'
 	touch $@
 
-# Compile the kernels now, so that the first real call does not wait for it.
+# Compile the kernels now, so that the first real call does not wait for it. Numba notices a change
+# in a function's own file only, not in the files it calls: hence the cache goes first.
 $(VENV)/.warm: $(VENV)/.core $(SOURCES)
+	find src -name '*.nb[ic]' -delete
 	$(BIN)/python -m spibb.algorithms.warmup
 	touch $@
 

@@ -38,6 +38,14 @@ class SpibbError(ValueError):
         super().__init__(message)
 
 
+def as_number(value: object, name: str) -> float:
+    """Return a setting as a float, or refuse it."""
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise SettingsError(f"{name} is {value!r}", expected="a number") from None
+
+
 class DataError(SpibbError):
     """A log, a table of counts or an input file is not usable."""
 

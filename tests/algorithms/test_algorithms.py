@@ -209,9 +209,7 @@ def test_doubled_data_with_a_doubled_threshold_change_nothing(kind):
     counts = Counts.from_log(log)
     once = kind(n_wedge=6).improve(counts, baseline=baseline, gamma=GAMMA)
     twice = kind(n_wedge=12).improve(counts + counts, baseline=baseline, gamma=GAMMA)
-    np.testing.assert_allclose(
-        twice.policy.probabilities, once.policy.probabilities, atol=1e-12
-    )
+    np.testing.assert_allclose(twice.policy.probabilities, once.policy.probabilities, atol=1e-12)
 
 
 def test_log_and_counts_give_the_same():
@@ -219,9 +217,7 @@ def test_log_and_counts_give_the_same():
     for algorithm in SETTINGS:
         by_log = algorithm.improve(log, baseline=baseline, gamma=GAMMA)
         by_counts = algorithm.improve(Counts.from_log(log), baseline=baseline, gamma=GAMMA)
-        np.testing.assert_array_equal(
-            by_log.policy.probabilities, by_counts.policy.probabilities
-        )
+        np.testing.assert_array_equal(by_log.policy.probabilities, by_counts.policy.probabilities)
 
 
 def test_improve_many_is_improve_for_each():

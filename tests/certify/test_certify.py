@@ -340,7 +340,7 @@ def test_audit_agrees_with_the_certificate_of_the_result():
     )
     assert [other.theorem for other in seen.others] == [
         "Theorem 2 (Soft-SPIBB)",
-        "SPIBB bound (Pi_b)",
+        "SPIBB bound (Pi_b, original)",
     ]
     tight = audit(log, baseline=baseline, policy=result.policy, gamma=0.9, epsilon=0.1)
     assert not tight.check("constraint").is_satisfied
@@ -349,9 +349,7 @@ def test_audit_agrees_with_the_certificate_of_the_result():
 
 def test_audit_by_returns_checks_the_advantage_by_returns():
     _, baseline, log = random_problem(7, n_episodes=300)
-    seen = audit(
-        log, baseline=baseline, policy=baseline, gamma=0.9, error=EmpiricalBernstein()
-    )
+    seen = audit(log, baseline=baseline, policy=baseline, gamma=0.9, error=EmpiricalBernstein())
     assert seen.bound == pytest.approx(0.0)
     assert "mean returns" in seen.guarantee.conditions[-1].statement
 

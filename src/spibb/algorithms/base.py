@@ -74,6 +74,8 @@ class Algorithm(ABC):
     """Base of the algorithms: immutable settings and `improve`."""
 
     id: ClassVar[str]
+    # Whether the budget by which the distance to the baseline is judged is for increases only.
+    is_one_sided: ClassVar[bool] = False
 
     @abstractmethod
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
@@ -146,6 +148,7 @@ class Algorithm(ABC):
                 case,
                 errors=error.errors(evidence, case.delta),
                 epsilon=epsilon,
+                is_one_sided=self.is_one_sided,
                 guarantee=self.claim(case, finding),
             ),
             baseline=case.baseline,

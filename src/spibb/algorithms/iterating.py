@@ -26,11 +26,13 @@ class Step:
         operator: Which operator.
         errors: Shape (B, S, A); for the bootstrapping operators infinite or zero.
         epsilon: The budget, where the operator has one.
+        q_baseline: An estimate of the baseline's Q, shape (B, S, A), where the operator wants one.
     """
 
     operator: Operator
     errors: NDArray[np.float64]
     epsilon: float
+    q_baseline: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,15 +75,17 @@ def iterate(
 def _improver(step: Step, baseline: NDArray[np.float64]) -> Improve:
     operator, errors = int(step.operator), np.require(step.errors, np.float64, ["C", "W"])
     epsilon = float(step.epsilon)
+    side = (
+        errors if step.q_baseline is None else np.require(step.q_baseline, np.float64, ["C", "W"])
+    )
 
     def improve(
         problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         changed = np.empty(len(problems), dtype=np.bool_)
-        scratch = np.empty((len(problems), policy.shape[2]))
 
         def part(places: NDArray[np.int64]) -> None:
-            improve_problems(places, operator, problems, q, baseline, errors, epsilon, scratch,
+            improve_problems(places, operator, problems, q, baseline, errors, epsilon, side,
                              policy, changed)  # fmt: skip
 
         over_chunks(part, np.arange(len(problems)))

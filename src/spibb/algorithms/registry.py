@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import difflib
 
+from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
+from spibb.algorithms.duipi import DUIPI
+from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB, LowerApproxSoftSPIBB
+from spibb.algorithms.penalised import RaMDP, RMin
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
 from spibb.errors import SettingsError
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
-    kind.id: kind for kind in (BasicRL, PiBSPIBB, PiLeqBSPIBB, ExactSoftSPIBB, ApproxSoftSPIBB)
+    kind.id: kind
+    for kind in (
+        BasicRL,
+        PiBSPIBB,
+        PiLeqBSPIBB,
+        ExactSoftSPIBB,
+        ApproxSoftSPIBB,
+        ExactAdvSoftSPIBB,
+        AdvApproxSoftSPIBB,
+        ExactLowerSoftSPIBB,
+        LowerApproxSoftSPIBB,
+        RaMDP,
+        RMin,
+        DUIPI,
+    )
 }
 
 

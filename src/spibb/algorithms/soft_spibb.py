@@ -41,7 +41,9 @@ from spibb.uncertainty.error_functions import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Soft(PolicyIterating):
+class SoftSPIBB(PolicyIterating):
+    """What the soft algorithms share: a budget, errors, and the theorems for them."""
+
     epsilon: float = 0.5
     delta: float = DEFAULT_DELTA
     error: Any = field(default_factory=HoeffdingQ)  # or an array, which becomes one
@@ -77,7 +79,7 @@ class _Soft(PolicyIterating):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactSoftSPIBB(_Soft):
+class ExactSoftSPIBB(SoftSPIBB):
     """Soft-SPIBB with the optimal step in every state.
 
     Args:
@@ -102,7 +104,7 @@ class ExactSoftSPIBB(_Soft):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApproxSoftSPIBB(_Soft):
+class ApproxSoftSPIBB(SoftSPIBB):
     """Soft-SPIBB with the paper's approximate step in every state.
 
     Arguments as in :class:`ExactSoftSPIBB`.

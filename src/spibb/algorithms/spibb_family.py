@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from spibb.certify.theorems import spibb_bound
 from spibb.errors import SettingsError
 from spibb.operators.rows import Operator
 from spibb.uncertainty.error_functions import Evidence, checked_delta
+from spibb.uncertainty.thresholds import Bound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,8 @@ class PiBSPIBB(_Bootstrapping):
     Args:
         n_wedge: How often a pair must have been seen to be trusted; inf returns the baseline.
         delta: Allowed probability of error of the certificate.
+        bound: Which bound the certificate claims: "original", "two-successor" or "two-point"; see
+            spibb.uncertainty.thresholds.
 
     Example:
         Action 1 pays more, but has been seen once only: with n_wedge = 2 nothing changes.
@@ -68,12 +71,20 @@ class PiBSPIBB(_Bootstrapping):
         array([[0.75, 0.25]])
     """
 
+    bound: Bound = "original"
     id: ClassVar[str] = "pi-b-spibb"
     operator: ClassVar[Operator] = Operator.PI_B
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.bound not in get_args(Bound) or self.bound == "beta":
+            raise SettingsError(
+                f"bound is {self.bound!r}", expected="'original', 'two-successor' or 'two-point'"
+            )
+
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the SPIBB bound."""
-        return spibb_bound(case, self.n_wedge)
+        return spibb_bound(case, self.n_wedge, self.bound)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ def certify(
     *,
     errors: NDArray[np.float64],
     epsilon: float | None,
+    is_one_sided: bool = False,
     guarantee: Guarantee | None = None,
     others: tuple[Guarantee, ...] = (),
 ) -> Certificate:
@@ -38,6 +39,7 @@ def certify(
         case: The case.
         errors: Errors by which the spent budget is measured.
         epsilon: The budget, or None if there was none.
+        is_one_sided: Whether the budget is for increases only.
         guarantee: The theorem that is claimed, decided before the data were seen.
         others: Further theorems, for information.
     """
@@ -45,13 +47,13 @@ def certify(
         guarantee=guarantee,
         others=others,
         checks=(
-            checks.constraint(case, errors, epsilon),
+            checks.constraint(case, errors, epsilon, is_one_sided=is_one_sided),
             checks.advantage(case, case.advantage, "the estimated model"),
             checks.improvement(case),
         ),
         delta=case.delta,
         states=StateAudit(
-            spent=spent_budget(case.difference, errors),
+            spent=spent_budget(case.difference, errors, is_one_sided=is_one_sided),
             moved=np.abs(case.difference).sum(axis=1) / 2.0,
             advantage=case.advantage,
             improvement=case.improvement,

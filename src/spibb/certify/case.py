@@ -66,9 +66,15 @@ class Case:
 
 
 def spent_budget(
-    difference: NDArray[np.float64], errors: NDArray[np.float64]
+    difference: NDArray[np.float64], errors: NDArray[np.float64], *, is_one_sided: bool = False
 ) -> NDArray[np.float64]:
-    """Return sum_a e(x, a) |pi - pi_b|(a | x) for every state; inf x 0 counts as 0."""
-    moved = np.abs(difference)
+    """Return sum_a e(x, a) |pi - pi_b|(a | x) for every state; inf x 0 counts as 0.
+
+    Args:
+        difference: pi - pi_b, shape (S, A).
+        errors: e, shape (S, A).
+        is_one_sided: Whether only increases cost.
+    """
+    moved = np.maximum(difference, 0.0) if is_one_sided else np.abs(difference)
     cost = np.multiply(errors, moved, out=np.zeros(moved.shape), where=moved > 0)
     return np.asarray(cost.sum(axis=1))

@@ -14,18 +14,23 @@ from spibb.certify.certificate import Condition
 
 
 def constraint(
-    case: Case, errors: NDArray[np.float64], epsilon: float | None, name: str = "constraint"
+    case: Case,
+    errors: NDArray[np.float64],
+    epsilon: float | None,
+    *,
+    is_one_sided: bool = False,
 ) -> Condition:
     """Check sum_a e |pi - pi_b| <= epsilon in every state; without epsilon, that it is finite."""
-    spent = spent_budget(case.difference, errors)
+    spent = spent_budget(case.difference, errors, is_one_sided=is_one_sided)
+    cost = "sum_a e max(0, pi - pi_b)" if is_one_sided else "sum_a e |pi - pi_b|"
     if epsilon is None:
         fails = ~np.isfinite(spent)
     else:
         fails = ~(spent <= epsilon * (1 + ROUNDING) + ROUNDING)
     limit = "finite" if epsilon is None else "<= epsilon"
     return Condition(
-        name=name,
-        statement=f"the policy is (pi_b, e, epsilon)-constrained: sum_a e |pi - pi_b| {limit}",
+        name="constraint",
+        statement=f"the policy is (pi_b, e, epsilon)-constrained: {cost} {limit}",
         is_satisfied=not fails.any(),
         value=float(spent.max()),
         limit=epsilon,

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from spibb.certify import checks
 from spibb.certify.case import Case, spent_budget
 from spibb.certify.certificate import Condition, Guarantee
+from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
 from spibb.certify.kappa import kappa
 from spibb.certify.occupancy import occupancy_error
+from spibb.errors import SettingsError
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ
+from spibb.uncertainty.thresholds import Bound, zeta
 
 
 def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
@@ -99,38 +102,49 @@ def theorem_2(case: Case) -> Guarantee:
         ),
         assumptions=(),
         bound=bound,
+        is_uniform=True,
     )
 
 
-def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
-    """The bound of Pi_b-SPIBB (Laroche et al. 2019, Theorem 2).
+def spibb_bound(case: Case, n_wedge: float, bound: Bound = "original") -> Guarantee:
+    """The bound of Pi_b-SPIBB (Laroche et al. 2019, Theorem 2), or a tighter one.
 
-    rho - rho_b >= rho^ - rho^_b - 4 V_max / (1 - gamma) sqrt((2 / n_wedge) log(2 |X| |A| 2^|X| /
-    delta)).
+    rho - rho_b >= rho^ - rho^_b - zeta(n_wedge), with zeta of spibb.uncertainty.thresholds; "beta"
+    is refused, being a heuristic.
     """
+    if bound == "beta":
+        raise SettingsError("the beta bound", expected="a proved bound: beta is a heuristic")
     # The bound is about trusted pairs, and a trusted pair has been seen at least once.
     threshold = max(n_wedge, 1.0)
 
-    def bound() -> tuple[float, dict[str, float]]:
+    def number() -> tuple[float, dict[str, float]]:
         n_states, n_actions = case.evidence.counts.n_sa.shape
-        log_term = np.log(2.0 * n_states * n_actions) + n_states * np.log(2.0) - np.log(case.delta)
-        error = float(np.sqrt(2.0 * log_term / threshold))
-        loss = 4.0 * case.evidence.values.v_max * error / (1 - case.model.gamma)
+        loss = zeta(
+            n_wedge=threshold,
+            delta=case.delta,
+            n_states=n_states,
+            n_actions=n_actions,
+            v_max=case.evidence.values.v_max,
+            gamma=case.model.gamma,
+            bound=bound,
+        )
         details = {"estimated_gain": case.performance_gain, "possible_loss": loss}
         return case.performance_gain - loss, details
 
     return _guarantee(
         case,
-        theorem="SPIBB bound (Pi_b)",
+        theorem=f"SPIBB bound (Pi_b, {bound})",
         statement="A policy that equals the baseline on rare pairs keeps its estimated gain up to "
-        "4 V_max e_P(n_wedge) / (1 - gamma).",
+        "4 V_max r(n_wedge) / (1 - gamma).",
         conditions=(
             checks.confident(case),
             checks.discounted(case),
             checks.bootstrapped_copy(case, threshold),
         ),
         assumptions=(),
-        bound=bound,
+        bound=number,
+        # The other bounds are unions over fewer events, not over all values a policy may have.
+        is_uniform=bound == "original",
     )
 
 
@@ -159,6 +173,7 @@ _ESTIMATED = (
     "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
     "made it: the gain is over the estimate."
 )
+_EPISODES = "Episodes are independent; one that is not over after {longest} steps is cut there."
 _RETURNS = "Episodes are independent; the mean of first-visit returns estimates the baseline's Q."
 
 
@@ -170,24 +185,68 @@ def _guarantee(
     conditions: tuple[Condition, ...],
     assumptions: tuple[str, ...],
     bound: Callable[[], tuple[float, dict[str, float]]],
+    is_uniform: bool = False,
 ) -> Guarantee:
-    """Apply a theorem: its number is computed only if every condition holds."""
+    """Apply a theorem: its number is computed only if every condition holds.
+
+    ``is_uniform`` says that it holds for all baselines at once, an estimated one among them.
+    """
     values = case.evidence.values
     origin = "as observed in the log, not given" if values.is_observed else "as given"
     reach = f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."
-    if case.baseline.policy.is_estimated:
-        assumptions = (_ESTIMATED, *assumptions)
+    assumptions = (_BASELINE, _FIXED, reach, *assumptions)
+    is_estimated = case.baseline.policy.is_estimated
+    if is_estimated and is_uniform and case.evidence.log is not None:
+        return _over_the_true_baseline(case, theorem, statement, conditions, assumptions, bound)
+    if is_estimated:
+        assumptions += (_ESTIMATED,)
     holds = all(condition.is_satisfied for condition in conditions)
     number, details = bound() if holds else (None, {})
     return Guarantee(
         theorem=theorem,
         statement=statement,
         conditions=conditions,
-        assumptions=(_BASELINE, _FIXED, reach, *assumptions),
+        assumptions=assumptions,
         delta=case.delta,
         bound=number,
         details=details,
         worst_loss=2.0 * values.v_max,
+    )
+
+
+def _over_the_true_baseline(
+    case: Case,
+    theorem: str,
+    statement: str,
+    conditions: tuple[Condition, ...],
+    assumptions: tuple[str, ...],
+    bound: Callable[[], tuple[float, dict[str, float]]],
+) -> Guarantee:
+    """Add the loss of having estimated the baseline; both events fail with delta each."""
+    condition, n_episodes, longest = recorded_in_full(case.evidence.log)
+    conditions += (condition,)
+    number: float | None = None
+    details: dict[str, float] = {}
+    if all(condition.is_satisfied for condition in conditions):
+        over_estimate, details = bound()
+        details["estimation_loss"] = estimation_loss(
+            n_episodes=n_episodes,
+            longest=longest,
+            n_pairs=case.difference.size,
+            v_max=case.evidence.values.v_max,
+            gamma=case.model.gamma,
+            delta=case.delta,
+        )
+        number = over_estimate - details["estimation_loss"]
+    return Guarantee(
+        theorem=f"{theorem}, estimated baseline",
+        statement=f"{statement} What the estimate of the baseline may miss is subtracted.",
+        conditions=conditions,
+        assumptions=(*assumptions, _EPISODES.format(longest=longest)),
+        delta=min(1.0, 2 * case.delta),
+        bound=number,
+        details=details,
+        worst_loss=2.0 * case.evidence.values.v_max,
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.errors import ModelError, SettingsError
+from spibb.errors import ModelError, SettingsError, as_number
 
 _SUM_TOLERANCE = 1e-8
 
@@ -53,7 +53,7 @@ class TabularMDP:
         terminal: ArrayLike | None = None,
         ending: ArrayLike | None = None,
     ) -> None:
-        rewards = np.array(reward, dtype=np.float64)
+        rewards = _as_array(reward, "reward")
         if rewards.ndim != 2 or 0 in rewards.shape:
             raise ModelError(
                 f"a reward table of shape {rewards.shape}", expected="(states, actions)"
@@ -112,10 +112,17 @@ class TabularMDP:
 
 def checked_gamma(gamma: float) -> float:
     """Return the discount as a float, or refuse it."""
-    value = float(gamma)
+    value = as_number(gamma, "gamma")
     if not 0.0 <= value <= 1.0:
         raise SettingsError(f"gamma is {gamma}", expected="a discount in [0, 1]")
     return value
+
+
+def _as_array(values: Any, name: str) -> NDArray[np.float64]:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"{name} is not an array of numbers ({error})") from None
 
 
 def _frozen(array: Any) -> Any:
@@ -140,7 +147,9 @@ def _checked_transition(
 ) -> tuple[sp.csr_array, Any]:
     """Return P as canonical sparse rows, and P as the user gave it, terminal rows emptied."""
     sparse = sp.issparse(transition)
-    shape = tuple(transition.shape) if sparse else np.shape(transition)
+    if not sparse:
+        transition = _as_array(transition, "transition")
+    shape = tuple(transition.shape)
     wanted = (n_states * n_actions, n_states) if sparse else (n_states, n_actions, n_states)
     if shape != wanted:
         raise ModelError(f"transition has shape {shape}", expected=f"{wanted} to match the rewards")
@@ -148,7 +157,7 @@ def _checked_transition(
         rows = sp.csr_array(transition, dtype=np.float64, copy=True)
         rows.sum_duplicates()
     else:
-        dense = np.array(transition, dtype=np.float64)
+        dense = _as_array(transition, "transition")
         dense[terminal] = 0.0
         rows = sp.csr_array(dense.reshape(n_states * n_actions, n_states))
     bad = ~np.isfinite(rows.data) | (rows.data < 0)
@@ -162,6 +171,7 @@ def _checked_transition(
     if sparse and terminal.any():
         keep = np.repeat(~terminal, n_actions).astype(np.float64)
         rows = sp.csr_array(sp.diags_array(keep) @ rows)
+        rows.sort_indices()  # the product does not; the dense form does
     rows.eliminate_zeros()
     return rows, rows if sparse else _frozen(dense)
 
@@ -171,9 +181,17 @@ def _checked_initial(initial: ArrayLike | None, terminal: NDArray[np.bool_]) -> 
         live = ~terminal if not terminal.all() else np.ones_like(terminal)
         return np.asarray(live / live.sum(), dtype=np.float64)
     start = np.array(initial, dtype=np.float64)
-    if start.shape != terminal.shape or not np.isfinite(start).all() or (start < 0).any():
+    if start.shape != terminal.shape:
         raise ModelError(
             f"initial has shape {start.shape}",
+            expected=f"a distribution over the {len(terminal)} states",
+        )
+    bad = ~(start >= 0)
+    if bad.any():
+        state = int(np.argmax(bad))
+        raise ModelError(
+            f"initial holds {start[state]}",
+            where=f"state {state}",
             expected=f"a distribution over the {len(terminal)} states",
         )
     if abs(start.sum() - 1.0) > _SUM_TOLERANCE:
@@ -189,7 +207,13 @@ def _checked_ending(
     if ending is None:
         end = empty.astype(np.float64)
     else:
-        end = np.where(empty, 1.0, np.array(ending, dtype=np.float64))
+        given = np.array(ending, dtype=np.float64)
+        if given.shape != empty.shape or not ((given >= 0) & (given <= 1)).all():
+            raise ModelError(
+                f"ending of shape {given.shape}",
+                expected=f"probabilities of shape {empty.shape}",
+            )
+        end = np.where(empty, 1.0, given)
     off = np.abs(totals + end - 1.0) > _SUM_TOLERANCE
     if off.any():
         state, action = np.argwhere(off)[0]

@@ -120,10 +120,9 @@ def checked_cap(max_iterations: int | None) -> int:
     """Return the cap on improvement steps, or refuse it."""
     if max_iterations is None:
         return DEFAULT_CAP
-    if isinstance(max_iterations, bool) or int(max_iterations) != max_iterations:
-        raise SettingsError(f"max_iterations is {max_iterations}", expected="an integer >= 1")
-    if max_iterations < 1:
-        raise SettingsError(f"max_iterations is {max_iterations}", expected="an integer >= 1")
+    is_count = isinstance(max_iterations, int | np.integer) and max_iterations is not True
+    if not is_count or max_iterations < 1:
+        raise SettingsError(f"max_iterations is {max_iterations!r}", expected="an integer >= 1")
     return int(max_iterations)
 
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT_VERSION = 1
-# Files round: a row that misses one by this much is rescaled, by more it is refused.
+# Files round to six digits: a row that misses one by this much for each action is rescaled, by
+# more it is refused.
 _SUM_TOLERANCE = 1e-6
 
 
@@ -61,6 +62,8 @@ class TabularPolicy:
         ):
             if labels is not None and len(labels) != size:
                 raise PolicyError(f"{name} has {len(labels)} entries", expected=f"{size}")
+            if labels is not None and len(set(labels)) != size:
+                raise PolicyError(f"{name} repeats a label", expected="each label once")
         object.__setattr__(self, "probabilities", table)
         object.__setattr__(self, "state_labels", states)
         object.__setattr__(self, "action_labels", actions)
@@ -96,6 +99,10 @@ class TabularPolicy:
             action_labels: Names of the actions.
         """
         counts = np.asarray(n_sa, dtype=np.float64)
+        if counts.ndim != 2 or not (counts >= 0).all():
+            raise PolicyError(
+                f"counts of shape {counts.shape}", expected="counts >= 0, shape (states, actions)"
+            )
         totals = counts.sum(axis=1, keepdims=True)
         table = np.divide(
             counts, totals, out=np.full(counts.shape, 1.0 / counts.shape[1]), where=totals > 0
@@ -172,7 +179,10 @@ def _named(indices: NDArray[np.int64], labels: tuple[str, ...] | None) -> Any:
 
 
 def _checked_table(probabilities: ArrayLike, labels: tuple[str, ...] | None) -> NDArray[np.float64]:
-    table = np.array(probabilities, dtype=np.float64)
+    try:
+        table = np.array(probabilities, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise PolicyError(f"probabilities are not an array of numbers ({error})") from None
     if table.ndim != 2 or 0 in table.shape:
         raise PolicyError(
             f"a policy of shape {table.shape}", expected="shape (states, actions), both at least 1"
@@ -190,7 +200,7 @@ def _checked_table(probabilities: ArrayLike, labels: tuple[str, ...] | None) -> 
             expected="a number between 0 and 1",
         )
     totals = table.sum(axis=1)
-    off = np.abs(totals - 1.0) > _SUM_TOLERANCE
+    off = np.abs(totals - 1.0) > _SUM_TOLERANCE * table.shape[1]
     if off.any():
         state = int(np.argmax(off))
         raise PolicyError(

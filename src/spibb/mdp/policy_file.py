@@ -18,7 +18,7 @@ def read_policy(path: str | Path) -> TabularPolicy:
     needed = ("state", "action", "probability")
     require_columns(table.column_names, needed, path, can_rename=False)
     states, state_labels = _without_gaps(*encode(table["state"], "state", path))
-    actions, action_labels = encode(table["action"], "action", path)
+    actions, action_labels = _without_gaps(*encode(table["action"], "action", path))
     probability = read_numbers(table["probability"], "probability", path, error=PolicyError)
     _refuse_missing(probability, path)
     shape = (_size(states, state_labels), _size(actions, action_labels))
@@ -30,13 +30,13 @@ def read_policy(path: str | Path) -> TabularPolicy:
 
 
 def _without_gaps(codes: NDArray[np.int64], labels: Labels) -> tuple[NDArray[np.int64], Labels]:
-    """Name integer states if some are left out, so that a missing state stays missing."""
+    """Name integers if some are left out, so that a missing state or action stays missing."""
     if labels is not None:
         return codes, labels
     present, places = np.unique(codes, return_inverse=True)
     if len(present) == int(present[-1]) + 1:
         return codes, None
-    return places.astype(np.int64), tuple(str(state) for state in present)
+    return places.astype(np.int64), tuple(str(code) for code in present)
 
 
 def _refuse_missing(probability: NDArray[np.float64], path: str | Path) -> None:

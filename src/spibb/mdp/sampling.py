@@ -8,7 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spibb.errors import SettingsError
+from spibb.errors import PolicyError, SettingsError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 
@@ -43,6 +43,11 @@ def sample_trajectories(
             f"n_episodes is {n_episodes}, max_steps {max_steps}", expected="both at least 1"
         )
     table = policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
+    if table.probabilities.shape != mdp.reward.shape:
+        raise PolicyError(
+            f"a policy of shape {table.probabilities.shape}",
+            expected=f"{mdp.reward.shape}, the model's states and actions",
+        )
     starts = rng.choice(mdp.n_states, size=n_episodes, p=mdp.initial)
     rows = mdp.rows
     n_rows, columns = _walk(

@@ -16,22 +16,13 @@ trusted ones a finite error. Letters: q values, b baseline, e errors, out the ne
 import numpy as np
 
 from spibb.operators.compiled import row_function
+from spibb.operators.greedy import best_allowed
 
 
 @row_function
-def best_trusted(q, e):
-    """Return the first action of largest q among those of finite error, or -1."""
-    best = -1
-    for a in range(len(q)):
-        if e[a] < np.inf and (best < 0 or q[a] > q[best]):
-            best = a
-    return best
-
-
-@row_function
-def pi_b_row(q, b, e, epsilon, out):
+def pi_b_row(q, b, e, out):
     """Copy the baseline on bootstrapped actions, be greedy on the others."""
-    best = best_trusted(q, e)
+    best = best_allowed(q, e)
     mass = 0.0
     for a in range(len(q)):
         if e[a] < np.inf:
@@ -44,9 +35,9 @@ def pi_b_row(q, b, e, epsilon, out):
 
 
 @row_function
-def pi_leq_b_row(q, b, e, epsilon, out):
+def pi_leq_b_row(q, b, e, out):
     """Keep at most the baseline's probability on bootstrapped actions."""
-    best = best_trusted(q, e)
+    best = best_allowed(q, e)
     mass = 0.0
     for a in range(len(q)):
         if e[a] == np.inf and (best < 0 or q[a] > q[best]):

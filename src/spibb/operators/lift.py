@@ -83,6 +83,59 @@ def soft_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
     return _lift(Operator.SOFT_APPROX, q, baseline, errors, epsilon)
 
 
+def lower_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+    """Maximise ``q`` with a budget on increases only, ``sum e max(0, pi - b) <= epsilon``.
+
+    Arguments as in :func:`soft_exact_step`; an infinite error forbids increases only.
+
+    Example:
+        Only the receiver pays: a budget of 0.4 moves mass 0.4.
+
+        >>> lower_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
+        array([0.1, 0.9])
+    """
+    return _lift(Operator.LOWER_EXACT, q, baseline, errors, epsilon)
+
+
+def lower_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+    """Move mass to the best bargains with a budget on increases only.
+
+    Arguments as in :func:`lower_exact_step`.
+
+    Example:
+        >>> lower_approx_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
+        array([0.1, 0.9])
+    """
+    return _lift(Operator.LOWER_APPROX, q, baseline, errors, epsilon)
+
+
+def adv_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline: Any) -> Any:
+    """Maximise ``q`` within the budget among rows with ``sum q_baseline (pi - b) >= 0``.
+
+    Arguments as in :func:`soft_exact_step`, and:
+        q_baseline: An estimate of the baseline's values, shape as ``q``.
+
+    Example:
+        By the baseline's values the second action is worse, so nothing moves.
+
+        >>> adv_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4, [1.0, 0.0])
+        array([0.5, 0.5])
+    """
+    return _lift(Operator.ADV_EXACT, q, baseline, errors, epsilon, q_baseline)
+
+
+def adv_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline: Any) -> Any:
+    """Move mass to the best bargains as long as the row stays advantageous.
+
+    Arguments as in :func:`adv_exact_step`.
+
+    Example:
+        >>> adv_approx_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4, [1.0, 0.0])
+        array([0.5, 0.5])
+    """
+    return _lift(Operator.ADV_APPROX, q, baseline, errors, epsilon, q_baseline)
+
+
 def _errors_of(trusted: Any) -> NDArray[np.float64]:
     flags = _to_numpy(trusted)
     if flags.dtype != np.bool_:
@@ -90,26 +143,30 @@ def _errors_of(trusted: Any) -> NDArray[np.float64]:
     return np.where(flags, 0.0, np.inf)
 
 
-def _lift(operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+def _lift(
+    operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any, side: Any = 0.0
+) -> Any:
     values = _to_numpy(q)
+    if values.ndim == 0:
+        raise SettingsError("q is a single number", expected="an axis of actions")
     dtype = np.float32 if values.dtype == np.float32 else np.float64
-    parts = [_to_numpy(part) for part in (values, baseline, errors)]
+    parts = [_to_numpy(part) for part in (values, baseline, errors, side)]
     budget = _to_numpy(epsilon)[..., None]
     try:
         shape = np.broadcast_shapes(*(part.shape for part in parts), budget.shape)
     except ValueError:
-        shapes = ", ".join(str(part.shape) for part in (*parts, budget[..., 0]))
+        shapes = ", ".join(str(part.shape) for part in (*parts[:3], budget[..., 0]))
         raise SettingsError(
             f"shapes {shapes} of q, baseline, errors and epsilon do not fit together",
             expected="shapes that broadcast, with the actions on the last axis",
         ) from None
-    if len(shape) == 0 or shape[-1] == 0:
+    if shape[-1] == 0:
         raise SettingsError(f"q of shape {values.shape}", expected="at least one action")
-    flat = [_flat(part, shape) for part in (*parts, budget)]
-    _refuse_bad_values(operator, *flat)
-    out = np.empty_like(flat[0])
-    values, baselines, errs, budgets = flat
-    step_rows(int(operator), values, baselines, errs, np.ascontiguousarray(budgets[:, 0]), out)
+    rows, baselines, errs, sides, budgets = (_flat(part, shape) for part in (*parts, budget))
+    _refuse_bad_values(operator, rows, baselines, errs, budgets, sides)
+    out = np.empty_like(rows)
+    epsilons = np.ascontiguousarray(budgets[:, 0])
+    step_rows(int(operator), rows, baselines, errs, epsilons, sides, out)
     return _like(out.reshape(shape).astype(dtype, copy=False), q)
 
 
@@ -125,20 +182,28 @@ def _refuse_bad_values(
     baseline: NDArray[np.float64],
     errors: NDArray[np.float64],
     epsilon: NDArray[np.float64],
+    side: NDArray[np.float64],
 ) -> None:
+    tables = {
+        "q": q,
+        "baseline": baseline,
+        "errors": errors,
+        "epsilon": epsilon,
+        "q_baseline": side,
+    }
     checks = [("q", np.isfinite(q), "finite numbers")]
     if operator is not Operator.GREEDY:
         checks += [
             ("baseline", (baseline >= 0) & (baseline <= 1 + 1e-9), "probabilities"),
             ("errors", errors >= 0, "numbers >= 0, infinite where the baseline must stay"),
             ("epsilon", epsilon >= 0, "a budget >= 0"),
+            ("q_baseline", np.isfinite(side), "finite numbers"),
         ]
     for name, good, expected in checks:
         if not good.all():
             row, action = np.argwhere(~good)[0]
-            value = {"q": q, "baseline": baseline, "errors": errors, "epsilon": epsilon}[name]
             raise SettingsError(
-                f"{name} is {value[row, action]}",
+                f"{name} is {tables[name][row, action]}",
                 where=f"row {row}, action {action}",
                 expected=expected,
             )
@@ -150,7 +215,10 @@ def _is_tensor(value: Any) -> bool:
 
 def _to_numpy(value: Any) -> NDArray[Any]:
     if _is_tensor(value):
-        array: NDArray[Any] = value.detach().cpu().numpy()
+        tensor = value.detach().cpu()
+        if tensor.is_floating_point() and tensor.element_size() < 4:
+            tensor = tensor.float()  # NumPy does not know bfloat16
+        array: NDArray[Any] = tensor.numpy()
         return array
     return np.asarray(value)
 

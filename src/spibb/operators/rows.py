@@ -5,11 +5,15 @@ One loop serves every operator, chosen by a number: a single signature to compil
 
 from enum import IntEnum
 
+import numpy as np
+
+from spibb.operators.advantageous import adv_approx_row, adv_exact_row
 from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
 from spibb.operators.compiled import row_function
-from spibb.operators.greedy import greedy_row
+from spibb.operators.greedy import greedy_allowed_row, greedy_row
+from spibb.operators.lower import lower_approx_row
 from spibb.operators.soft_approx import soft_approx_row
-from spibb.operators.soft_exact import soft_exact_row
+from spibb.operators.soft_exact import lower_exact_row, soft_exact_row
 
 
 class Operator(IntEnum):
@@ -20,33 +24,51 @@ class Operator(IntEnum):
     PI_LEQ_B = 2
     SOFT_EXACT = 3
     SOFT_APPROX = 4
+    LOWER_EXACT = 5
+    LOWER_APPROX = 6
+    ADV_EXACT = 7
+    ADV_APPROX = 8
+    GREEDY_ALLOWED = 9
 
 
 @row_function
-def step_row(operator, q, baseline, errors, epsilon, out):
-    """Apply one operator to one row."""
+def step_row(operator, q, baseline, errors, epsilon, side, out, work):
+    """Apply one operator to one row; ``side`` is the baseline's Q where the operator wants it."""
     if operator == 0:
-        greedy_row(q, baseline, errors, epsilon, out)
+        greedy_row(q, baseline, errors, out)
     elif operator == 1:
-        pi_b_row(q, baseline, errors, epsilon, out)
+        pi_b_row(q, baseline, errors, out)
     elif operator == 2:
-        pi_leq_b_row(q, baseline, errors, epsilon, out)
+        pi_leq_b_row(q, baseline, errors, out)
     elif operator == 3:
         soft_exact_row(q, baseline, errors, epsilon, out)
-    else:
+    elif operator == 4:
         soft_approx_row(q, baseline, errors, epsilon, out)
+    elif operator == 5:
+        lower_exact_row(q, baseline, errors, epsilon, out)
+    elif operator == 6:
+        lower_approx_row(q, baseline, errors, epsilon, out)
+    elif operator == 7:
+        adv_exact_row(q, baseline, errors, epsilon, side, out, work)
+    elif operator == 8:
+        adv_approx_row(q, baseline, errors, epsilon, side, out)
+    else:
+        greedy_allowed_row(q, baseline, errors, out)
 
 
 @row_function
-def step_rows(operator, q, baseline, errors, epsilon, out):
+def step_rows(operator, q, baseline, errors, epsilon, side, out):
     """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
+    work = np.empty((4, q.shape[1]))
     for row in range(len(q)):
-        step_row(operator, q[row], baseline[row], errors[row], epsilon[row], out[row])
+        step_row(
+            operator, q[row], baseline[row], errors[row], epsilon[row], side[row], out[row], work
+        )
 
 
 @row_function
 def improve_problems(
-    places, operator, problems, q, baseline, errors, epsilon, scratch, policy, changed
+    places, operator, problems, q, baseline, errors, epsilon, side, policy, changed
 ):
     """Improve the policies of some problems in place, and tell which of them changed.
 
@@ -56,14 +78,16 @@ def improve_problems(
     """
     n_states = policy.shape[1]
     n_actions = policy.shape[2]
+    work = np.empty((4, n_actions))
+    new = np.empty(n_actions)
     for place in places:
         problem = problems[place]
         changed[place] = False
         for x in range(n_states):
-            new = scratch[place]
             old = policy[problem, x]
             row_q = q[problem, x]
-            step_row(operator, row_q, baseline[problem, x], errors[problem, x], epsilon, new)
+            step_row(operator, row_q, baseline[problem, x], errors[problem, x], epsilon,
+                     side[problem, x], new, work)  # fmt: skip
             gain = 0.0
             for a in range(n_actions):
                 gain += (new[a] - old[a]) * row_q[a]

@@ -6,8 +6,8 @@ Donors a- in increasing order of Q. Each gives to one receiver,
 Either half of the budget covers its side, so the row is always (pi_b, e, epsilon)-constrained.
 
 Deviations: a donor is passed over unless its best ratio is positive (the pseudo-code would let an
-action give to itself, or to a pinned one, and pay for it); among receivers of zero error, whose
-ratio is infinite, the largest Q wins; epsilon = inf drops the constraint altogether. The released
+action give to itself, or to a pinned one, and pay for it); among receivers of the same ratio
+the largest Q wins; epsilon = inf drops the constraint altogether. The released
 code spreads a donor over several receivers with a stale cap and overspends by up to a quarter;
 this one does not. The comparison with the previous iterate, the pseudo-code's last line, belongs to
 the loop: see spibb.operators.rows. Letters: q values, b baseline, e errors, out the new row.
@@ -23,7 +23,7 @@ from spibb.operators.greedy import greedy_row
 def soft_approx_row(q, b, e, epsilon, out):
     """Move mass from the worst actions to the best bargains until the budget is spent."""
     if epsilon == np.inf:
-        greedy_row(q, b, e, epsilon, out)
+        greedy_row(q, b, e, out)
         return
     n = len(q)
     for a in range(n):
@@ -31,10 +31,10 @@ def soft_approx_row(q, b, e, epsilon, out):
     budget = epsilon
     donor = -1
     for _ in range(n):
-        donor = _next_worst(q, donor)
+        donor = next_worst(q, donor)
         if out[donor] == 0.0 or e[donor] == np.inf:
             continue
-        receiver = _best_receiver(q, e, donor)
+        receiver = best_receiver(q, e, donor)
         if receiver < 0:
             continue
         dearer = max(e[donor], e[receiver])
@@ -47,7 +47,7 @@ def soft_approx_row(q, b, e, epsilon, out):
 
 
 @row_function
-def _next_worst(q, last):
+def next_worst(q, last):
     """Return the action that follows ``last`` in the order of increasing (q, index)."""
     following = -1
     for a in range(len(q)):
@@ -58,7 +58,7 @@ def _next_worst(q, last):
 
 
 @row_function
-def _best_receiver(q, e, donor):
+def best_receiver(q, e, donor):
     """Return the action of largest positive gain per unit of error, or -1."""
     receiver = -1
     best = 0.0
@@ -66,7 +66,7 @@ def _best_receiver(q, e, donor):
         gain = q[a] - q[donor]
         if gain > 0.0 and e[a] < np.inf:
             ratio = gain / e[a]
-            if ratio > best or (ratio == best and q[a] > q[receiver]):
+            if ratio > best or (ratio == best and receiver >= 0 and q[a] > q[receiver]):
                 receiver = a
                 best = ratio
     return receiver

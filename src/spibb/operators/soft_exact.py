@@ -12,6 +12,10 @@ best rate still available for its cost, so the sweep may stop at the event that 
 budget, carried out in part. A donor enters while its receiver is the current vertex, hence looking
 at one vertex at a time suffices: O(A) an event, at most 2 A events, no memory beyond the row.
 
+The *lower* variant (errors on increases only, ``sum_a e(a) max(0, pi(a) - b(a)) <= epsilon``)
+is the same sweep with donors that pay nothing; there e(a) = inf forbids increases only, so such
+actions still donate.
+
 Deviation from the paper: it solves a linear program with 2 A + 1 extra constraints for each state.
 Letters: q values, b baseline, e errors, out the new row, d the receiving vertex.
 """
@@ -25,8 +29,20 @@ from spibb.operators.greedy import greedy_row
 @row_function
 def soft_exact_row(q, b, e, epsilon, out):
     """Write the row that maximises q within the budget."""
+    sweep_row(q, b, e, epsilon, False, out)
+
+
+@row_function
+def lower_exact_row(q, b, e, epsilon, out):
+    """Write the row that maximises q with a budget on increases only."""
+    sweep_row(q, b, e, epsilon, True, out)
+
+
+@row_function
+def sweep_row(q, b, e, epsilon, is_lower, out):
+    """Let the multiplier fall and carry out events until the budget is spent."""
     if epsilon == np.inf:
-        greedy_row(q, b, e, epsilon, out)
+        greedy_row(q, b, e, out)
         return
     d = -1
     for a in range(len(q)):
@@ -38,12 +54,12 @@ def soft_exact_row(q, b, e, epsilon, out):
     budget = epsilon
     received = 0.0
     while True:
-        donor, donor_price = _next_donor(q, b, e, out, d)
+        donor, donor_price = _next_donor(q, e, out, d, is_lower)
         vertex, edge_price = _next_vertex(q, e, d)
         if donor < 0 and vertex < 0:
             break
         if donor >= 0 and donor_price >= edge_price:
-            unit = e[donor] + e[d]
+            unit = e[d] if is_lower else e[donor] + e[d]
             if b[donor] * unit <= budget:
                 budget -= b[donor] * unit
                 received += b[donor]
@@ -66,14 +82,14 @@ def soft_exact_row(q, b, e, epsilon, out):
 
 
 @row_function
-def _next_donor(q, b, e, out, d):
+def _next_donor(q, e, out, d, is_lower):
     """Return the donor that gains most per unit of budget when it gives to d, or -1."""
     donor = -1
     best = 0.0
     for a in range(len(q)):
-        # out[a] == b[a] > 0 holds exactly for those that have not given yet.
-        if e[a] < np.inf and q[a] < q[d] and out[a] > 0.0:
-            price = (q[d] - q[a]) / (e[d] + e[a])
+        # out[a] > 0 holds exactly for those that have something and have not given it yet.
+        if (is_lower or e[a] < np.inf) and q[a] < q[d] and out[a] > 0.0:
+            price = (q[d] - q[a]) / (e[d] if is_lower else e[d] + e[a])
             if price > best:
                 donor = a
                 best = price

@@ -28,9 +28,10 @@ Array = NDArray[np.float64]
 SoftRow = tuple[Array, Array, Array, float]
 BootstrapRow = tuple[Array, Array, NDArray[np.bool_]]
 
-# Small integers make ties; anything finer than 1e-3 is noise next to a solver's tolerance.
+# Small integers, and errors to match, make ties of values and of prices. Anything finer than 1e-3
+# is noise next to a solver's tolerance.
 _values = st.integers(-3, 3).map(float) | st.floats(-100.0, 100.0).map(lambda q: round(q, 3))
-_errors = st.sampled_from((0.0, 1.0, math.inf)) | st.floats(1e-3, 10.0)
+_errors = st.sampled_from((0.0, 0.5, 1.0, 2.0, math.inf)) | st.floats(1e-3, 10.0)
 _budgets = st.sampled_from((0.0, 1.0, math.inf)) | st.floats(-12.0, 2.0).map(lambda p: 10.0**p)
 _discounts = st.sampled_from((0.0, 0.5, 0.9, 0.99))
 

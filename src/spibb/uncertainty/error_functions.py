@@ -10,6 +10,7 @@ With N = N(x, a), natural logarithms, and never a power of two in sight: log 2^|
 * Empirical Bernstein (Maurer and Pontil 2009) for the mean of first-visit returns, with n of them
   and sample variance s^2 of the returns scaled to [0, 1]:
   2 [sqrt((2 s^2 / n) L) + 7 L / (3 (n - 1))], L = log(4 |X| |A| / delta). Here the means are means.
+* Hoeffding for the same means: sqrt((2 / n) log(2 |X| |A| / delta)), e_Q with n returns for N rows.
 
 Pairs without data have error inf. delta = 1 turns an error function into a mere scale.
 """
@@ -108,6 +109,20 @@ class HoeffdingP:
 
 
 @dataclass(frozen=True)
+class HoeffdingReturns:
+    """Hoeffding's error of the mean first-visit return; needs a log with episodes."""
+
+    id: ClassVar[str] = "hoeffding-returns"
+    meaning: ClassVar[Meaning] = "return-q"
+
+    def errors(self, evidence: Evidence, delta: float) -> NDArray[np.float64]:
+        """Return sqrt((2 / n) log(2 |X| |A| / delta)) for n returns, plus what was cut off."""
+        returns = evidence.returns()
+        error = _hoeffding(returns.n, np.log(2.0 * returns.n.size) - np.log(delta))
+        return error + evidence.values.reach * returns.cut
+
+
+@dataclass(frozen=True)
 class EmpiricalBernstein:
     """Error of the mean first-visit return, in units of V_max; needs a log with episodes."""
 
@@ -156,5 +171,6 @@ class GivenErrors:
 
 
 ERROR_FUNCTIONS: dict[str, type[Any]] = {
-    kind.id: kind for kind in (HoeffdingQ, HoeffdingP, EmpiricalBernstein, GivenErrors)
+    kind.id: kind
+    for kind in (HoeffdingQ, HoeffdingP, HoeffdingReturns, EmpiricalBernstein, GivenErrors)
 }

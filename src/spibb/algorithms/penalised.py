@@ -1,0 +1,147 @@
+"""Algorithms that plan in a more pessimistic model: RaMDP and R-MIN.
+
+RaMDP (reward-adjusted MDP; Petrik, Ghavamzadeh, Chow, NeurIPS 2016):
+
+    max_pi rho(pi, M~),  R~(x, a) = R^(x, a) - kappa / sqrt(N(x, a))
+
+A pair that was never tried has an infinite penalty: it is not taken, unless nothing was tried in
+its state, where the baseline is kept. Nothing is taken in a terminal state, so nothing is penalised
+there: the released code penalises them as if seen 1e-5 times, which makes reaching the goal
+worthless from kappa = 0.00333 on (the paper's "threshold at 0.0035"). kappa = 0 is Basic RL.
+Guarantee: none with a free kappa.
+
+R-MIN (R-MAX turned pessimistic; Scholl et al. 2022): pairs seen less than n_wedge times are worth
+the least value there is, R_min / (1 - gamma); plan with that. A state without any trusted pair
+keeps the baseline. Guarantee: none.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.iterating import Step, iterate
+from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.mdp.planning import Iterated, Status
+from spibb.operators.rows import Operator
+
+
+def plan_and_evaluate(
+    problems: Problems, adjusted: ModelBatch, forbidden: NDArray[np.bool_]
+) -> Iterated:
+    """Plan greedily in an adjusted model and return the values in the estimated one.
+
+    Args:
+        problems: The problems.
+        adjusted: Their adjusted models.
+        forbidden: Pairs that must not be taken where another is allowed, shape (B, S, A).
+    """
+    start = _without(problems.baseline, forbidden)
+    step = Step(Operator.GREEDY_ALLOWED, np.where(forbidden, np.inf, 0.0), np.inf)
+    done = iterate(adjusted, start, step)
+    v, q, ends = evaluate_batch(problems.batch, done.policy)
+    status = done.status.copy()
+    status[~ends] = Status.NOT_TERMINATING
+    return Iterated(done.policy, v, q, done.n_iterations, status)
+
+
+def _without(baseline: NDArray[np.float64], forbidden: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Take forbidden actions out of the baseline; uniform over the rest if nothing remains."""
+    allowed = np.where(forbidden, 0.0, baseline)
+    total = allowed.sum(axis=-1, keepdims=True)
+    n_allowed = (~forbidden).sum(axis=-1, keepdims=True)
+    spread = np.divide(~forbidden, n_allowed, out=baseline.copy(), where=n_allowed > 0)
+    return np.asarray(np.divide(allowed, total, out=spread, where=total > 0))
+
+
+def _counts(problems: Problems) -> NDArray[np.int64]:
+    return np.stack([part.counts.n_sa for part in problems.evidence])
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaMDP(Algorithm):
+    """Plan with a penalty on rare pairs.
+
+    Args:
+        kappa: Penalty of a pair seen once, >= 0; that of N observations is kappa / sqrt(N).
+
+    Example:
+        Action 1 pays 2 but was seen once; with kappa = 2 its 0 is less than 1 - 2 / 4 of action 0.
+
+        >>> from spibb import Log, TabularPolicy
+        >>> log = Log.from_arrays(state=[0] * 17, action=[0] * 16 + [1], reward=[1.0] * 16 + [2.0],
+        ...                       terminated=[True] * 17, episode=list(range(17)))
+        >>> RaMDP(kappa=2.0).improve(
+        ...     log, baseline=TabularPolicy([[0.9, 0.1]]), gamma=0.9).policy.probabilities
+        array([[1., 0.]])
+    """
+
+    kappa: float = 0.003
+    id: ClassVar[str] = "ramdp"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.kappa < math.inf:
+            raise SettingsError(f"kappa is {self.kappa}", expected="a finite penalty >= 0")
+
+    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+        """Plan in the reward-adjusted models."""
+        n_sa = _counts(problems)
+        unseen = (n_sa == 0) & (self.kappa > 0)
+        penalty = self.kappa / np.sqrt(np.maximum(n_sa, 1))
+        reward = problems.batch.reward - np.where(n_sa > 0, penalty, 0.0)
+        return plan_and_evaluate(problems, replace(problems.batch, reward=reward), unseen)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RMin(Algorithm):
+    """Plan as if rare pairs were worth the least value there is.
+
+    Args:
+        n_wedge: How often a pair must have been seen to be trusted.
+
+    Example:
+        Action 1 pays more but was seen once only.
+
+        >>> from spibb import Log, TabularPolicy
+        >>> log = Log.from_arrays(state=[0, 0, 0], action=[0, 0, 1], reward=[1.0, 1.0, 2.0],
+        ...                       terminated=[True] * 3, episode=[0, 1, 2])
+        >>> RMin(n_wedge=2).improve(
+        ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9).policy.probabilities
+        array([[1., 0.]])
+    """
+
+    n_wedge: float = 3
+    id: ClassVar[str] = "r-min"
+
+    def __post_init__(self) -> None:
+        if not self.n_wedge >= 0:
+            raise SettingsError(
+                f"n_wedge is {self.n_wedge}", expected="a number of observations >= 0"
+            )
+
+    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+        """Plan in the models whose rare pairs end with the least value."""
+        if problems.batch.gamma == 1.0:
+            raise SettingsError(
+                "r-min with gamma = 1", expected="gamma < 1: the least value is R_min / (1 - gamma)"
+            )
+        rare = _counts(problems) < self.n_wedge
+        batch = problems.batch
+        least = np.array(
+            [min(0.0, part.values.low) / (1 - batch.gamma) for part in problems.evidence]
+        )
+        rows = np.repeat(~rare.ravel(), np.diff(batch.indptr))
+        adjusted = replace(
+            batch,
+            data=batch.data * rows,
+            reward=np.where(rare, least[:, None, None], batch.reward),
+            ending=np.where(rare, 1.0, batch.ending),
+        )
+        return plan_and_evaluate(problems, adjusted, rare)

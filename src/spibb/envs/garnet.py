@@ -1,0 +1,190 @@
+"""Random MDPs ("garnets") with a goal, and baselines of a given strength: the paper's benchmark.
+
+Generator (Laroche et al. 2019, appendix B.1; the paper's section 4.1):
+
+* every pair has `n_successors` distinct successors; their probabilities are the gaps between sorted
+  uniform numbers;
+* the episode starts in state 0; entering the goal pays 1 and ends it. The goal is the state that
+  makes V*(0) smallest among those with V*(0) > gamma^50: the hardest that can still be reached;
+* a baseline of strength eta has performance eta rho* + (1 - eta) rho_uniform: a softmax of Q* is
+  softened until halfway there, (1 + eta) / 2, then the best action of random states loses a tenth
+  of its probability, again and again, until eta;
+* the Soft-SPIBB benchmark adds a second goal, drawn uniformly, after the baseline was made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.iterating import Step, iterate
+from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import Evaluation, evaluate
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.planning import solve
+from spibb.mdp.policy import TabularPolicy
+from spibb.operators.rows import Operator
+
+_START = 0
+# A goal must be reachable in about this many steps to count.
+_HORIZON = 50
+_FIRST_INVERSE_TEMPERATURE = 2e6
+_SOFTENING = 0.9
+_PERTURBATION = 0.9
+
+
+@dataclass(frozen=True, eq=False)
+class Garnet:
+    """A random process with one or two goals.
+
+    Attributes:
+        transition: P(x' | x, a), shape (S, A, S).
+        gamma: The discount by which goal and baselines are chosen.
+        goals: States that end the episode, the first goal first.
+        goal_rewards: What entering each of them pays.
+    """
+
+    transition: NDArray[np.float64]
+    gamma: float
+    goals: tuple[int, ...]
+    goal_rewards: tuple[float, ...]
+
+    @classmethod
+    def random(
+        cls,
+        rng: np.random.Generator,
+        *,
+        n_states: int = 50,
+        n_actions: int = 4,
+        n_successors: int = 4,
+        gamma: float = 0.95,
+    ) -> Garnet:
+        """Draw a process and choose its goal."""
+        if not (n_states >= 2 and n_actions >= 1 and 1 <= n_successors <= n_states):
+            raise SettingsError(
+                f"a garnet of {n_states} states, {n_actions} actions, {n_successors} successors",
+                expected="at least 2 states, 1 action, and 1 to n_states successors",
+            )
+        if not 0 < gamma < 1:
+            raise SettingsError(f"gamma is {gamma}", expected="a discount in (0, 1)")
+        transition = random_transition(rng, n_states, n_actions, n_successors)
+        goal = hardest_goal(transition, gamma)
+        return cls(transition, gamma, (goal,), (1.0,))
+
+    def with_second_goal(self, rng: np.random.Generator, reward: float = 1.0) -> Garnet:
+        """Add a goal, drawn uniformly among the other states but the start.
+
+        Args:
+            rng: Source of randomness.
+            reward: What entering it pays; -1 makes the "bad second goal" of Scholl et al.
+        """
+        others = np.setdiff1d(np.arange(1, len(self.transition)), self.goals)
+        if len(others) == 0:
+            raise SettingsError("no state is left for a second goal", expected="at least 3 states")
+        chosen = int(rng.choice(others))
+        return replace(
+            self, goals=(*self.goals, chosen), goal_rewards=(*self.goal_rewards, float(reward))
+        )
+
+    def to_mdp(self, gamma: float | None = None) -> TabularMDP:
+        """Return the exact process."""
+        n_states = len(self.transition)
+        terminal = np.isin(np.arange(n_states), self.goals)
+        reward = self.transition[:, :, list(self.goals)] @ np.array(self.goal_rewards)
+        initial = np.eye(n_states)[_START]
+        discount = self.gamma if gamma is None else gamma
+        return TabularMDP(self.transition, reward, discount, initial, terminal)
+
+    @cached_property
+    def optimum(self) -> Evaluation:
+        """An optimal policy and its values."""
+        return solve(self.to_mdp())
+
+    @cached_property
+    def uniform(self) -> Evaluation:
+        """The uniform policy and its values."""
+        mdp = self.to_mdp()
+        return evaluate(mdp, TabularPolicy.uniform(mdp.n_states, mdp.n_actions))
+
+    def baseline(self, eta: float, rng: np.random.Generator) -> TabularPolicy:
+        """Make a baseline of performance eta rho* + (1 - eta) rho_uniform, or just below.
+
+        Args:
+            eta: Strength, in [0, 1].
+            rng: Source of randomness.
+        """
+        if not 0 <= eta <= 1:
+            raise SettingsError(f"eta is {eta}", expected="a strength in [0, 1]")
+        mdp = self.to_mdp()
+        q = self.optimum.q
+        live = np.flatnonzero(~mdp.terminal)
+
+        def target(strength: float) -> float:
+            return strength * self.optimum.performance + (1 - strength) * self.uniform.performance
+
+        pi = _soften(mdp, q, target((1 + eta) / 2))
+        return TabularPolicy(_perturb(mdp, pi, q.argmax(axis=1), live, target(eta), rng))
+
+
+def random_transition(
+    rng: np.random.Generator, n_states: int, n_actions: int, n_successors: int
+) -> NDArray[np.float64]:
+    """Draw P: distinct successors, probabilities the gaps between sorted uniforms."""
+    shape = (n_states, n_actions)
+    successors = rng.random((*shape, n_states)).argsort(axis=2)[:, :, :n_successors]
+    cuts = np.sort(rng.random((*shape, n_successors - 1)), axis=2)
+    gaps = np.diff(cuts, axis=2, prepend=0.0, append=1.0)
+    transition = np.zeros((*shape, n_states))
+    np.put_along_axis(transition, successors, gaps, axis=2)
+    return transition
+
+
+def hardest_goal(transition: NDArray[np.float64], gamma: float) -> int:
+    """Return the goal with the smallest V*(0) above gamma^50, or the easiest if there is none."""
+    n_states, n_actions, _ = transition.shape
+    candidates = np.arange(1, n_states)
+    models = []
+    for goal in candidates:
+        terminal = np.arange(n_states) == goal
+        models.append(TabularMDP(transition, transition[:, :, goal], gamma, terminal=terminal))
+    batch = ModelBatch.stack(models)
+    start = np.full(batch.shape, 1.0 / n_actions)
+    step = Step(Operator.GREEDY, np.zeros(batch.shape), np.inf)
+    values = iterate(batch, start, step).v[:, _START]
+    reachable = values > gamma**_HORIZON
+    if not reachable.any():
+        return int(candidates[values.argmax()])
+    return int(candidates[np.where(reachable, values, np.inf).argmin()])
+
+
+def _soften(mdp: TabularMDP, q: NDArray[np.float64], target: float) -> NDArray[np.float64]:
+    """Return the first softmax of q, of falling inverse temperature, at or below the target."""
+    inverse = _FIRST_INVERSE_TEMPERATURE
+    while True:
+        weights = np.exp(inverse * (q - q.max(axis=1, keepdims=True)))
+        pi = weights / weights.sum(axis=1, keepdims=True)
+        # A temperature of no effect ends the search: the uniform policy is as soft as it gets.
+        if evaluate(mdp, pi).performance <= target or inverse < 1e-9:
+            return np.asarray(pi)
+        inverse *= _SOFTENING
+
+
+def _perturb(
+    mdp: TabularMDP,
+    pi: NDArray[np.float64],
+    best: NDArray[np.intp],
+    states: NDArray[np.intp],
+    target: float,
+    rng: np.random.Generator,
+) -> NDArray[np.float64]:
+    """Take a tenth of the best action's probability in random states until the target is met."""
+    pi = pi.copy()
+    while evaluate(mdp, pi).performance > target:
+        x = int(rng.choice(states))
+        pi[x, best[x]] *= _PERTURBATION
+        pi[x] /= pi[x].sum()
+    return pi

@@ -1,0 +1,107 @@
+"""Finite processes as Gymnasium environments, and Gymnasium's toy-text ones as finite processes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from spibb.envs.garnet import Garnet
+from spibb.envs.gridworld import GridWorld
+from spibb.envs.wet_chicken import WetChicken
+from spibb.errors import ModelError
+from spibb.mdp.model import TabularMDP
+
+ENTRIES = {
+    "spibb/Garnet-v0": "make_garnet",
+    "spibb/GridWorld-v0": "make_gridworld",
+    "spibb/WetChicken-v0": "make_wet_chicken",
+}
+
+
+class TabularEnv(gymnasium.Env[np.int64, np.int64]):
+    """A finite process as an environment; rewards are the expected ones, R(x, a).
+
+    Args:
+        mdp: The process.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own declaration
+
+    def __init__(self, mdp: TabularMDP) -> None:
+        self.mdp = mdp
+        self.observation_space = spaces.Discrete(mdp.n_states)
+        self.action_space = spaces.Discrete(mdp.n_actions)
+        self._state = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.int64, dict[str, Any]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._state = int(self.np_random.choice(self.mdp.n_states, p=self.mdp.initial))
+        return np.int64(self._state), {}
+
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
+        """Take an action."""
+        reward = float(self.mdp.reward[self._state, int(action)])
+        row = self.mdp.dense[self._state, int(action)]
+        total = row.sum()
+        # What a row lacks to one is the probability of ending in place.
+        if self.np_random.random() >= total:
+            return np.int64(self._state), reward, True, False, {}
+        self._state = int(self.np_random.choice(self.mdp.n_states, p=row / total))
+        return np.int64(self._state), reward, bool(self.mdp.terminal[self._state]), False, {}
+
+
+def from_gymnasium(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:
+    """Return the exact process behind an environment that tells its dynamics as ``P``.
+
+    FrozenLake, CliffWalking and Taxi do: ``P[state][action]`` lists
+    ``(probability, next_state, reward, terminated)``.
+    """
+    inner: Any = env.unwrapped
+    dynamics = getattr(inner, "P", None)
+    if dynamics is None:
+        raise ModelError(
+            f"{type(inner).__name__} has no attribute P",
+            expected="an environment that tells its dynamics, as FrozenLake, CliffWalking, Taxi",
+        )
+    n_states, n_actions = len(dynamics), len(dynamics[0])
+    transition = np.zeros((n_states, n_actions, n_states))
+    reward = np.zeros((n_states, n_actions))
+    ending = np.zeros((n_states, n_actions))
+    for x in range(n_states):
+        for a in range(n_actions):
+            for probability, successor, pay, terminated in dynamics[x][a]:
+                reward[x, a] += probability * pay
+                if terminated:
+                    ending[x, a] += probability
+                else:
+                    transition[x, a, successor] += probability
+    initial = np.asarray(getattr(inner, "initial_state_distrib", np.eye(n_states)[0]), dtype=float)
+    return TabularMDP(transition, reward, gamma, initial, ending=ending)
+
+
+def make_garnet(seed: int = 0, **shape: Any) -> TabularEnv:
+    """Return the garnet of a seed."""
+    return TabularEnv(Garnet.random(np.random.default_rng(seed), **shape).to_mdp())
+
+
+def make_gridworld() -> TabularEnv:
+    """Return the 5 x 5 gridworld."""
+    return TabularEnv(GridWorld().to_mdp())
+
+
+def make_wet_chicken() -> TabularEnv:
+    """Return Wet Chicken."""
+    return TabularEnv(WetChicken().to_mdp())
+
+
+def register() -> None:
+    """Make the ids known to Gymnasium; safe to repeat."""
+    for name, entry in ENTRIES.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(name, entry_point=f"{__name__}:{entry}", max_episode_steps=1_000)

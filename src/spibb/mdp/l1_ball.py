@@ -1,0 +1,189 @@
+r"""The worst distribution of an L1 ball, compiled: for one row, for a policy, for a whole model.
+
+    min P.v  over  ||P - P^||_1 <= r,  P a distribution over the states and ending (v = 0)
+
+Half of the radius, r / 2, is mass that may be moved. It goes to the worst outcome of all, which may
+be a state the row never reaches, and is taken from the row's best outcomes first. A heap of the
+row's k outcomes hands them out in order: O(k + m log k) for m outcomes that lose mass.
+
+Letters: p and data transition probabilities, v values, w weights of actions. `model` is the tuple
+(indptr, indices, data, reward, ending, radius, gamma) of a spibb.mdp.batch.ModelBatch and its
+radii; `scratch` is what :func:`make_scratch` returns.
+"""
+
+import numba
+import numpy as np
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+
+@jit
+def make_scratch(indptr, n_states):  # type: ignore[no-untyped-def]
+    """Return room for a linear system, and for the masses, values and order of one row."""
+    longest = 0
+    for pair in range(len(indptr) - 1):
+        longest = max(longest, indptr[pair + 1] - indptr[pair])
+    return (
+        np.empty((n_states, n_states)),
+        np.empty(n_states),
+        np.empty(longest + 1),
+        np.empty(longest + 1),
+        np.empty(longest + 1, dtype=np.int64),
+    )
+
+
+@jit
+def worst_outcome(v):  # type: ignore[no-untyped-def]
+    """Return the state of least value and that value, or -1 and 0 if ending is no better."""
+    state = -1
+    least = 0.0
+    for x in range(len(v)):
+        if v[x] < least:
+            least = v[x]
+            state = x
+    return state, least
+
+
+@jit
+def worst_row(first, n, indices, data, end, radius, v, least, mass, value, heap):  # type: ignore[no-untyped-def]
+    """Write what each outcome of a row keeps into ``mass`` (ending in place n).
+
+    Returns:
+        The mass that moves to the worst outcome, and the expectation of v after the move.
+    """
+    left = 0.5 * radius
+    if left >= 1.0:
+        for j in range(n + 1):
+            mass[j] = 0.0
+        return 1.0, least
+    total = 0.0
+    for j in range(n):
+        mass[j] = data[first + j]
+        value[j] = v[indices[first + j]]
+        total += mass[j] * value[j]
+    mass[n] = end
+    value[n] = 0.0
+    if left <= 0.0:
+        return 0.0, total
+    size = 0
+    for j in range(n + 1):
+        if mass[j] > 0.0 and value[j] > least:
+            heap[size] = j
+            size += 1
+    for root in range(size // 2 - 1, -1, -1):
+        _sift(heap, value, root, size)
+    moved = 0.0
+    while size > 0 and left > 0.0:
+        best = heap[0]
+        given = min(mass[best], left)
+        mass[best] -= given
+        left -= given
+        moved += given
+        total -= given * (value[best] - least)
+        size -= 1
+        heap[0] = heap[size]
+        _sift(heap, value, 0, size)
+    return moved, total
+
+
+@jit
+def _sift(heap, value, root, size):  # type: ignore[no-untyped-def]
+    """Let the entry at ``root`` sink to its place in a heap whose top has the largest value."""
+    entry = heap[root]
+    while True:
+        child = 2 * root + 1
+        if child >= size:
+            break
+        if child + 1 < size and value[heap[child + 1]] > value[heap[child]]:
+            child += 1
+        if value[heap[child]] <= value[entry]:
+            break
+        heap[root] = heap[child]
+        root = child
+    heap[root] = entry
+
+
+@jit
+def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-def]
+    """Write the linear system of the worst answer to ``v``.
+
+    ``scratch[0]`` becomes I - gamma P_w and ``scratch[1]`` r_w.
+
+    Returns:
+        The residual max |T v - v|.
+    """
+    indptr, indices, data, reward, ending, radius, gamma = model
+    matrix, rhs, mass, value, heap = scratch
+    n_states, n_actions = weights.shape
+    state, least = worst_outcome(v)
+    residual = 0.0
+    for x in range(n_states):
+        row = matrix[x]
+        row[:] = 0.0
+        paid = 0.0
+        later = 0.0
+        for a in range(n_actions):
+            w = weights[x, a]
+            if w <= 0.0:
+                continue
+            pair = (problem * n_states + x) * n_actions + a
+            first = indptr[pair]
+            n = indptr[pair + 1] - first
+            moved, total = worst_row(
+                first, n, indices, data, ending[problem, x, a], radius[problem, x, a], v, least,
+                mass, value, heap,
+            )  # fmt: skip
+            paid += w * reward[problem, x, a]
+            later += w * total
+            scale = gamma * w
+            for j in range(n):
+                row[indices[first + j]] -= scale * mass[j]
+            if state >= 0:
+                row[state] -= scale * moved
+        residual = max(residual, abs(paid + gamma * later - v[x]))
+        row[x] += 1.0
+        rhs[x] = paid
+    return residual
+
+
+@jit
+def back_up(problem, model, v, scratch, q):  # type: ignore[no-untyped-def]
+    """Write q = R + gamma min P.v for every pair of one problem."""
+    indptr, indices, data, reward, ending, radius, gamma = model
+    _, _, mass, value, heap = scratch
+    n_states, n_actions = q.shape
+    _, least = worst_outcome(v)
+    for x in range(n_states):
+        for a in range(n_actions):
+            pair = (problem * n_states + x) * n_actions + a
+            first = indptr[pair]
+            n = indptr[pair + 1] - first
+            _, total = worst_row(first, n, indices, data, ending[problem, x, a],
+                                 radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
+            q[x, a] = reward[problem, x, a] + gamma * total
+
+
+@jit
+def write_worst(problem, model, weights, v, scratch, to_indptr, to_indices, to_data, to_ending):  # type: ignore[no-untyped-def]
+    """Write the rows of the worst answer to ``v``; each has one more place, for the worst state."""
+    indptr, indices, data, _, ending, radius, _ = model
+    _, _, mass, value, heap = scratch
+    n_states, n_actions = weights.shape
+    state, least = worst_outcome(v)
+    for x in range(n_states):
+        for a in range(n_actions):
+            if weights[x, a] <= 0.0:
+                continue
+            pair = (problem * n_states + x) * n_actions + a
+            first = indptr[pair]
+            n = indptr[pair + 1] - first
+            moved, _ = worst_row(first, n, indices, data, ending[problem, x, a],
+                                 radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
+            place = to_indptr[pair]
+            for j in range(n):
+                to_indices[place + j] = indices[first + j]
+                to_data[place + j] = mass[j]
+            to_ending[problem, x, a] = mass[n] if state >= 0 else mass[n] + moved
+            if state >= 0:
+                to_indices[place + n] = state
+                to_data[place + n] = moved

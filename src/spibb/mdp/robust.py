@@ -1,0 +1,349 @@
+r"""Values and plans in the worst model of a set: L1 balls around the rows of a batch.
+
+    V(x) = sum_a w(a | x) [R(x, a) + gamma min_{||P - P^(x, a)||_1 <= r(x, a)} P.V]
+
+where outcomes are the states and ending, which is worth 0. Each pair has a ball of its own, so the
+minimum over stationary models is reached and this equation gives it (Iyengar 2005, Nilim and
+El Ghaoui 2005). Weights w are a policy, or any non-negative table under which sum_a w P^ <= 1.
+
+The inner minimum moves r / 2 of the mass from the pair's best outcomes to the worst outcome of all:
+a heap gives it in O(k + m log k) for k successors of which m lose mass. Evaluation alternates the
+adversary's answer to V with the exact value of that answer: Newton's method, which falls
+monotonically and ends after a few solves. The adversary's last answer gives the residual
+max |T V - V|, hence the bound |V - V_worst| <= residual / (1 - gamma) that is returned as `error`.
+Planning is policy iteration on top: finite, since a row changes only for a strict gain.
+
+The best case is the worst case of the negated problem. Letters: p transition, r radius, v and q
+values, w weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import _eliminate, update_values
+from spibb.mdp.l1_ball import back_up, fill_worst, jit, make_scratch, write_worst
+from spibb.mdp.parallel import over_chunks
+from spibb.mdp.planning import DEFAULT_CAP
+
+# As in spibb.mdp.evaluation: above this, LAPACK or a sparse factorisation.
+_LARGEST_COMPILED = 128
+# A solve leaves a residual of a few units in the last place; this is 450 of them.
+_TOLERANCE = 1e-13
+# Newton's method needs 2 to 6 solves; where rounding makes it chatter, the residual says so.
+_MOST_SOLVES = 100
+# A row moves only for more than this share of the values: ties keep what is there.
+_STRICT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class RobustValues:
+    """Values in the worst, or the best, model of a set.
+
+    Attributes:
+        v: Shape (B, S).
+        q: One backup of v, shape (B, S, A).
+        error: The true extreme values differ from v by at most this, in every state; shape (B,).
+    """
+
+    v: NDArray[np.float64]
+    q: NDArray[np.float64]
+    error: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class RobustPlan:
+    """A policy that is optimal in its worst model.
+
+    Attributes:
+        policy: Shape (B, S, A).
+        values: Its values in that model.
+        n_iterations: Improvement steps, shape (B,).
+        is_settled: Whether no row could be improved any more, shape (B,).
+    """
+
+    policy: NDArray[np.float64]
+    values: RobustValues
+    n_iterations: NDArray[np.int64]
+    is_settled: NDArray[np.bool_]
+
+
+def robust_evaluation(
+    batch: ModelBatch,
+    radius: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    start: NDArray[np.float64] | None = None,
+) -> RobustValues:
+    """Evaluate weights in the worst model of each problem.
+
+    Args:
+        batch: The centres of the balls, with the least rewards of the set.
+        radius: L1 radius of every pair, shape (B, S, A); 2 and more is anything at all.
+        weights: Policies, or tables of non-negative weights, shape (B, S, A).
+        start: Values to start from, such as those in the centres; shape (B, S).
+
+    Example:
+        One state that pays 1 and goes on: half of the radius, 0.1, may end instead.
+
+        >>> from spibb.mdp.model import TabularMDP
+        >>> batch = ModelBatch.stack([TabularMDP([[[1.0]]], [[1.0]], gamma=0.5)])
+        >>> robust_evaluation(batch, np.array([[[0.2]]]), np.ones((1, 1, 1))).v.round(9)
+        array([[1.81818182]])
+    """
+    _require_discount(batch)
+    model = _arrays(batch, radius)
+    v = np.zeros(batch.shape[:2]) if start is None else start.copy()
+    q, residual = np.empty(batch.shape), np.empty(batch.shape[0])
+    if batch.shape[1] <= _LARGEST_COMPILED:
+        over_chunks(lambda part: _evaluate_small(part, *model, weights, v, q, residual), _all(v))
+    else:
+        for problem in _all(v):
+            _evaluate_large(batch, radius, int(problem), weights, v, residual)
+        over_chunks(lambda part: _back_up_all(part, *model, v, q), _all(v))
+    return _bounded(batch.gamma, v, q, residual)
+
+
+def optimistic_evaluation(
+    batch: ModelBatch,
+    radius: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    start: NDArray[np.float64] | None = None,
+) -> RobustValues:
+    """Evaluate weights in the best model of each problem; `batch` has the largest rewards."""
+    mirror = replace(batch, reward=-batch.reward)
+    found = robust_evaluation(mirror, radius, weights, None if start is None else -start)
+    return RobustValues(-found.v, -found.q, found.error)
+
+
+def robust_planning(
+    batch: ModelBatch,
+    radius: NDArray[np.float64],
+    start: NDArray[np.float64],
+    values: NDArray[np.float64] | None = None,
+    max_iterations: int = DEFAULT_CAP,
+) -> RobustPlan:
+    """Find a policy that is optimal in its worst model, for each problem.
+
+    Args:
+        batch: The centres of the balls, with the least rewards of the set.
+        radius: L1 radius of every pair, shape (B, S, A).
+        start: Policies to start from, shape (B, S, A). Rows that no action beats stay.
+        values: Values to start from, shape (B, S).
+        max_iterations: Improvement steps at most.
+    """
+    _require_discount(batch)
+    model = _arrays(batch, radius)
+    policy = np.array(start, dtype=np.float64)
+    v = np.zeros(batch.shape[:2]) if values is None else values.copy()
+    q, residual = np.empty(batch.shape), np.empty(batch.shape[0])
+    n_steps = np.zeros(batch.shape[0], dtype=np.int64)
+    settled = np.zeros(batch.shape[0], dtype=np.bool_)
+    if batch.shape[1] <= _LARGEST_COMPILED:
+        over_chunks(
+            lambda part: _plan_small(
+                part, *model, max_iterations, policy, v, q, residual, n_steps, settled
+            ),
+            _all(v),
+        )
+    else:
+        for problem in _all(v):
+            while n_steps[problem] < max_iterations and not settled[problem]:
+                _evaluate_large(batch, radius, int(problem), policy, v, residual)
+                _back_up_all(problem + np.zeros(1, np.int64), *model, v, q)
+                settled[problem] = not _improve_rows(policy[problem], q[problem])
+                n_steps[problem] += 1
+    return RobustPlan(policy, _bounded(batch.gamma, v, q, residual), n_steps, settled)
+
+
+def worst_expectations(
+    batch: ModelBatch, radius: NDArray[np.float64], v: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return min P.v over the ball of every pair, shape (B, S, A)."""
+    found = np.empty(batch.shape)
+    indptr, indices, data, reward, ending, balls, _ = _arrays(batch, radius)
+    nothing = np.zeros_like(reward)
+    over_chunks(
+        lambda part: _back_up_all(part, indptr, indices, data, nothing, ending, balls, 1.0, v,
+                                  found), _all(v)
+    )  # fmt: skip
+    return found
+
+
+def worst_model(
+    batch: ModelBatch,
+    radius: NDArray[np.float64],
+    v: NDArray[np.float64],
+    weights: NDArray[np.float64] | None = None,
+) -> ModelBatch:
+    """Return the models that answer ``v`` worst; a row may list its worst state twice.
+
+    Args:
+        batch: The centres of the balls.
+        radius: Shape (B, S, A).
+        v: Values, shape (B, S).
+        weights: Where given, rows of pairs of weight 0 are left empty.
+    """
+    n_problems, n_states, n_actions = batch.shape
+    n_pairs = n_problems * n_states * n_actions
+    indptr = batch.indptr + np.arange(n_pairs + 1)  # one more place a row, for the worst state
+    indices = np.zeros(indptr[-1], dtype=np.int32)
+    data, ending = np.zeros(indptr[-1]), np.ones(batch.shape)
+    wanted = np.ones(batch.shape) if weights is None else weights
+    over_chunks(
+        lambda part: _write_worst(part, *_arrays(batch, radius), wanted, v, indptr, indices, data,
+                                  ending), _all(v)
+    )  # fmt: skip
+    return replace(batch, indptr=indptr, indices=indices, data=data, ending=ending)
+
+
+def _require_discount(batch: ModelBatch) -> None:
+    if batch.gamma == 1.0:
+        raise SettingsError(
+            "values in the worst model with gamma = 1",
+            expected="gamma < 1: the worst model need not end",
+        )
+
+
+def _arrays(
+    batch: ModelBatch, radius: NDArray[np.float64]
+) -> tuple[Any, Any, Any, Any, Any, Any, float]:
+    """Return what the kernels take of a batch."""
+    balls = np.require(radius, np.float64, ["C", "W"])
+    return (batch.indptr, batch.indices, batch.data, batch.reward, batch.ending, balls,
+            float(batch.gamma))  # fmt: skip
+
+
+def _all(v: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.arange(len(v), dtype=np.int64)
+
+
+def _bounded(
+    gamma: float, v: NDArray[np.float64], q: NDArray[np.float64], residual: NDArray[np.float64]
+) -> RobustValues:
+    """Turn residuals into bounds; the residual itself is rounded like the values it is made of."""
+    rounding = _TOLERANCE * np.abs(v).max(axis=1)
+    return RobustValues(v, q, (residual + rounding) / (1.0 - gamma))
+
+
+def _evaluate_large(
+    batch: ModelBatch,
+    radius: NDArray[np.float64],
+    problem: int,
+    weights: NDArray[np.float64],
+    v: NDArray[np.float64],
+    residual: NDArray[np.float64],
+) -> None:
+    """Evaluate one problem by solves of spibb.mdp.evaluation, in place."""
+    one = _single(batch, problem)
+    here = slice(problem, problem + 1)
+    q, first = np.zeros(one.shape), np.zeros(1, dtype=np.int64)
+    for _ in range(_MOST_SOLVES):
+        back = one.reward + batch.gamma * worst_expectations(one, radius[here], v[here])
+        residual[problem] = np.abs((weights[here] * back).sum(axis=2) - v[here]).max()
+        if residual[problem] <= _TOLERANCE * np.abs(v[problem]).max():
+            return
+        answer = worst_model(one, radius[here], v[here], weights[here])
+        update_values(answer, weights[here], first, v[here], q)
+
+
+def _single(batch: ModelBatch, problem: int) -> ModelBatch:
+    """Return one problem of a batch as a batch of its own."""
+    size = batch.shape[1] * batch.shape[2]
+    indptr = batch.indptr[problem * size : (problem + 1) * size + 1]
+    here, rows = slice(problem, problem + 1), slice(int(indptr[0]), int(indptr[-1]))
+    return replace(
+        batch,
+        indptr=indptr - indptr[0],
+        indices=batch.indices[rows],
+        data=batch.data[rows],
+        reward=batch.reward[here],
+        ending=batch.ending[here],
+        initial=batch.initial[here],
+    )
+
+
+@jit
+def _evaluate_small(  # type: ignore[no-untyped-def]
+    problems, indptr, indices, data, reward, ending, radius, gamma, weights, v, q, residual
+):
+    model = (indptr, indices, data, reward, ending, radius, gamma)
+    scratch = make_scratch(indptr, reward.shape[1])
+    for problem in problems:
+        residual[problem] = _evaluate_one(problem, model, weights[problem], v[problem], scratch)
+        back_up(problem, model, v[problem], scratch, q[problem])
+
+
+@jit
+def _plan_small(  # type: ignore[no-untyped-def]
+    problems, indptr, indices, data, reward, ending, radius, gamma, cap, policy, v, q, residual,
+    n_steps, settled,
+):  # fmt: skip
+    model = (indptr, indices, data, reward, ending, radius, gamma)
+    scratch = make_scratch(indptr, reward.shape[1])
+    for problem in problems:
+        for _ in range(cap):
+            residual[problem] = _evaluate_one(problem, model, policy[problem], v[problem], scratch)
+            back_up(problem, model, v[problem], scratch, q[problem])
+            n_steps[problem] += 1
+            if not _improve_rows(policy[problem], q[problem]):
+                settled[problem] = True
+                break
+
+
+@jit
+def _evaluate_one(problem, model, weights, v, scratch):  # type: ignore[no-untyped-def]
+    """Alternate the adversary's answer and its exact value, in place; return the residual."""
+    matrix, rhs = scratch[0], scratch[1]
+    residual = 0.0
+    for _ in range(_MOST_SOLVES):
+        residual = fill_worst(problem, model, weights, v, scratch)
+        if residual <= _TOLERANCE * np.abs(v).max():
+            break
+        _eliminate(matrix, rhs)
+        v[:] = rhs
+    return residual
+
+
+@jit
+def _improve_rows(policy, q):  # type: ignore[no-untyped-def]
+    """Move to the best action wherever it is strictly better than the row in place."""
+    changed = False
+    margin = _STRICT * max(1.0, np.abs(q).max())
+    for x in range(policy.shape[0]):
+        best = 0
+        value = 0.0
+        for a in range(policy.shape[1]):
+            value += policy[x, a] * q[x, a]
+            if q[x, a] > q[x, best]:
+                best = a
+        if q[x, best] > value + margin:
+            policy[x, :] = 0.0
+            policy[x, best] = 1.0
+            changed = True
+    return changed
+
+
+@jit
+def _back_up_all(problems, indptr, indices, data, reward, ending, radius, gamma, v, q):  # type: ignore[no-untyped-def]
+    model = (indptr, indices, data, reward, ending, radius, gamma)
+    scratch = make_scratch(indptr, 1)
+    for problem in problems:
+        back_up(problem, model, v[problem], scratch, q[problem])
+
+
+@jit
+def _write_worst(  # type: ignore[no-untyped-def]
+    problems, indptr, indices, data, reward, ending, radius, gamma, weights, v, to_indptr,
+    to_indices, to_data, to_ending,
+):  # fmt: skip
+    model = (indptr, indices, data, reward, ending, radius, gamma)
+    scratch = make_scratch(indptr, 1)
+    for problem in problems:
+        write_worst(problem, model, weights[problem], v[problem], scratch, to_indptr, to_indices,
+                    to_data, to_ending)  # fmt: skip

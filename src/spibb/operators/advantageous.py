@@ -1,0 +1,128 @@
+r"""Soft steps that stay advantageous over the baseline (Adv-Soft-SPIBB, Scholl et al. 2022).
+
+Beside the budget, the row must not lose by an estimate Q_b of the baseline's values:
+
+    sum_a Q_b(a) (pi(a) - b(a)) >= 0.
+
+*Approximate*: the transfers of soft_approx, with a second account of the advantage earned so far. A
+transfer that loses by Q_b is cut to what the account holds.
+
+*Exact*: put a multiplier mu >= 0 on the advantage; for fixed mu the problem is the plain exact step
+for q + mu Q_b. Keep ``lo``, optimal but not advantageous, and ``hi``, advantageous; the mu at which
+both are worth the same gives a new vertex that replaces one of them, or proves that the mix of the
+two with advantage zero is optimal. Finite: each pass finds a new vertex. Letters: q values, b
+baseline, e errors, g the baseline's Q, out the new row, work four rows of scratch.
+"""
+
+import numpy as np
+
+from spibb.operators.compiled import row_function
+from spibb.operators.soft_approx import best_receiver, next_worst
+from spibb.operators.soft_exact import soft_exact_row
+
+# Far above the number of vertices met in practice (at most 6 on 1,500 random rows).
+_MOST_PASSES = 1_000
+
+
+@row_function
+def dot(u, v):
+    """Return u.v."""
+    total = 0.0
+    for a in range(len(u)):
+        total += u[a] * v[a]
+    return total
+
+
+@row_function
+def gap(g, pi, b):
+    """Return the advantage sum_a g(a) (pi(a) - b(a))."""
+    total = 0.0
+    for a in range(len(g)):
+        total += g[a] * (pi[a] - b[a])
+    return total
+
+
+@row_function
+def adv_approx_row(q, b, e, epsilon, g, out):
+    """Move mass within the budget and within the advantage earned."""
+    out[:] = b
+    budget = epsilon
+    earned = 0.0
+    donor = -1
+    for _ in range(len(q)):
+        donor = next_worst(q, donor)
+        if out[donor] == 0.0 or (e[donor] == np.inf and epsilon < np.inf):
+            continue
+        receiver = _receiver(q, e, epsilon, donor)
+        if receiver < 0:
+            continue
+        mass = out[donor]
+        dearer = max(e[donor], e[receiver])
+        if epsilon < np.inf and dearer > 0.0:
+            mass = min(mass, budget / (2.0 * dearer))
+        gain = g[receiver] - g[donor]
+        if gain < 0.0:
+            mass = min(mass, earned / -gain)
+        out[receiver] += mass
+        out[donor] -= mass
+        earned = max(0.0, earned + gain * mass)
+        if epsilon < np.inf:
+            budget = max(0.0, budget - mass * (e[donor] + e[receiver]))
+
+
+@row_function
+def _receiver(q, e, epsilon, donor):
+    """Return the best bargain within a budget; without one, the action of largest q."""
+    if epsilon < np.inf:
+        return best_receiver(q, e, donor)
+    best = 0
+    for a in range(1, len(q)):
+        if q[a] > q[best]:
+            best = a
+    return best if q[best] > q[donor] else -1
+
+
+@row_function
+def adv_exact_row(q, b, e, epsilon, g, out, work):
+    """Write the row that maximises q within the budget among the advantageous ones."""
+    lo, hi, new, mixed = work[0], work[1], work[2], work[3]
+    largest = 0.0
+    for a in range(len(g)):
+        largest = max(largest, abs(g[a]))
+    rounding = -1e-14 * largest  # an advantage of zero comes out as this much
+    soft_exact_row(q, b, e, epsilon, lo)
+    if gap(g, lo, b) >= rounding:
+        out[:] = lo
+        return
+    hi[:] = b
+    for _ in range(_MOST_PASSES):
+        mu = (dot(q, lo) - dot(q, hi)) / (dot(g, hi) - dot(g, lo))
+        if not mu > 0.0:
+            break
+        for a in range(len(q)):
+            mixed[a] = q[a] + mu * g[a]
+        soft_exact_row(mixed, b, e, epsilon, new)
+        # The terms of q + mu g may cancel: rounding is as large as they are, not as their sum.
+        scale = 0.0
+        for a in range(len(q)):
+            scale = max(scale, abs(q[a]) + mu * abs(g[a]))
+        if dot(mixed, new) - dot(mixed, lo) <= 1e-13 * scale:
+            _mix(lo, hi, b, e, epsilon, g, out)
+            return
+        if gap(g, new, b) >= rounding:
+            hi[:] = new
+        else:
+            lo[:] = new
+    out[:] = hi
+
+
+@row_function
+def _mix(lo, hi, b, e, epsilon, g, out):
+    """Write the mix of lo and hi whose advantage is zero; pinned entries stay bit for bit."""
+    low, high = gap(g, lo, b), gap(g, hi, b)
+    share = max(0.0, high) / (max(0.0, high) - low)
+    for a in range(len(lo)):
+        if e[a] == np.inf and epsilon < np.inf:
+            out[a] = b[a]
+        else:
+            out[a] = share * lo[a] + (1.0 - share) * hi[a]

@@ -1,0 +1,250 @@
+"""Slow, obvious twins of the robust kernels: linear programs and plain loops, one row at a time.
+
+They follow the definitions, never the structure of the kernels. A row is a distribution over the
+states and, as its last entry, ending; values have a 0 in that place. A set of models is given by
+its centre, by a radius for every pair, and by the rewards: the least ones for a worst case, the
+largest ones for a best case.
+
+Letters: v state values, q action values, pi a policy, x a state, a an action, d the bound D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+_TIGHTEST = 1e-10
+
+
+def worst_by_program(row: Array, values: Array, radius: float) -> tuple[float, Array]:
+    """Minimise P.values over the L1 ball around a row, by scipy's HiGHS.
+
+    Args:
+        row: A distribution.
+        values: One for each outcome.
+        radius: Largest sum of |P - row|.
+
+    Returns:
+        The minimum and where it is reached.
+
+    Example:
+        >>> worst_by_program(np.array([0.5, 0.5]), np.array([1.0, 0.0]), 0.2)[0].__round__(9)
+        0.4
+    """
+    n = len(row)
+    eye, ones, zeros = np.eye(n), np.ones(n), np.zeros(n)
+    upper = np.vstack([np.block([[eye, -eye], [-eye, -eye]]), np.append(zeros, ones)])
+    solution = scipy.optimize.linprog(
+        c=np.append(values, zeros),
+        A_ub=upper,
+        b_ub=np.concatenate([row, -row, [radius]]),
+        A_eq=np.append(ones, zeros)[None],
+        b_eq=[1.0],
+        bounds=(0.0, None),
+        method="highs-ds",
+        options={
+            "primal_feasibility_tolerance": _TIGHTEST,
+            "dual_feasibility_tolerance": _TIGHTEST,
+        },
+    )
+    if solution.status != 0 or solution.x is None or solution.fun is None:
+        raise ArithmeticError(f"linprog failed: {solution.message}")
+    return float(solution.fun), np.asarray(solution.x[:n])
+
+
+def worst_mean(row: Sequence[float], values: Sequence[float], radius: float) -> float:
+    """Minimise by sorting: half of the radius goes from the best outcomes to the worst one.
+
+    Example:
+        >>> worst_mean([0.5, 0.5], [1.0, 0.0], 0.2)
+        0.4
+    """
+    p = list(row)
+    worst = min(range(len(p)), key=lambda k: values[k])
+    left = min(radius / 2.0, 1.0 - p[worst])
+    p[worst] += left
+    for k in sorted(range(len(p)), key=lambda k: -values[k]):
+        if k != worst:
+            given = min(p[k], left)
+            p[k] -= given
+            left -= given
+    return sum(mass * value for mass, value in zip(p, values, strict=True))
+
+
+def robust_backup(
+    transition: Array, reward: Array, gamma: float, radius: Array, v: Array, *, best: bool = False
+) -> Array:
+    """Return R + gamma min P.v for every pair, or max for the best case.
+
+    Args:
+        transition: Centres, shape (S, A, S); mass that a row lacks ends the episode.
+        reward: Shape (S, A).
+        gamma: Discount.
+        radius: Shape (S, A).
+        v: Shape (S,).
+        best: Whether to maximise.
+    """
+    sign = -1.0 if best else 1.0
+    values = [sign * value for value in v] + [0.0]
+    q = np.zeros(reward.shape)
+    for x in range(reward.shape[0]):
+        for a in range(reward.shape[1]):
+            row = [*transition[x, a], 1.0 - sum(transition[x, a])]
+            q[x, a] = reward[x, a] + gamma * sign * worst_mean(row, values, radius[x, a])
+    return q
+
+
+def robust_values(
+    transition: Array,
+    reward: Array,
+    gamma: float,
+    radius: Array,
+    policy: Array | None = None,
+    *,
+    best: bool = False,
+    tolerance: float = 1e-10,
+) -> tuple[Array, Array]:
+    """Iterate backups until the error is below the tolerance.
+
+    Args:
+        transition: Centres, shape (S, A, S).
+        reward: Shape (S, A).
+        gamma: Discount below 1.
+        radius: Shape (S, A).
+        policy: The policy to evaluate; None: the best action of each state.
+        best: Whether the best model is meant instead of the worst.
+        tolerance: Largest error, by contraction.
+
+    Returns:
+        v (S,) and q (S, A).
+    """
+    v = np.zeros(len(reward))
+    while True:
+        q = robust_backup(transition, reward, gamma, radius, v, best=best)
+        new = np.zeros(len(reward))
+        for x in range(len(reward)):
+            new[x] = max(q[x]) if policy is None else sum(policy[x] * q[x])
+        change = max(abs(new - v))
+        v = new
+        if change * gamma <= tolerance * (1.0 - gamma):
+            return v, robust_backup(transition, reward, gamma, radius, v, best=best)
+
+
+def regret_bound(
+    transition: Array,
+    gamma: float,
+    radius: Array,
+    policy: Array,
+    baseline: Array,
+    q_worst: Array,
+    q_best: Array,
+    tolerance: float = 1e-10,
+) -> tuple[Array, Array]:
+    """Iterate D(x) = sum_a m gamma min P.D + (pi - m) Q_worst - (pi_b - m) Q_best.
+
+    Args:
+        transition: Centres, shape (S, A, S).
+        gamma: Discount below 1.
+        radius: Shape (S, A).
+        policy: Shape (S, A).
+        baseline: Shape (S, A).
+        q_worst: Worst-case values of the policy, shape (S, A).
+        q_best: Best-case values of the baseline, shape (S, A).
+        tolerance: Largest error, by contraction.
+
+    Returns:
+        D (S,) and gamma min P.D (S, A).
+    """
+    d = np.zeros(len(policy))
+    nothing = np.zeros(policy.shape)
+    while True:
+        later = robust_backup(transition, nothing, gamma, radius, d)
+        new = np.zeros(len(policy))
+        for x in range(len(policy)):
+            for a in range(policy.shape[1]):
+                common = min(policy[x, a], baseline[x, a])
+                new[x] += common * later[x, a]
+                new[x] += (policy[x, a] - common) * q_worst[x, a]
+                new[x] -= (baseline[x, a] - common) * q_best[x, a]
+        change = max(abs(new - d))
+        d = new
+        if change * gamma <= tolerance * (1.0 - gamma):
+            return d, robust_backup(transition, nothing, gamma, radius, d)
+
+
+def robust_candidate(
+    transition: Array, reward: Array, gamma: float, radius: Array, baseline: Array
+) -> Array:
+    """Return a policy that is optimal in its worst model; a row that ties stays the baseline's."""
+    _, q = robust_values(transition, reward, gamma, radius)
+    return _greedy_or(q, baseline)
+
+
+def surrogate_candidate(
+    transition: Array,
+    reward: Array,
+    least: Array,
+    gamma: float,
+    radius: Array,
+    baseline: Array,
+) -> Array:
+    """Plan with one more action, "follow the baseline", that is free of error.
+
+    Args:
+        transition: Centres, shape (S, A, S).
+        reward: Estimated rewards, shape (S, A).
+        least: Least rewards of the set, shape (S, A).
+        gamma: Discount below 1.
+        radius: Shape (S, A).
+        baseline: Shape (S, A).
+    """
+    n_states, n_actions = reward.shape
+    rows = np.zeros((n_states, n_actions + 1, n_states))
+    paid, balls = np.zeros((n_states, n_actions + 1)), np.zeros((n_states, n_actions + 1))
+    for x in range(n_states):
+        rows[x, :-1], paid[x, :-1], balls[x, :-1] = transition[x], least[x], radius[x]
+        rows[x, -1] = baseline[x] @ transition[x]
+        paid[x, -1] = baseline[x] @ reward[x]
+    _, q = robust_values(rows, paid, gamma, balls)
+    follow = np.zeros(paid.shape)
+    follow[:, -1] = 1.0
+    chosen = _greedy_or(q, follow)
+    return np.asarray(chosen[:, :-1] + chosen[:, -1:] * baseline)
+
+
+def regret_row(q_worst: Array, q_best: Array, later: Array, baseline: Array) -> Array:
+    """Maximise sum_a m later + (pi - m) q_worst - (baseline - m) q_best over one row pi.
+
+    Probability up to the baseline's earns later + q_best, any further one q_worst: hand it out in
+    the order of what it earns.
+
+    Example:
+        >>> row = np.array([0.5, 0.5])
+        >>> regret_row(np.array([1.0, 2.0]), np.array([1.5, 3.0]), np.zeros(2), row)
+        array([0., 1.])
+    """
+    offers = [(later[a] + q_best[a], baseline[a], a) for a in range(len(baseline))]
+    offers += [(q_worst[a], 1.0, a) for a in range(len(baseline))]
+    pi = np.zeros(len(baseline))
+    left = 1.0
+    # In ties the baseline's own share goes first: it is listed first, and sorting is stable.
+    for _, room, a in sorted(offers, key=lambda offer: -offer[0]):
+        taken = min(room, left)
+        pi[a] += taken
+        left -= taken
+    return pi
+
+
+def _greedy_or(q: Array, policy: Array) -> Array:
+    """Be greedy where that is better than a policy, and keep the policy elsewhere."""
+    chosen = policy.copy()
+    for x in range(len(q)):
+        if max(q[x]) > sum(policy[x] * q[x]) + 1e-9:
+            chosen[x] = 0.0
+            chosen[x, int(np.argmax(q[x]))] = 1.0
+    return chosen

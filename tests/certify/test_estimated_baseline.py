@@ -1,0 +1,77 @@
+"""An estimated baseline: the loss it may hide, and that certificates subtract it."""
+
+import numpy as np
+import pytest
+
+from spibb import (
+    ApproxSoftSPIBB,
+    HoeffdingP,
+    Log,
+    PiBSPIBB,
+    TabularMDP,
+    TabularPolicy,
+    estimate_baseline,
+    evaluate,
+)
+from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
+from spibb.testing.checks import random_problem
+
+
+def test_the_loss_by_hand():
+    found = estimation_loss(n_episodes=50, longest=4, n_pairs=6, v_max=3.0, gamma=0.5, delta=0.1)
+    spread = 4 * np.sqrt(2 / 50 * (6 * np.log(2) + np.log(10)))
+    assert found == pytest.approx(6 * (spread + 0.5**4 / 0.5))
+
+
+@pytest.mark.statistical
+def test_the_loss_covers_the_truth():
+    """A bandit with two actions, where the bound is nearly as tight as it gets."""
+    rng = np.random.default_rng(0)
+    mdp = TabularMDP([[[0.0], [0.0]]], [[1.0, -1.0]], 0.0)
+    baseline = TabularPolicy([[0.5, 0.5]])
+    missed, worst = 0, 0.0
+    for _ in range(2_000):
+        log = Log.sample(mdp, baseline, n_episodes=20, max_steps=1, rng=rng)
+        gap = -evaluate(mdp, estimate_baseline(log)).performance  # the baseline is worth 0
+        bound = estimation_loss(
+            n_episodes=20, longest=1, n_pairs=2, v_max=1.0, gamma=0.0, delta=0.1
+        )
+        missed += gap > bound
+        worst = max(worst, gap / bound)
+    assert missed <= 0.1 * 2_000
+    assert worst > 0.2, "the bound is so loose that the test says nothing"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "name"),
+    [
+        (PiBSPIBB(), "SPIBB bound (Pi_b, original), estimated baseline"),
+        (ApproxSoftSPIBB(error=HoeffdingP()), "Theorem 2 (Soft-SPIBB), estimated baseline"),
+    ],
+)
+def test_bounds_on_the_e_p_event_subtract_it(algorithm, name):
+    _, _, log = random_problem(4, n_episodes=50)
+    estimated = estimate_baseline(log)
+    known = TabularPolicy(estimated.probabilities)
+    over_known = algorithm.improve(log, baseline=known, gamma=0.9).certificate
+    over_true = algorithm.improve(log, baseline=estimated, gamma=0.9).certificate
+    assert over_true.guarantee.theorem == name
+    assert over_true.guarantee.delta == pytest.approx(2 * over_known.guarantee.delta)
+    if over_known.bound is not None:
+        loss = over_true.guarantee.details["estimation_loss"]
+        assert loss > 0
+        assert over_true.bound == pytest.approx(over_known.bound - loss)
+
+
+def test_a_record_cut_short_is_not_enough():
+    log = Log.from_arrays(
+        state=[0, 0, 0], action=[0, 0, 0], reward=[1.0] * 3, next_state=[0, 0, 0],
+        terminated=[False, True, False], truncated=[False, False, True], episode=[7, 7, 8],
+    )  # fmt: skip
+    condition, n_episodes, longest = recorded_in_full(log)
+    assert (n_episodes, longest) == (2, 2)
+    assert not condition.is_satisfied
+    assert condition.where == "episode 8"
+    result = PiBSPIBB().improve(log, baseline=estimate_baseline(log), gamma=0.9)
+    assert result.certificate.bound is None
+    assert "recorded to its end" in result.certificate.statement
