@@ -15,11 +15,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spibb import envs as envs
+    from spibb import ope as ope
     from spibb import operators as operators
+    from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
+    from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
     from spibb.algorithms.basic_rl import BasicRL as BasicRL
+    from spibb.algorithms.duipi import DUIPI as DUIPI
     from spibb.algorithms.improvement import Improvement as Improvement
+    from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB as ExactLowerSoftSPIBB
+    from spibb.algorithms.lower_soft_spibb import LowerApproxSoftSPIBB as LowerApproxSoftSPIBB
     from spibb.algorithms.many import Improvements as Improvements
     from spibb.algorithms.many import improve_many as improve_many
+    from spibb.algorithms.penalised import RaMDP as RaMDP
+    from spibb.algorithms.penalised import RMin as RMin
     from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
     from spibb.algorithms.soft_spibb import ExactSoftSPIBB as ExactSoftSPIBB
     from spibb.algorithms.spibb_family import PiBSPIBB as PiBSPIBB
@@ -41,10 +50,23 @@ if TYPE_CHECKING:
     from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
     from spibb.uncertainty.error_functions import HoeffdingP as HoeffdingP
     from spibb.uncertainty.error_functions import HoeffdingQ as HoeffdingQ
+    from spibb.uncertainty.error_functions import HoeffdingReturns as HoeffdingReturns
+    from spibb.uncertainty.thresholds import n_wedge as n_wedge
+    from spibb.uncertainty.thresholds import zeta as zeta
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "zeta": "spibb.uncertainty.thresholds",
+    "n_wedge": "spibb.uncertainty.thresholds",
+    "HoeffdingReturns": "spibb.uncertainty.error_functions",
+    "RMin": "spibb.algorithms.penalised",
+    "RaMDP": "spibb.algorithms.penalised",
+    "DUIPI": "spibb.algorithms.duipi",
+    "ExactLowerSoftSPIBB": "spibb.algorithms.lower_soft_spibb",
+    "LowerApproxSoftSPIBB": "spibb.algorithms.lower_soft_spibb",
+    "ExactAdvSoftSPIBB": "spibb.algorithms.adv_soft_spibb",
+    "AdvApproxSoftSPIBB": "spibb.algorithms.adv_soft_spibb",
     "ApproxSoftSPIBB": "spibb.algorithms.soft_spibb",
     "BasicRL": "spibb.algorithms.basic_rl",
     "Certificate": "spibb.certify.certificate",
@@ -72,12 +94,14 @@ _HOME = {
     "solve": "spibb.mdp.planning",
 }
 
-__all__ = [*sorted(_HOME), "operators"]
+_PACKAGES = ("envs", "ope", "operators")
+
+__all__ = [*sorted(_HOME), *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "operators":
-        return import_module("spibb.operators")
+    if name in _PACKAGES:
+        return import_module(f"spibb.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'spibb' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

@@ -180,7 +180,12 @@ def _first_line(error: BaseException) -> str:
 
 
 def require_columns(
-    present: Sequence[str], needed: Iterable[str], path: str | Path, *, can_rename: bool = True
+    present: Sequence[str],
+    needed: Iterable[str],
+    path: str | Path,
+    *,
+    can_rename: bool = True,
+    taken: Collection[str] = (),
 ) -> None:
     """Refuse a table that lacks a column, naming the nearest one it has.
 
@@ -189,11 +194,12 @@ def require_columns(
         needed: Columns that must be.
         path: The file, for messages.
         can_rename: Whether ``--columns`` can say where a column is.
+        taken: Columns that have a meaning of their own, and cannot be what was meant.
     """
     for name in needed:
         if name in present:
             continue
-        near = nearest(name, present)
+        near = nearest(name, [column for column in present if column not in taken])
         hint = "rename the column"
         if can_rename:
             hint += f", or say --columns {name}={near or 'YOUR_COLUMN'}"

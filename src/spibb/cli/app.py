@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -177,18 +178,31 @@ def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
     from spibb.errors import SpibbError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A label that the terminal has no letters for is no reason to fail.
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except SpibbError as error:
-        typer.secho(f"Error: {error}", err=True, fg=typer.colors.RED)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
-        sys.exit(130)
-    except BrokenPipeError:
-        # The reader of a pipe has gone away, for example `| head`.
-        sys.stderr.close()
-        sys.exit(0)
+        _fail(str(error))
+    except MemoryError as error:
+        _fail(f"this does not fit into memory ({error}).")
+    except OSError as error:
+        # Files have messages of their own; what is left is output that cannot be printed, and
+        # what waits to be printed would fail once more on the way out.
+        sys.stdout = None
+        if isinstance(error, BrokenPipeError):
+            sys.exit(1)
+        _fail(f"cannot print the result: {error.strerror or error}.")
+
+
+def _fail(message: str) -> NoReturn:
+    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,15 @@ from spibb.certify.audit import audit
 from spibb.certify.certificate import Certificate
 from spibb.cli.inputs import find_error, read_inputs
 from spibb.cli.printing import (
-    console,
     print_changes,
     print_changes_csv,
     print_conditions,
     print_guarantee,
     print_json,
+    print_sentence,
 )
 from spibb.data.baseline import align
+from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.report.changes import list_changes
 
@@ -33,6 +34,8 @@ def run_audit(
     printed: str,
 ) -> bool:
     """Judge a policy, print the outcome, and tell whether it keeps to what was asked."""
+    if n_wedge is not None and not n_wedge >= 0:
+        raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 0")
     rows, made_by = read_inputs(log, baseline, columns)
     rows, made_by = align(rows, made_by)
     judged = align(rows, TabularPolicy.read(policy), role="policy")[1]
@@ -57,7 +60,7 @@ def run_audit(
         print_changes(changes)
         print_guarantee(certificate)
         for other in certificate.others:
-            console.print(f"Beside it, {other.summary}", markup=False)
+            print_sentence(f"Beside it, {other.summary}")
     return _is_kept(certificate, epsilon, n_wedge)
 
 

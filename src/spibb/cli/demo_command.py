@@ -13,7 +13,7 @@ from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.improvement import Improvement
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.cli.improve_command import print_result
-from spibb.cli.printing import console
+from spibb.cli.printing import console, print_place
 from spibb.data.readers import read_log
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.model import TabularMDP
@@ -44,7 +44,7 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
     write_result(result, out, overwrite=overwrite)
     print_result(result)
     _compare_with_truth(truth, result, greedy)
-    console.print(f"\nWritten to {out}; open {out / 'report.html'}", markup=False)
+    print_place(out)
 
 
 def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Improvement) -> None:

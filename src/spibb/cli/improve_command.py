@@ -16,6 +16,7 @@ from spibb.cli.printing import (
     print_changes_csv,
     print_guarantee,
     print_json,
+    print_place,
 )
 from spibb.errors import SettingsError
 from spibb.report.changes import list_changes
@@ -49,7 +50,7 @@ def run_improve(
         print_changes_csv(_changes(result))
     else:
         print_result(result)
-        console.print(f"\nWritten to {out}; open {out / 'report.html'}", markup=False)
+        print_place(out)
 
 
 def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
@@ -59,12 +60,17 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
     for setting in settings:
         if setting not in known:
             raise SettingsError(
-                f"{name} has no setting --{setting.replace('_', '-')}",
-                expected=f"one of {', '.join(known)}" if known else "no settings at all",
+                f"{name} has no setting {_option(setting)}",
+                expected=f"one of {', '.join(map(_option, known))}" if known else "none at all",
+                hint="leave it out, or choose another algorithm",
             )
     if "error" in settings:
         settings = {**settings, "error": find_error(settings["error"])}
     return kind(**settings)
+
+
+def _option(setting: str) -> str:
+    return f"--{setting.replace('_', '-')}"
 
 
 def print_result(result: Improvement) -> None:
@@ -78,11 +84,14 @@ def print_result(result: Improvement) -> None:
         console.print(
             f"{summary['n_dropped_rows']:,} rows left out: truncated, next state unknown."
         )
+    if summary["is_baseline_estimated"]:
+        console.print("The baseline was estimated from the log.")
     console.print(
         f"Estimated performance: baseline {result.baseline.performance:.4g}, "
         f"new policy {result.performance:.4g}"
     )
-    console.print(f"{result.status.value} ({result.n_iterations} steps)")
+    steps = f"{result.n_iterations} step{'' if result.n_iterations == 1 else 's'}"
+    console.print(f"{result.status.value} ({steps})")
     print_changes(_changes(result))
     print_guarantee(result.certificate)
 

@@ -9,6 +9,7 @@ from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
+from spibb.tables import nearest
 from spibb.uncertainty.error_functions import EmpiricalBernstein, HoeffdingP, HoeffdingQ
 
 ESTIMATE = "estimate"
@@ -33,7 +34,12 @@ def parse_columns(text: str | None) -> dict[str, str]:
         if not equals or not name.strip() or not column.strip():
             raise SettingsError(
                 f"--columns holds {part!r}",
-                expected="name=column pairs, as state=ward,reward=score",
+                expected="name=column pairs, separated by commas",
+                hint="write it as --columns state=ward,reward=score",
+            )
+        if name.strip() in renamed:
+            raise SettingsError(
+                f"--columns gives {name.strip()!r} twice", expected="each name once"
             )
         renamed[name.strip()] = column.strip()
     return renamed
@@ -42,5 +48,10 @@ def parse_columns(text: str | None) -> dict[str, str]:
 def find_error(name: str) -> Any:
     """Return an error function by its id."""
     if name not in _ERRORS:
-        raise SettingsError(f"no error function is called {name!r}", expected=", ".join(_ERRORS))
+        near = nearest(name, _ERRORS)
+        raise SettingsError(
+            f"no error function is called {name!r}",
+            expected=f"one of {', '.join(_ERRORS)}",
+            hint=f"use {near!r}" if near else None,
+        )
     return _ERRORS[name]()

@@ -5,22 +5,28 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from dataclasses import asdict, fields
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from spibb.certify.certificate import Certificate, Condition
 from spibb.report.changes import Change
 
+# Names are printed as Text: what stands in a log is neither markup nor an emoji code.
 console = Console(highlight=False, soft_wrap=False)
 _N_SHOWN = 10
+_LONGEST_NAME = 60
 
 
 def print_json(facts: dict[str, Any]) -> None:
     """Print plain JSON values."""
-    print(json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=False))
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
 
 
 def print_changes_csv(changes: list[Change]) -> None:
@@ -39,26 +45,40 @@ def print_changes(changes: list[Change]) -> None:
         return
     shown = changes[:_N_SHOWN]
     title = f"Where it differs ({len(shown)} of {len(changes)} states, most rows moved first)"
-    table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("state", overflow="fold")
-    table.add_column("rows", justify="right", no_wrap=True)
-    table.add_column("less of", no_wrap=True)
-    table.add_column("more of", no_wrap=True)
-    table.add_column("value", justify="right", no_wrap=True)
+    # Printed apart: the title of a narrow table would be broken.
+    console.print(Text(title, style="bold"))
+    table = Table()
+    table.add_column("state", overflow="fold", min_width=8)
+    table.add_column("rows", justify="right", no_wrap=True, min_width=4)
+    table.add_column("less of", overflow="fold", min_width=8)
+    table.add_column("more of", overflow="fold", min_width=8)
+    table.add_column("value", justify="right", no_wrap=True, min_width=7)
     for change in shown:
         table.add_row(
-            change.state,
+            _name(change.state),
             str(change.n_rows),
-            f"{change.less} -{100 * change.less_by:.0f}%",
-            f"{change.more} +{100 * change.more_by:.0f}%",
+            _name(change.less).append(f" -{100 * change.less_by:.0f}%"),
+            _name(change.more).append(f" +{100 * change.more_by:.0f}%"),
             f"{change.value_gain:+.3g}",
         )
     console.print(table)
 
 
+def _name(text: str) -> Text:
+    """Return a name in one line and of bearable length; the files have it whole."""
+    line = " ".join(_printable(text).split())
+    return Text(line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1] + "…")
+
+
+def _printable(text: str) -> str:
+    """Leave out what would command a terminal."""
+    return "".join(mark if mark.isprintable() else " " for mark in text)
+
+
 def print_conditions(title: str, conditions: tuple[Condition, ...]) -> None:
     """Print conditions with the outcome of each."""
-    table = Table("condition", title=title, title_justify="left", title_style="bold")
+    console.print(Text(title, style="bold"))
+    table = Table("condition")
     table.add_column("outcome")
     table.add_column("found", justify="right")
     table.add_column("limit", justify="right")
@@ -69,7 +89,7 @@ def print_conditions(title: str, conditions: tuple[Condition, ...]) -> None:
             {True: "holds", False: "FAILS", None: "not checked"}[condition.is_satisfied],
             "" if condition.value is None else f"{condition.value:.4g}",
             "" if condition.limit is None else f"{condition.limit:.4g}",
-            condition.where or "",
+            _name(condition.where or ""),
         )
     console.print(table)
 
@@ -77,8 +97,21 @@ def print_conditions(title: str, conditions: tuple[Condition, ...]) -> None:
 def print_guarantee(certificate: Certificate) -> None:
     """Print what is guaranteed and what is assumed."""
     console.print("[bold]Guarantee[/bold]")
-    console.print(certificate.statement, markup=False)
+    print_sentence(certificate.statement)
     if certificate.is_guaranteed:
         console.print("Assumed, and not to be checked on a log:")
+        bullets = Table.grid(padding=(0, 1))
         for text in certificate.assumptions:
-            console.print(f"  - {text}", markup=False)
+            bullets.add_row("  -", Text(text))
+        console.print(bullets)
+
+
+def print_sentence(text: str) -> None:
+    """Print a sentence that may hold names of states."""
+    console.print(Text(_printable(text)))
+
+
+def print_place(folder: Path) -> None:
+    """Say where a result is, on one line, so that the path can be copied."""
+    text = f"\nWritten to {folder}; open {folder / 'report.html'}"
+    console.print(Text(text), soft_wrap=True)

@@ -76,7 +76,7 @@ def check_baseline(counts: Counts, baseline: TabularPolicy, *, role: str = "base
             f"{counts.n_sa[state, action]} rows",
             expected="the policy that made the log",
             hint="check that the policy belongs to this log, remove rows it did not make, or "
-            "estimate it from the log",
+            "estimate it from the log (--baseline estimate)",
         )
 
 

@@ -239,6 +239,9 @@ def _mapping(
         return np.arange(size)
     names = old if old is not None else tuple(str(index) for index in range(size))
     place = {label: index for index, label in enumerate(new)}
+    missing = [name for name in names if name not in place]
+    if missing:
+        raise DataError(f"the new labels lack {missing[0]!r}", expected="all of the old ones")
     return np.array([place[name] for name in names], dtype=np.int64)
 
 

@@ -49,9 +49,9 @@ def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
 def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> Log:
     """Build a log from an Arrow table."""
     table = _renamed(without_unnamed(table, path), columns or {}, path)
-    require_columns(table.column_names, REQUIRED, path)
+    require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
+    _refuse_unconnected(table.column_names, path)
     present = [name for name in OPTIONAL if name in table.column_names]
-    _suggest_optional(table.column_names, present, path)
     places = {name: table[name] for name in ("state", "next_state") if name in table.column_names}
     codes, state_labels = encode_together(places, path, missing_allowed=("next_state",))
     action, action_labels = encode(table["action"], "action", path)
@@ -106,10 +106,18 @@ def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> p
     return table.select(kept).rename_columns([theirs.get(column, column) for column in kept])
 
 
-def _suggest_optional(names: list[str], present: list[str], path: str | Path) -> None:
+def _refuse_unconnected(names: list[str], path: str | Path) -> None:
     """Refuse a log without episodes and next states, since nothing can be learnt from it."""
-    if "episode" not in present and "next_state" not in present:
-        require_columns(names, ("episode",), path)
+    if "episode" in names or "next_state" in names:
+        return
+    others = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
+    near = {name: nearest(name, others) for name in ("episode", "next_state")}
+    meant = next((f"{name}={column}" for name, column in near.items() if column), "episode=COLUMN")
+    raise DataError(
+        f"{path} has neither a column 'episode' nor 'next_state'",
+        expected=f"one of them among {', '.join(names)}",
+        hint=f"rename the column, or say --columns {meant}",
+    )
 
 
 def _rewards(column: Any, path: str | Path) -> NDArray[np.float64]:

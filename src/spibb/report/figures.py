@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,9 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.report.changes import Change
 
 _LESS, _MORE, _KEPT = "#f6ad55", "#63b3ed", "#cbd5e0"
+_N_ACTIONS = 8
+# Letters that fit beside a row, and above a cell.
+_ROW_LETTERS, _CELL_LETTERS = 32, 18
 
 
 def change_figure(
@@ -19,29 +25,52 @@ def change_figure(
     """Draw, for the states that change most, how much of each action is dropped and added.
 
     Every state is a row and every action a cell of it: grey is what stays, orange what the new
-    policy takes away, blue what it adds; the numbers say the same without colour.
+    policy takes away, blue what it adds; the numbers say the same without colour. Of many actions
+    those that change most are drawn.
     """
     from matplotlib.figure import Figure
 
     names = [policy.state_name(x) for x in range(policy.n_states)]
     rows = [names.index(change.state) for change in changes[:n_shown]]
-    n_actions = policy.n_actions
-    figure = Figure(figsize=(1.6 + 1.9 * n_actions, 1.1 + 0.36 * max(len(rows), 1)))
+    actions = _most_changed(policy, baseline, rows)
+    figure = Figure(figsize=(1.6 + 1.9 * len(actions), 1.1 + 0.36 * max(len(rows), 1)))
     axes = figure.add_subplot()
     for place, x in enumerate(rows):
-        for a in range(n_actions):
-            _draw_cell(axes, place, a, float(baseline.probabilities[x, a]),
+        for column, a in enumerate(actions):
+            _draw_cell(axes, place, column, float(baseline.probabilities[x, a]),
                        float(policy.probabilities[x, a]))  # fmt: skip
-    axes.set_xlim(0, n_actions)
+    axes.set_xlim(0, len(actions))
     axes.set_ylim(len(rows), 0)
-    axes.set_yticks(np.arange(len(rows)) + 0.5, [names[x] for x in rows])
-    axes.set_xticks(np.arange(n_actions) + 0.45, [policy.action_name(a) for a in range(n_actions)])
+    # Names are names, also those with dollar signs in them.
+    sides = [_short(names[x], _ROW_LETTERS) for x in rows]
+    heads = [_short(policy.action_name(a), _CELL_LETTERS) for a in actions]
+    axes.set_yticks(np.arange(len(rows)) + 0.5, sides, parse_math=False)
+    axes.set_xticks(np.arange(len(actions)) + 0.45, heads, parse_math=False)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("grey: kept, orange: taken away, blue: added (baseline → new, in %)")
-    figure.tight_layout()
+    with _any_alphabet():
+        figure.tight_layout()
     return figure
+
+
+def _most_changed(policy: TabularPolicy, baseline: TabularPolicy, rows: list[int]) -> list[int]:
+    moved = np.abs(policy.probabilities - baseline.probabilities)[rows].sum(axis=0)
+    return sorted(np.argsort(-moved, kind="stable")[:_N_ACTIONS].tolist())
+
+
+def _short(name: str, longest: int) -> str:
+    text = "".join(mark if mark.isprintable() else " " for mark in name)
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+@contextmanager
+def _any_alphabet() -> Iterator[None]:
+    """Let names be in any alphabet: the page is drawn with the reader's fonts, not with ours."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        yield
 
 
 def _draw_cell(axes: Any, row: int, action: int, old: float, new: float) -> None:
@@ -62,7 +91,7 @@ def to_svg(figure: Any) -> str:
 
     buffer = io.StringIO()
     # Text stays text: searchable, and half the size.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "spibb"}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "spibb"}), _any_alphabet():
         figure.savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue()
     return text[text.index("<svg") :]

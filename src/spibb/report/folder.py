@@ -21,15 +21,19 @@ FILES = ("policy.parquet", "policy.csv", "certificate.json", "summary.json", "re
 
 def refuse_existing(folder: Path, *, overwrite: bool) -> None:
     """Refuse a folder that exists, or that holds anything this package did not write."""
-    if not folder.exists():
-        return
+    try:
+        if not folder.exists():
+            return
+        is_folder = folder.is_dir()
+        foreign = sorted({part.name for part in folder.iterdir()} - {*FILES}) if is_folder else []
+    except OSError as error:
+        raise _not_written(folder, error) from None
+    if not is_folder:
+        raise OutputError(f"{folder} is a file", expected="a folder", hint="choose another name")
     if not overwrite:
         raise OutputError(
             f"{folder} exists already", hint="choose another folder, or add --overwrite"
         )
-    if not folder.is_dir():
-        raise OutputError(f"{folder} is a file", expected="a folder")
-    foreign = sorted(part.name for part in folder.iterdir() if part.name not in FILES)
     if foreign:
         raise OutputError(
             f"{folder} holds {foreign[0]!r}, which is not part of a result, so it is not replaced",
@@ -42,20 +46,35 @@ def write_result(result: Improvement, folder: Path, *, overwrite: bool = False) 
     folder = Path(folder)
     refuse_existing(folder, overwrite=overwrite)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        # Resolved, so that "." and links stand for the folder that they mean.
+        target = folder.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}-", dir=target.parent))
     except OSError as error:
         raise _not_written(folder, error) from None
     try:
         unfinished.chmod(0o755)
         _fill(result, unfinished)
-        if folder.exists():
-            shutil.rmtree(folder)
-        unfinished.rename(folder)
+        _replace(target, unfinished)
     except OSError as error:
         raise _not_written(folder, error) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _replace(target: Path, finished: Path) -> None:
+    """Put a finished folder in place; an earlier one is given up only when that has worked."""
+    if not target.exists():
+        finished.rename(target)
+        return
+    earlier = finished.with_name(f"{finished.name}-earlier")
+    target.rename(earlier)
+    try:
+        finished.rename(target)
+    except OSError:
+        earlier.rename(target)
+        raise
+    shutil.rmtree(earlier)
 
 
 def _not_written(folder: Path, error: OSError) -> OutputError:

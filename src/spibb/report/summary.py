@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import spibb
@@ -33,12 +34,12 @@ def summarise(result: Improvement) -> dict[str, Any]:
         "estimated_gain": _number(result.estimated_gain),
         "n_states_changed": int(changed.sum()),
         "is_guaranteed": certificate.is_guaranteed,
-        "bound": certificate.bound,
+        "bound": None if certificate.bound is None else _number(certificate.bound),
         "delta": certificate.delta,
         "statement": certificate.statement,
     }
 
 
 def _number(value: float) -> float | None:
-    """JSON has no NaN, which stands for a value that does not exist."""
-    return value if value == value else None
+    """JSON has no NaN, which stands for a value that does not exist, and no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,264 @@
+"""``spibb improve`` when all goes well: the folder it writes and what it prints."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from spibb.algorithms.registry import ALGORITHMS
+from spibb.data.readers import read_log
+from spibb.mdp.policy import TabularPolicy
+
+FILES = ["certificate.json", "policy.csv", "policy.parquet", "report.html", "summary.json"]
+
+
+def strict_json(text):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def content(folder):
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_the_result_folder(ward, spibb):
+    ran = spibb(*ward.improve())
+    assert (ran.code, ran.err) == (0, "")
+    out = ward.folder / "out"
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert sorted(path.name for path in ward.folder.iterdir()) == ["baseline.csv", "log.csv", "out"]
+    summary = strict_json((out / "summary.json").read_text("utf-8"))
+    certificate = strict_json((out / "certificate.json").read_text("utf-8"))
+    log = read_log(ward.log)
+    assert summary["format"] == "spibb-summary"
+    assert summary["algorithm"]["algorithm"] == "approx-soft-spibb"
+    assert summary["n_rows"] == len(log)
+    assert summary["n_episodes"] == 80
+    assert summary["n_states"] == 3
+    assert summary["estimated_gain"] > 0
+    assert summary["is_baseline_estimated"] is False
+    assert certificate["format"] == "spibb-certificate"
+    assert certificate["statement"] == summary["statement"]
+    assert certificate["bound"] == summary["bound"]
+
+
+def test_the_policy_reads_back_with_its_labels(ward, spibb):
+    spibb(*ward.improve())
+    policies = [
+        TabularPolicy.read(ward.folder / "out" / f"policy.{end}") for end in ("csv", "parquet")
+    ]
+    for policy in policies:
+        assert policy.state_labels == ("calm", "fever", "home")
+        assert policy.action_labels == ("drug", "rest")
+        np.testing.assert_allclose(policy.probabilities.sum(axis=1), 1.0)
+        assert policy.probabilities[1, 0] > 0.4
+    np.testing.assert_array_equal(policies[0].probabilities, policies[1].probabilities)
+
+
+def test_the_parquet_file_knows_how_it_was_made(ward, spibb):
+    spibb(*ward.improve("--epsilon", "0.25"))
+    facts = json.loads(pq.read_schema(ward.folder / "out" / "policy.parquet").metadata[b"spibb"])
+    assert facts["format"] == "spibb-policy"
+    assert facts["algorithm"]["epsilon"] == 0.25
+
+
+def test_integers_come_back_as_integers(ward, spibb):
+    """The baseline leaves out the terminal state 1, in the middle."""
+    log = ward.write("n.csv", "episode,state,action,reward,next_state\n0,0,1,1,2\n0,2,0,2,1\n")
+    policy = "state,action,probability\n0,0,0.5\n0,1,0.5\n2,0,0.5\n2,1,0.5\n"
+    assert spibb(*ward.improve(log=log, baseline=ward.write("b.csv", policy))).code == 0
+    table = pq.read_table(ward.folder / "out" / "policy.parquet")
+    assert table["state"].to_pylist() == [0, 0, 1, 1, 2, 2]
+    assert table["action"].to_pylist() == [0, 1] * 3
+
+
+def test_two_runs_are_the_same_bytes(ward, spibb):
+    assert spibb(*ward.improve(out="one")).code == 0
+    assert spibb(*ward.improve(out="two")).code == 0
+    assert content(ward.folder / "one") == content(ward.folder / "two")
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS))
+def test_every_algorithm_runs(ward, spibb, algorithm):
+    ran = spibb(*ward.improve("--algorithm", algorithm, "--format", "json"))
+    assert (ran.code, ran.err) == (0, "")
+    summary = strict_json(ran.out)
+    assert summary["algorithm"]["algorithm"] == algorithm
+    out = ward.folder / "out"
+    assert summary == strict_json((out / "summary.json").read_text("utf-8"))
+    assert sorted(path.name for path in out.iterdir()) == FILES
+    strict_json((out / "certificate.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--epsilon", "inf"),
+        ("--algorithm", "pi-b-spibb", "--n-wedge", "inf"),
+        ("--delta", "1"),
+        ("--epsilon", "0"),
+        ("--max-iterations", "1"),
+        ("--error", "hoeffding-p"),
+        ("--error", "empirical-bernstein"),
+        ("--reward-range", "-10", "10"),
+    ],
+)
+def test_corner_settings_give_strict_json(ward, spibb, more):
+    ran = spibb(*ward.improve(*more, "--format", "json"))
+    assert (ran.code, ran.err) == (0, "")
+    strict_json(ran.out)
+    strict_json((ward.folder / "out" / "certificate.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("gamma", [0, 1])
+def test_corner_discounts(ward, spibb, gamma):
+    ran = spibb(*ward.improve("--format", "json", gamma=gamma))
+    assert (ran.code, ran.err) == (0, "")
+    assert strict_json(ran.out)["gamma"] == gamma
+
+
+def test_no_budget_means_no_change(ward, spibb):
+    ran = spibb(*ward.improve("--epsilon", "0"))
+    assert "The policy is the baseline: nothing changes." in ran.out
+    policy = TabularPolicy.read(ward.folder / "out" / "policy.csv")
+    np.testing.assert_array_equal(policy.probabilities[:2], [[0.4, 0.6], [0.4, 0.6]])
+    assert "Nowhere: the policy is the baseline." in (ward.folder / "out/report.html").read_text(
+        "utf-8"
+    )
+
+
+def test_csv_format(ward, spibb):
+    ran = spibb(*ward.improve("--format", "csv"))
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert {row["state"] for row in rows} == {"fever", "calm"}
+    assert all(float(row["moved"]) > 0 for row in rows)
+    assert {row["more"] for row in rows} <= {"drug", "rest"}
+
+
+def test_the_baseline_may_be_estimated_and_it_is_said(ward, spibb):
+    ran = spibb(*ward.improve(baseline="estimate"))
+    assert ran.code == 0
+    assert "The baseline was estimated from the log." in ran.out
+    assert "The baseline was estimated from the same log" in ran.out
+    out = ward.folder / "out"
+    assert strict_json((out / "summary.json").read_text("utf-8"))["is_baseline_estimated"] is True
+    certificate = strict_json((out / "certificate.json").read_text("utf-8"))
+    assert any(
+        "estimated from the same log" in text for text in certificate["guarantee"]["assumptions"]
+    )
+    assert "The baseline was estimated from the log." in (out / "report.html").read_text("utf-8")
+
+
+def test_rows_that_are_left_out_are_said(ward, spibb):
+    head, *rows = ward.text.splitlines()
+    cut = "\n".join([head, *rows, "900,0,fever,drug,1,,False", "901,0,fever,drug,1,,False"])
+    ran = spibb(*ward.improve(log=ward.write("cut.csv", cut + "\n")))
+    assert "2 rows left out: truncated, next state unknown." in ran.out
+    assert "2 rows were left out" in (ward.folder / "out" / "report.html").read_text("utf-8")
+
+
+def test_renamed_columns(ward, spibb):
+    log = ward.write("renamed.csv", ward.text.replace("state,action", "ward,what", 1))
+    ran = spibb(*ward.improve("--columns", "state = ward, action=what,", log=log, out="renamed"))
+    assert ran.code == 0
+    spibb(*ward.improve())
+    assert content(ward.folder / "renamed") == content(ward.folder / "out")
+
+
+def test_a_folder_of_files_is_one_log(ward, spibb):
+    head, *rows = ward.text.splitlines(keepends=True)
+    ward.write("parts/a.csv", head + "".join(rows[:100]))
+    ward.write("parts/b.csv", head + "".join(rows[100:]))
+    assert spibb(*ward.improve(log="parts", out="parted")).code == 0
+    assert spibb(*ward.improve(log="parts/*.csv", out="globbed")).code == 0
+    spibb(*ward.improve())
+    whole = content(ward.folder / "out")
+    assert content(ward.folder / "parted") == whole
+    assert content(ward.folder / "globbed") == whole
+
+
+ODD_NAMES = [
+    "[/red]", "[bold]", ":heart:", "$x$ and $\\frac$", "007", "True", "x" * 300, "\x1b[31mred",
+    "\u4e2d\u6587 \U0001f912", "\u202eleft", 'a, "quoted"\nname', "</svg><img src=x>",
+    "--><script>alert(1)</script>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("label", ODD_NAMES)
+def test_any_name_goes_through(ward, spibb, label):
+    def renamed(text):
+        quoted = '"' + label.replace('"', '""') + '"'
+        return text.replace("fever", quoted).replace("drug", quoted)
+
+    log = ward.write("odd.csv", renamed(ward.text))
+    baseline = ward.write("odd-baseline.csv", renamed(ward.baseline.read_text("utf-8")))
+    ran = spibb(*ward.improve(log=log, baseline=baseline))
+    assert (ran.code, ran.err) == (0, "")
+    assert "\x1b" not in ran.out
+    assert label in ran.out or not label.isprintable() or len(label) > 25
+    policy_file = ward.folder / "out" / "policy.csv"
+    for path in (policy_file, policy_file.with_suffix(".parquet")):
+        policy = TabularPolicy.read(path)
+        assert label in policy.state_labels
+        assert label in policy.action_labels
+    page = (ward.folder / "out" / "report.html").read_text("utf-8")
+    assert "<script" not in page
+    assert "<img" not in page
+    files = (log, "--baseline", baseline, "--policy", policy_file)
+    assert spibb("audit", *files, "--gamma", "0.9").code == 0
+
+
+def test_names_of_digits_keep_their_zeros(ward, spibb):
+    def renamed(text):
+        for name, digits in (("fever", "01"), ("calm", "02"), ("home", "003")):
+            text = text.replace(name, digits)
+        return text
+
+    log = ward.write("digits.csv", renamed(ward.text))
+    baseline = ward.write("digits-baseline.csv", renamed(ward.baseline.read_text("utf-8")))
+    assert spibb(*ward.improve(log=log, baseline=baseline)).code == 0
+    for name in ("policy.csv", "policy.parquet"):
+        policy = TabularPolicy.read(ward.folder / "out" / name)
+        assert set(policy.state_labels) == {"01", "02", "003"}
+
+
+def test_names_stay_whole_at_eighty_columns(ward, spibb, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = spibb(*ward.improve())
+    lines = ran.out.splitlines()
+    assert max(len(line) for line in lines if str(ward.folder) not in line) <= 80
+    place = next(line for line in lines if line.startswith("Written to"))
+    assert place == f"Written to {ward.folder / 'out'}; open {ward.folder / 'out' / 'report.html'}"
+    assert any("fever" in line and "drug +" in line and "rest -" in line for line in lines)
+
+
+def test_overwrite_replaces_an_earlier_result(ward, spibb):
+    spibb(*ward.improve("--epsilon", "0"))
+    before = content(ward.folder / "out")
+    assert spibb(*ward.improve("--overwrite")).code == 0
+    after = content(ward.folder / "out")
+    assert sorted(after) == FILES
+    assert before["policy.csv"] != after["policy.csv"]
+    assert sorted(path.name for path in ward.folder.iterdir()) == ["baseline.csv", "log.csv", "out"]
+
+
+def test_overwrite_an_empty_folder_the_current_one_and_a_link(ward, spibb, monkeypatch):
+    empty = ward.folder / "empty"
+    empty.mkdir()
+    (ward.folder / "link").symlink_to(empty)
+    assert spibb(*ward.improve("--overwrite", out="link")).code == 0
+    assert sorted(content(empty)) == FILES
+    monkeypatch.chdir(empty)
+    assert spibb("improve", ward.log, "--baseline", ward.baseline, "--gamma", "0.9",
+                 "--out", ".", "--overwrite").code == 0  # fmt: skip
+    assert sorted(content(empty)) == FILES
+
+
+def test_parents_are_made(ward, spibb):
+    assert spibb(*ward.improve(out="a/b/c")).code == 0
+    assert sorted(content(ward.folder / "a" / "b" / "c")) == FILES

@@ -1,0 +1,153 @@
+"""The baseline beside its log: estimated, aligned, checked."""
+
+import numpy as np
+import pytest
+
+from spibb.data.baseline import align, check_baseline, estimate_baseline
+from spibb.data.counts import Counts
+from spibb.data.log import Log
+from spibb.errors import PolicyError
+from spibb.mdp.policy import TabularPolicy
+
+LOG = Log.from_arrays(
+    state=[1, 0, 1, 1], action=[0, 1, 1, 0], reward=[0.0] * 4, next_state=[0, 2, 2, 2],
+    terminated=[False, True, True, True], episode=[0, 0, 1, 2],
+    state_labels=("ill", "sick", "well"), action_labels=("treat", "wait"),
+)  # fmt: skip
+
+
+def relabelled(states=None, actions=None):
+    return Log.from_arrays(
+        state=LOG.state, action=LOG.action, reward=LOG.reward, next_state=LOG.next_state,
+        terminated=LOG.terminated, episode=LOG.episode, state_labels=states, action_labels=actions,
+    )  # fmt: skip
+
+
+PLAIN = relabelled()
+
+
+def test_the_estimate_is_a_share_of_rows():
+    policy = estimate_baseline(LOG)
+    np.testing.assert_allclose(policy.probabilities, [[0, 1], [2 / 3, 1 / 3], [0.5, 0.5]])
+    assert policy.is_estimated
+    assert policy.state_labels == LOG.state_labels
+    assert policy.action_labels == LOG.action_labels
+
+
+def test_counts_give_the_same_estimate():
+    np.testing.assert_array_equal(
+        estimate_baseline(Counts.from_log(LOG)).probabilities, estimate_baseline(LOG).probabilities
+    )
+
+
+def test_the_estimate_always_fits():
+    for log in (LOG, PLAIN):
+        check_baseline(Counts.from_log(log), estimate_baseline(log))
+
+
+def test_rows_and_columns_are_matched_by_name():
+    policy = TabularPolicy(
+        [[0.9, 0.1], [0.25, 0.75]], state_labels=("sick", "ill"), action_labels=("wait", "treat")
+    )
+    log, aligned = align(LOG, policy)
+    assert log.state.tolist() == LOG.state.tolist()
+    assert aligned.state_labels == log.state_labels == ("ill", "sick", "well")
+    assert aligned.action_labels == log.action_labels == ("treat", "wait")
+    np.testing.assert_array_equal(aligned.probabilities, [[0.75, 0.25], [0.1, 0.9], [0.5, 0.5]])
+
+
+def test_terminal_states_need_no_row():
+    _, aligned = align(PLAIN, TabularPolicy([[0.2, 0.8], [0.6, 0.4]]))
+    np.testing.assert_array_equal(aligned.probabilities, [[0.2, 0.8], [0.6, 0.4], [0.5, 0.5]])
+
+
+def test_more_states_and_actions_in_the_policy():
+    policy = TabularPolicy(
+        [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]], ("boat", "ill", "sick"), ("operate", "treat", "wait")
+    )
+    log, aligned = align(LOG, policy)
+    assert log.state_labels == aligned.state_labels == ("boat", "ill", "sick", "well")
+    assert log.action_labels == ("operate", "treat", "wait")
+    assert (log.n_states, log.n_actions) == (4, 3)
+    assert log.state.tolist() == [2, 1, 2, 2]
+    assert log.next_state.tolist() == [1, 3, 3, 3]
+    assert log.action.tolist() == [1, 2, 2, 1]
+    np.testing.assert_array_equal(aligned.probabilities[2], [0, 0, 1])
+
+
+def test_more_states_in_a_policy_of_integers():
+    log, aligned = align(PLAIN, TabularPolicy.uniform(6, 4))
+    assert (log.n_states, log.n_actions) == (6, 4)
+    assert aligned.probabilities.shape == (6, 4)
+    assert log.state_labels is None
+
+
+def test_integers_stay_integers_where_the_policy_leaves_out_a_terminal_state():
+    """The policy file lists states 0, 1 and 3; the log ends in 2."""
+    log = Log.from_arrays(state=[0, 3, 1], action=[0, 0, 0], reward=[0.0] * 3,
+                          next_state=[2, 2, 2], terminated=[True] * 3)  # fmt: skip
+    log, aligned = align(log, TabularPolicy([[1, 0], [0.5, 0.5], [0, 1]], ("0", "1", "3")))
+    assert log.state_labels is None
+    assert aligned.state_labels is None
+    np.testing.assert_array_equal(aligned.probabilities, [[1, 0], [0.5, 0.5], [0.5, 0.5], [0, 1]])
+
+
+def test_integers_of_the_log_are_found_among_the_names_of_the_policy():
+    policy = TabularPolicy(np.eye(3)[[0, 0, 1, 2]], ("0", "1", "10", "2"), ("a", "b", "c"))
+    log, aligned = align(relabelled(actions=("a", "c")), policy)
+    assert aligned.state_labels == log.state_labels == ("0", "1", "2", "10")
+    np.testing.assert_array_equal(aligned.probabilities, np.eye(3)[[0, 0, 2, 1]])
+
+
+def test_names_of_digits_that_differ_are_different():
+    _, aligned = align(
+        relabelled(states=("7", "07", "007")), TabularPolicy([[1, 0], [0, 1]], ("07", "7"))
+    )
+    assert aligned.state_labels == ("007", "07", "7")
+    np.testing.assert_array_equal(aligned.probabilities, [[0.5, 0.5], [1, 0], [0, 1]])
+
+
+def test_the_policy_remembers_that_it_was_estimated():
+    assert align(LOG, estimate_baseline(LOG))[1].is_estimated
+    assert not align(PLAIN, TabularPolicy.uniform(3, 2))[1].is_estimated
+
+
+def test_a_state_that_is_missing():
+    policy = TabularPolicy([[0.5, 0.5]], ("ill",), ("treat", "wait"))
+    with pytest.raises(
+        PolicyError, match=r"the baseline lacks .* in 3 rows \(first at state 'sick'\).*add those"
+    ):
+        align(LOG, policy)
+
+
+def test_a_state_that_is_entered_and_goes_on_needs_a_row():
+    log = Log.from_arrays(state=[0], action=[0], reward=[0.0], next_state=[1], terminated=[False])
+    with pytest.raises(PolicyError, match=r"the plan lacks states .* 1 rows \(first at state 1\)"):
+        align(log, TabularPolicy([[1.0]]), role="plan")
+
+
+def test_names_that_do_not_match_at_all():
+    with pytest.raises(PolicyError, match=r"named alike in both"):
+        align(PLAIN, TabularPolicy([[0.5, 0.5]] * 3, ("ill", "sick", "well")))
+
+
+def test_probability_zero_of_actions_that_were_taken():
+    policy = TabularPolicy([[0, 1], [0, 1], [0.5, 0.5]], LOG.state_labels, LOG.action_labels)
+    with pytest.raises(
+        PolicyError,
+        match=r"probability 0 to actions that were taken in 2 rows of the log "
+        r"\(first at state sick, action treat, 2 rows\); expected .*estimate it",
+    ):
+        check_baseline(Counts.from_log(LOG), policy)
+
+
+def test_probability_zero_elsewhere_is_fine():
+    policy = TabularPolicy([[0, 1], [0.5, 0.5], [1, 0]])
+    check_baseline(Counts.from_log(PLAIN), policy)
+
+
+def test_a_policy_of_another_size():
+    with pytest.raises(
+        PolicyError, match=r"a baseline of 2 states and 2 actions; expected 3 states and 2 actions"
+    ):
+        check_baseline(Counts.from_log(PLAIN), TabularPolicy.uniform(2, 2))
