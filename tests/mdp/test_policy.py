@@ -207,7 +207,7 @@ def test_write_knows_two_formats(tmp_path):
         ("0,0,0.5\n1,0,1\n0,0,0.5\n", r"listed twice \(first at row 1 of .*keep one row"),
         ("0,0,1\n1,0,0.75\n", r"sum to 0\.75 in 1 of 2 states \(first at state 1\).*every action"),
         ("a,x,0.5\nb,x,1\n", r"sum to 0\.5 in 1 of 2 states \(first at state 'a'\)"),
-        ("a,x,-1\na,y,2\n", r"probability -1\.0 of action 0 \(first at state 'a'\)"),
+        ("a,x,-1\na,y,2\n", r"probability -1\.0 of action 'x' \(first at state 'a'\)"),
     ],
 )
 def test_files_that_hold_no_policy(tmp_path, rows, message):

@@ -92,6 +92,8 @@ def audit(
     """
     if epsilon is not None and not epsilon >= 0:
         raise SettingsError(f"epsilon is {epsilon}", expected="a budget >= 0")
+    if n_wedge is not None and not n_wedge >= 0:
+        raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 0")
     if isinstance(log, Log):
         log, baseline = align(log, baseline)
         policy = _aligned_policy(log, baseline, policy)
@@ -127,8 +129,13 @@ def _aligned_policy(log: Log, baseline: TabularPolicy, policy: TabularPolicy) ->
     """Bring the policy to the states and actions that the log and the baseline agreed on."""
     _, aligned = align(log, policy, role="policy")
     if aligned.probabilities.shape != baseline.probabilities.shape:
+        states = {aligned.state_name(x) for x in range(aligned.n_states)}
+        actions = {aligned.action_name(a) for a in range(aligned.n_actions)}
+        states -= {baseline.state_name(x) for x in range(baseline.n_states)}
+        actions -= {baseline.action_name(a) for a in range(baseline.n_actions)}
+        extra = f"state {min(states)!r}" if states else f"action {min(actions)!r}"
         raise PolicyError(
-            f"the policy has {aligned.n_states} states and {aligned.n_actions} actions",
-            expected=f"{baseline.n_states} and {baseline.n_actions}, those of log and baseline",
+            f"the policy has {extra}, which neither the log nor the baseline knows",
+            expected=f"their {baseline.n_states} states and {baseline.n_actions} actions",
         )
     return aligned

@@ -174,6 +174,32 @@ def audit(
     raise typer.Exit(0 if kept else 1)
 
 
+study = typer.Typer(no_args_is_help=True, help="Run the studies of the paper, and your own.")
+app.add_typer(study, name="study")
+
+
+@study.command("list")
+def study_list(printed: Printed = Format.table) -> None:
+    """List the plans that ship with the package."""
+    from spibb.cli.study_command import list_studies
+
+    list_studies(printed.value)
+
+
+@study.command("run")
+def study_run(
+    name: Annotated[str, typer.Argument(metavar="PLAN", help="Name of a plan, or a TOML file.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the study.")],
+    runs: Annotated[int | None, typer.Option("--runs", help="Repetitions.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Processes.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an earlier run.")] = False,
+) -> None:
+    """Run a plan; it may be killed at any moment and resumed."""
+    from spibb.cli.study_command import run_named_study
+
+    run_named_study(name, out, runs=runs, workers=workers, resume=resume)
+
+
 def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
     from spibb.errors import SpibbError

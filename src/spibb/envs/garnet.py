@@ -17,13 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.iterating import Step, iterate
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Evaluation, evaluate
+from spibb.mdp.evaluation import Evaluation, eliminate, evaluate, fill_system
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
@@ -183,8 +184,25 @@ def _perturb(
 ) -> NDArray[np.float64]:
     """Take a tenth of the best action's probability in random states until the target is met."""
     pi = pi.copy()
-    while evaluate(mdp, pi).performance > target:
-        x = int(rng.choice(states))
+    batch = ModelBatch.stack([mdp])
+    _lower(batch.indptr, batch.indices, batch.data, batch.reward[0], batch.gamma,
+           mdp.initial.copy(), pi, best, states, target, rng)  # fmt: skip
+    return pi
+
+
+@numba.njit(cache=True, error_model="numpy")
+def _lower(indptr, indices, data, reward, gamma, initial, pi, best, states, target, rng):  # type: ignore[no-untyped-def]
+    n_states = len(initial)
+    matrix = np.empty((n_states, n_states))
+    v = np.empty(n_states)
+    while True:
+        fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, v)
+        eliminate(matrix, v)
+        performance = 0.0
+        for x in range(n_states):
+            performance += initial[x] * v[x]
+        if performance <= target:
+            return
+        x = states[rng.integers(0, len(states))]
         pi[x, best[x]] *= _PERTURBATION
         pi[x] /= pi[x].sum()
-    return pi

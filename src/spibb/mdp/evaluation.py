@@ -135,9 +135,9 @@ def _update_small(  # type: ignore[no-untyped-def]
     matrix = np.empty((n_states, n_states))
     for place in places:
         problem = problems[place]
-        _fill_system(indptr, indices, data, reward[problem], policy[problem], gamma, problem,
+        fill_system(indptr, indices, data, reward[problem], policy[problem], gamma, problem,
                      matrix, v[problem])  # fmt: skip
-        _eliminate(matrix, v[problem])
+        eliminate(matrix, v[problem])
     _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale)
 
 
@@ -164,7 +164,7 @@ def _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, chan
 
 
 @jit
-def _fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs):  # type: ignore[no-untyped-def]
+def fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs):  # type: ignore[no-untyped-def]
     """Write I - gamma P_pi into ``matrix`` and r_pi into ``rhs``."""
     n_states, n_actions = reward.shape
     for x in range(n_states):
@@ -183,7 +183,7 @@ def _fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs)
 
 
 @jit
-def _eliminate(matrix, rhs):  # type: ignore[no-untyped-def]
+def eliminate(matrix, rhs):  # type: ignore[no-untyped-def]
     """Solve matrix v = rhs in place, without pivoting (see the module's docstring).
 
     Two pivots a pass halve the traffic on the rows: a third faster than one at 50 states.
@@ -222,7 +222,7 @@ def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> ND
     if n_states <= _LARGEST_DENSE or n_entries > 0.1 * n_actions * n_states**2:
         matrix = np.empty((n_states, n_states))
         rhs = np.empty(n_states)
-        _fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
+        fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
                      batch.gamma, problem, matrix, rhs)  # fmt: skip
         # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
         factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)

@@ -8,6 +8,7 @@ threads because every problem of a batch is computed on its own.
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,11 @@ def over_chunks(function: Callable[[NDArray[np.int64]], Any], items: NDArray[np.
         function(items)
         return
     chunks = np.array_split(items, min(len(items), workers * _CHUNKS_PER_THREAD))
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        for _ in pool.map(function, chunks):
-            pass
+    for _ in _pool(os.getpid(), workers).map(function, chunks):
+        pass
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    """Return this process's threads; a forked child, which has none of them, makes its own."""
+    return ThreadPoolExecutor(max_workers=workers, thread_name_prefix="spibb")

@@ -55,7 +55,7 @@ class TabularPolicy:
     ) -> None:
         states = None if state_labels is None else tuple(state_labels)
         actions = None if action_labels is None else tuple(action_labels)
-        table = _checked_table(probabilities, states)
+        table = _checked_table(probabilities, states, actions)
         for name, labels, size in (
             ("state_labels", states, table.shape[0]),
             ("action_labels", actions, table.shape[1]),
@@ -178,7 +178,9 @@ def _named(indices: NDArray[np.int64], labels: tuple[str, ...] | None) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(labels)).cast(pa.string())
 
 
-def _checked_table(probabilities: ArrayLike, labels: tuple[str, ...] | None) -> NDArray[np.float64]:
+def _checked_table(
+    probabilities: ArrayLike, labels: tuple[str, ...] | None, actions: tuple[str, ...] | None
+) -> NDArray[np.float64]:
     try:
         table = np.array(probabilities, dtype=np.float64)
     except (ValueError, TypeError) as error:
@@ -194,8 +196,9 @@ def _checked_table(probabilities: ArrayLike, labels: tuple[str, ...] | None) -> 
     bad = ~np.isfinite(table) | (table < 0)
     if bad.any():
         state, action = np.argwhere(bad)[0]
+        named = repr(actions[action]) if actions and len(actions) > action else str(action)
         raise PolicyError(
-            f"probability {table[state, action]} of action {action}",
+            f"probability {table[state, action]} of action {named}",
             where=name(state),
             expected="a number between 0 and 1",
         )

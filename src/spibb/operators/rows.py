@@ -72,9 +72,10 @@ def improve_problems(
 ):
     """Improve the policies of some problems in place, and tell which of them changed.
 
-    A row is replaced only if its expected q does not fall: the approximate step need not contain
-    the previous row in its search space, and could otherwise cycle (the paper's remark on its
-    Pseudo-code 2). For the other operators the test only guards against rounding.
+    A row is replaced only if its expected q rises: the approximate step need not contain the
+    previous row in its search space, and could otherwise cycle (the paper's remark on its
+    Pseudo-code 2). For the other operators the test only keeps a row where another ties with it,
+    as all do in a terminal state.
     """
     n_states = policy.shape[1]
     n_actions = policy.shape[2]
@@ -91,7 +92,7 @@ def improve_problems(
             gain = 0.0
             for a in range(n_actions):
                 gain += (new[a] - old[a]) * row_q[a]
-            if gain >= 0.0:
+            if gain > 0.0:
                 for a in range(n_actions):
                     if new[a] != old[a]:
                         changed[place] = True

@@ -1,0 +1,1 @@
+"""Studies as data: plans, what one run does, and the figures."""
