@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from spibb.algorithms.lower_soft_spibb import LowerApproxSoftSPIBB as LowerApproxSoftSPIBB
     from spibb.algorithms.many import Improvements as Improvements
     from spibb.algorithms.many import improve_many as improve_many
+    from spibb.algorithms.mbie import MBIE as MBIE
     from spibb.algorithms.penalised import RaMDP as RaMDP
     from spibb.algorithms.penalised import RMin as RMin
+    from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret as RobustBaselineRegret
+    from spibb.algorithms.robust_mdp import RobustMDP as RobustMDP
     from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
     from spibb.algorithms.soft_spibb import ExactSoftSPIBB as ExactSoftSPIBB
     from spibb.algorithms.spibb_family import PiBSPIBB as PiBSPIBB
@@ -57,6 +60,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "RobustMDP": "spibb.algorithms.robust_mdp",
+    "RobustBaselineRegret": "spibb.algorithms.robust_baseline_regret",
+    "MBIE": "spibb.algorithms.mbie",
     "zeta": "spibb.uncertainty.thresholds",
     "n_wedge": "spibb.uncertainty.thresholds",
     "HoeffdingReturns": "spibb.uncertainty.error_functions",

@@ -175,7 +175,7 @@ def test_settings_of_an_audit(ward, refused, more, fragments):
     [
         (policy(fever_rest=None), ["sum to 0.4", "state 'fever'"]),
         (policy(calm_drug=None, calm_rest=None), ["the policy lacks states of the log", "'calm'"]),
-        (policy(calm_dance=0.0), ["actions", "those of log and baseline"]),
+        (policy(calm_dance=0.0), ["actions", "action 'dance'"]),
     ],
 )
 def test_policies_to_audit(ward, refused, text, fragments):

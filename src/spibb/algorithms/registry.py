@@ -9,7 +9,10 @@ from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.duipi import DUIPI
 from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB, LowerApproxSoftSPIBB
+from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.penalised import RaMDP, RMin
+from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
+from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
 from spibb.errors import SettingsError
@@ -29,6 +32,9 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         RaMDP,
         RMin,
         DUIPI,
+        RobustMDP,
+        RobustBaselineRegret,
+        MBIE,
     )
 }
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.data.log import Log
@@ -26,7 +27,7 @@ def warm_up() -> None:
     settings += [ApproxSoftSPIBB(error=HoeffdingP()), ApproxSoftSPIBB(error=EmpiricalBernstein())]
     for algorithm in settings:
         algorithm.improve(log, baseline=baseline, gamma=0.9)
-        algorithm.improve(log, baseline=baseline, gamma=1.0)
+    BasicRL().improve(log, baseline=baseline, gamma=1.0)
     soft_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.1)
 
 

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from spibb.certify import checks
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
-from spibb.certify.theorems import _guarantee
+from spibb.certify.theorems import apply_theorem
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.mixed_action import with_mixed_action
 from spibb.mdp.robust import (
@@ -270,11 +270,12 @@ def _claim(
         verdict = test()
         return verdict.bound, dict(verdict.details)
 
-    return _guarantee(
+    return apply_theorem(
         case,
         theorem=theorem,
         statement=statement,
         conditions=(checks.confident(case), checks.discounted(case)),
         assumptions=(_TERMINAL, *assumptions),
         bound=bound,
+        is_uniform=True,  # the event is about the model alone, whatever the policies
     )

@@ -48,7 +48,7 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
         loss = spent * case.evidence.values.v_max / (1 - case.model.gamma)
         return start - loss, {"spent": spent, "estimated_advantage": start, "possible_loss": loss}
 
-    return _guarantee(
+    return apply_theorem(
         case,
         theorem="Theorem 1 (Soft-SPIBB)" + (", by returns" if by_returns else ""),
         statement="A (pi_b, e_Q, epsilon)-constrained, advantageous policy loses at most "
@@ -89,7 +89,7 @@ def theorem_2(case: Case) -> Guarantee:
         }
         return case.performance_gain - occupancy_loss - change_loss, details
 
-    return _guarantee(
+    return apply_theorem(
         case,
         theorem="Theorem 2 (Soft-SPIBB)",
         statement="A (pi_b, e_P, epsilon)-constrained policy keeps its estimated gain up to an "
@@ -131,7 +131,7 @@ def spibb_bound(case: Case, n_wedge: float, bound: Bound = "original") -> Guaran
         details = {"estimated_gain": case.performance_gain, "possible_loss": loss}
         return case.performance_gain - loss, details
 
-    return _guarantee(
+    return apply_theorem(
         case,
         theorem=f"SPIBB bound (Pi_b, {bound})",
         statement="A policy that equals the baseline on rare pairs keeps its estimated gain up to "
@@ -177,7 +177,7 @@ _EPISODES = "Episodes are independent; one that is not over after {longest} step
 _RETURNS = "Episodes are independent; the mean of first-visit returns estimates the baseline's Q."
 
 
-def _guarantee(
+def apply_theorem(
     case: Case,
     *,
     theorem: str,

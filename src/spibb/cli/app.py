@@ -92,8 +92,9 @@ def improve(
     gamma: Gamma,
     out: Annotated[Path, typer.Option("--out", help="Folder for the result.")],
     algorithm: Annotated[
-        str, typer.Option("--algorithm", help="Algorithm, by id.")
-    ] = "approx-soft-spibb",
+        str | None,
+        typer.Option("--algorithm", help="Algorithm, by id [default: approx-soft-spibb]."),
+    ] = None,
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Budget of the soft algorithms.")
     ] = None,
@@ -105,32 +106,64 @@ def improve(
     max_iterations: Annotated[
         int | None, typer.Option("--max-iterations", help="Improvement steps; 1 is one-step.")
     ] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, as kappa=0.01."),
+    ] = None,
+    guarantee: Annotated[
+        float | None,
+        typer.Option("--guarantee", help="Choose n_wedge of pi-b-spibb for this largest loss."),
+    ] = None,
+    compared: Annotated[
+        str | None, typer.Option("--compare", metavar="A,B,...", help="Run several, in one table.")
+    ] = None,
     reward_range: Rewards = None,
     columns: Columns = None,
     printed: Printed = Format.table,
     overwrite: Overwrite = False,
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""
+    from spibb.cli.compare_command import run_compare
     from spibb.cli.improve_command import run_improve
+    from spibb.cli.inputs import parse_settings
 
-    settings = {
+    named = {
         "epsilon": epsilon,
         "n_wedge": n_wedge,
         "delta": delta,
         "error": error,
         "max_iterations": max_iterations,
     }
+    settings = {name: value for name, value in named.items() if value is not None}
+    settings |= parse_settings(others or [])
+    if compared is not None:
+        if algorithm is not None or guarantee is not None:
+            raise typer.BadParameter("--compare goes without --algorithm and --guarantee")
+        run_compare(
+            compared,
+            log,
+            baseline,
+            gamma,
+            settings=settings,
+            reward_range=reward_range,
+            columns=columns,
+            out=out,
+            overwrite=overwrite,
+            printed=printed.value,
+        )
+        return
     run_improve(
         log,
         baseline,
         gamma,
         algorithm=algorithm,
-        settings={name: value for name, value in settings.items() if value is not None},
+        settings=settings,
         reward_range=reward_range,
         columns=columns,
         out=out,
         overwrite=overwrite,
         printed=printed.value,
+        guarantee=guarantee,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from spibb.algorithms.base import Algorithm
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.algorithms.registry import find_algorithm
 from spibb.cli.inputs import find_error, read_inputs
@@ -18,10 +18,21 @@ from spibb.cli.printing import (
     print_json,
     print_place,
 )
+from spibb.data.baseline import align
+from spibb.data.counts import Counts
+from spibb.data.log import Log
 from spibb.errors import SettingsError
+from spibb.mdp.model import checked_gamma
+from spibb.mdp.policy import TabularPolicy
 from spibb.report.changes import list_changes
 from spibb.report.folder import refuse_existing, write_result
 from spibb.report.summary import summarise
+from spibb.uncertainty.promise import Promise, plan_promise
+from spibb.uncertainty.ranges import ValueRange
+
+DEFAULT_ALGORITHM = "approx-soft-spibb"
+# The tightest bound that is proved.
+_PROMISED = {"bound": "two-point"}
 
 
 def run_improve(
@@ -29,18 +40,29 @@ def run_improve(
     baseline: str,
     gamma: float,
     *,
-    algorithm: str,
+    algorithm: str | None,
     settings: dict[str, Any],
     reward_range: tuple[float, float] | None,
     columns: str | None,
     out: Path,
     overwrite: bool,
     printed: str,
+    guarantee: float | None = None,
 ) -> None:
     """Read, improve, write, print."""
-    chosen = build_algorithm(algorithm, settings)
+    if guarantee is None:
+        chosen = build_algorithm(algorithm or DEFAULT_ALGORITHM, settings)
+    else:
+        _refuse_with_guarantee(algorithm, settings)
     refuse_existing(out, overwrite=overwrite)
     rows, policy = read_inputs(log, baseline, columns)
+    if guarantee is not None:
+        promise = _promise(rows, policy, gamma, reward_range, guarantee, settings)
+        chosen = build_algorithm(
+            "pi-b-spibb", {**_PROMISED, **settings, "n_wedge": promise.n_wedge}
+        )
+        if printed == "table":
+            console.print(promise.summary + "\n", markup=False)
     with console.status("Improving ..."):
         result = chosen.improve(rows, baseline=policy, gamma=gamma, reward_range=reward_range)
         write_result(result, out, overwrite=overwrite)
@@ -51,6 +73,30 @@ def run_improve(
     else:
         print_result(result)
         print_place(out)
+
+
+def _refuse_with_guarantee(algorithm: str | None, settings: dict[str, Any]) -> None:
+    if algorithm not in (None, "pi-b-spibb") or "n_wedge" in settings:
+        raise SettingsError(
+            "--guarantee chooses n_wedge of pi-b-spibb",
+            hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
+        )
+
+
+def _promise(
+    rows: Log,
+    policy: TabularPolicy,
+    gamma: float,
+    reward_range: tuple[float, float] | None,
+    zeta: float,
+    settings: dict[str, Any],
+) -> Promise:
+    """Find the threshold for the promise that was asked for."""
+    aligned, _ = align(rows, policy)
+    counts = Counts.from_log(aligned)
+    values = ValueRange.of(counts, checked_gamma(gamma), reward_range)
+    wanted = {"delta": DEFAULT_DELTA, **_PROMISED, **settings}
+    return plan_promise(counts, values, zeta=zeta, delta=wanted["delta"], bound=wanted["bound"])
 
 
 def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
@@ -66,7 +112,13 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
             )
     if "error" in settings:
         settings = {**settings, "error": find_error(settings["error"])}
-    return kind(**settings)
+    try:
+        return kind(**settings)
+    except TypeError:  # a word where a number belongs
+        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        raise SettingsError(
+            f"{name} cannot be built from {given}", expected="numbers where it takes numbers"
+        ) from None
 
 
 def _option(setting: str) -> str:

@@ -45,6 +45,26 @@ def parse_columns(text: str | None) -> dict[str, str]:
     return renamed
 
 
+def parse_settings(parts: list[str]) -> dict[str, Any]:
+    """Read ``kappa=0.01``, given once for each setting; numbers become numbers."""
+    settings: dict[str, Any] = {}
+    for part in parts:
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise SettingsError(f"--set holds {part!r}", expected="NAME=VALUE, as --set kappa=0.01")
+        settings[name.strip().replace("-", "_")] = _number(value.strip())
+    return settings
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def find_error(name: str) -> Any:
     """Return an error function by its id."""
     if name not in _ERRORS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -120,11 +121,13 @@ class Counts:
         """Number of actions, taken or not."""
         return int(self.n_sa.shape[1])
 
-    @property
+    @cached_property
     def terminal(self) -> NDArray[np.bool_]:
         """States that are only ever entered as the end of the process, and never acted in."""
-        entered = np.asarray(self.n_sas.sum(axis=0)).ravel()
-        ended = np.asarray(self.n_end.sum(axis=0)).ravel()
+        entered, ended = (
+            np.bincount(tally.indices, tally.data, self.n_states)
+            for tally in (self.n_sas, self.n_end)
+        )
         return np.asarray((self.n_sa.sum(axis=1) == 0) & (ended > 0) & (ended == entered))
 
     @property

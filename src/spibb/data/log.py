@@ -197,6 +197,22 @@ class Log:
             return None
         return np.append(True, self.episode[1:] != self.episode[:-1])
 
+    def take(self, rows: NDArray[np.bool_]) -> Log:
+        """Return the rows that are marked; states and actions stay as they are."""
+        if not rows.any():
+            raise DataError("no row is left", expected="at least one")
+        return replace(
+            self,
+            state=self.state[rows],
+            action=self.action[rows],
+            reward=self.reward[rows],
+            next_state=self.next_state[rows],
+            terminated=self.terminated[rows],
+            truncated=self.truncated[rows],
+            episode=None if self.episode is None else self.episode[rows],
+            step=None if self.step is None else self.step[rows],
+        )
+
     def with_labels(
         self, state_labels: Sequence[str] | None, action_labels: Sequence[str] | None
     ) -> Log:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import _eliminate, update_values
+from spibb.mdp.evaluation import eliminate, update_values
 from spibb.mdp.l1_ball import back_up, fill_worst, jit, make_scratch, write_worst
 from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import DEFAULT_CAP
@@ -305,7 +305,7 @@ def _evaluate_one(problem, model, weights, v, scratch):  # type: ignore[no-untyp
         residual = fill_worst(problem, model, weights, v, scratch)
         if residual <= _TOLERANCE * np.abs(v).max():
             break
-        _eliminate(matrix, rhs)
+        eliminate(matrix, rhs)
         v[:] = rhs
     return residual
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,13 @@ _LARGEST_CSV = 200_000
 FILES = ("policy.parquet", "policy.csv", "certificate.json", "summary.json", "report.html")
 
 
-def refuse_existing(folder: Path, *, overwrite: bool) -> None:
-    """Refuse a folder that exists, or that holds anything this package did not write."""
+def refuse_existing(folder: Path, *, overwrite: bool, known: Collection[str] = FILES) -> None:
+    """Refuse a folder that exists, or that holds anything but the known names."""
     try:
         if not folder.exists():
             return
         is_folder = folder.is_dir()
-        foreign = sorted({part.name for part in folder.iterdir()} - {*FILES}) if is_folder else []
+        foreign = sorted({part.name for part in folder.iterdir()} - {*known}) if is_folder else []
     except OSError as error:
         raise _not_written(folder, error) from None
     if not is_folder:
@@ -43,8 +44,26 @@ def refuse_existing(folder: Path, *, overwrite: bool) -> None:
 
 def write_result(result: Improvement, folder: Path, *, overwrite: bool = False) -> None:
     """Write a result folder; it appears when it is complete, and not at all if that fails."""
+    write_folder(folder, lambda part: fill_result(result, part), overwrite=overwrite)
+
+
+def write_folder(
+    folder: Path,
+    fill: Callable[[Path], None],
+    *,
+    overwrite: bool = False,
+    known: Collection[str] = FILES,
+) -> None:
+    """Let ``fill`` write into a folder that appears when it is complete, or not at all.
+
+    Args:
+        folder: Where it shall appear.
+        fill: Writes the files into the folder it is given.
+        overwrite: Replace an earlier folder, if it holds nothing but the known names.
+        known: Names that such a folder may hold.
+    """
     folder = Path(folder)
-    refuse_existing(folder, overwrite=overwrite)
+    refuse_existing(folder, overwrite=overwrite, known=known)
     try:
         # Resolved, so that "." and links stand for the folder that they mean.
         target = folder.resolve()
@@ -54,7 +73,7 @@ def write_result(result: Improvement, folder: Path, *, overwrite: bool = False) 
         raise _not_written(folder, error) from None
     try:
         unfinished.chmod(0o755)
-        _fill(result, unfinished)
+        fill(unfinished)
         _replace(target, unfinished)
     except OSError as error:
         raise _not_written(folder, error) from None
@@ -84,18 +103,20 @@ def _not_written(folder: Path, error: OSError) -> OutputError:
     )
 
 
-def _fill(result: Improvement, folder: Path) -> None:
+def fill_result(result: Improvement, folder: Path) -> None:
+    """Write the files of a result into a folder."""
     summary = summarise(result)
     result.policy.write(folder / "policy.parquet", metadata={"algorithm": result.algorithm})
     if result.policy.probabilities.size <= _LARGEST_CSV:
         result.policy.write(folder / "policy.csv")
-    _write_json(folder / "certificate.json", result.certificate.to_dict())
-    _write_json(folder / "summary.json", summary)
+    write_json(folder / "certificate.json", result.certificate.to_dict())
+    write_json(folder / "summary.json", summary)
     changes = list_changes(result.policy, result.baseline.policy, result.certificate.states)
     report = render_report(result, summary, changes)
     (folder / "report.html").write_text(report, encoding="utf-8")
 
 
-def _write_json(path: Path, facts: dict[str, Any]) -> None:
+def write_json(path: Path, facts: dict[str, Any]) -> None:
+    """Write strict JSON."""
     text = json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")

@@ -10,11 +10,13 @@ Letters: v state values, q action values, pi a policy, x a state, a an action, d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
+
+from spibb.mdp.model import TabularMDP
 
 Array = NDArray[np.float64]
 
@@ -248,3 +250,33 @@ def _greedy_or(q: Array, policy: Array) -> Array:
             chosen[x] = 0.0
             chosen[x, int(np.argmax(q[x]))] = 1.0
     return chosen
+
+
+def sample_models(
+    mdp: TabularMDP, radius: Array, rng: np.random.Generator, n_models: int
+) -> Iterator[TabularMDP]:
+    """Draw models inside L1 balls around a model, half of them on the edge towards one outcome.
+
+    Args:
+        mdp: The centre.
+        radius: Shape (S, A).
+        rng: Source of randomness.
+        n_models: How many.
+    """
+    full = np.append(mdp.dense, mdp.ending[:, :, None], axis=2)
+    n_outcomes = full.shape[2]
+    for k in range(n_models):
+        other = np.eye(n_outcomes)[rng.integers(0, n_outcomes, radius.shape)]
+        if k % 2:
+            other = rng.dirichlet(np.full(n_outcomes, 0.3), radius.shape)
+        gap = np.abs(other - full).sum(axis=2)
+        mix = np.minimum(1.0, radius / np.maximum(gap, 1e-12))[..., None]
+        moved = (1 - mix) * full + mix * other
+        yield with_transitions(mdp, moved[:, :, :-1], mdp.reward)
+
+
+def with_transitions(mdp: TabularMDP, transition: Array, reward: Array) -> TabularMDP:
+    """Return a process with other transitions and rewards; mass that a row lacks ends it."""
+    ending = 1.0 - transition.sum(axis=2)
+    ending[np.abs(ending) < 1e-12] = 0.0
+    return TabularMDP(transition, reward, mdp.gamma, mdp.initial, mdp.terminal, ending)

@@ -1,0 +1,105 @@
+"""``spibb improve --compare``: several algorithms on one log."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from spibb.algorithms.registry import find_algorithm
+from spibb.cli.improve_command import build_algorithm
+from spibb.cli.inputs import read_inputs
+from spibb.cli.printing import console, print_json
+from spibb.data.baseline import align
+from spibb.errors import SettingsError
+from spibb.report.comparison import Compared, compare, write_comparison
+from spibb.report.folder import refuse_existing
+
+
+def run_compare(
+    names: str,
+    log: str,
+    baseline: str,
+    gamma: float,
+    *,
+    settings: dict[str, Any],
+    reward_range: tuple[float, float] | None,
+    columns: str | None,
+    out: Path,
+    overwrite: bool,
+    printed: str,
+) -> None:
+    """Run several algorithms and print one table; each setting goes to those that have it."""
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    if len(set(listed)) != len(listed) or not listed:
+        raise SettingsError(f"--compare is {names!r}", expected="different ids, as a,b,c")
+    known = {name: {item.name for item in fields(find_algorithm(name))} for name in listed}
+    for setting in settings:
+        if not any(setting in have for have in known.values()):
+            raise SettingsError(f"none of {names} has a setting {setting!r}")
+    algorithms = [
+        build_algorithm(name, {k: v for k, v in settings.items() if k in known[name]})
+        for name in listed
+    ]
+    refuse_existing(out, overwrite=overwrite, known={"comparison.csv", "comparison.json", *listed})
+    rows, policy = align(*read_inputs(log, baseline, columns))
+    with console.status("Improving ..."):
+        results = [
+            algorithm.improve(rows, baseline=policy, gamma=gamma, reward_range=reward_range)
+            for algorithm in algorithms
+        ]
+        delta = float(settings.get("delta", 0.05))
+        table = compare(rows, algorithms, results, delta=delta, reward_range=reward_range)
+        write_comparison(table, results, out, overwrite=overwrite)
+    _print(table, delta, out, printed)
+
+
+def _print(rows: list[Compared], delta: float, out: Path, printed: str) -> None:
+    if printed == "json":
+        print_json({"results": [asdict(row) for row in rows]})
+    elif printed == "csv":
+        buffer = io.StringIO()
+        writer = csv.DictWriter(
+            buffer, [item.name for item in fields(Compared)], lineterminator="\n"
+        )
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+        print(buffer.getvalue(), end="")
+    else:
+        _print_table(rows, delta)
+        console.print(f"Written to {out}", markup=False, soft_wrap=True)
+
+
+def _print_table(rows: list[Compared], delta: float) -> None:
+    table = Table(title="Compared", title_justify="left", title_style="bold")
+    table.add_column("algorithm", overflow="fold")
+    for name in ("gain, est.", "guaranteed", "moved", "off-policy"):
+        table.add_column(name, justify="right", overflow="fold")
+    for row in rows:
+        guaranteed = "none" if row.bound is None else f"{row.bound:+.3g}"
+        table.add_row(
+            row.algorithm,
+            f"{row.estimated_gain:+.3g}",
+            guaranteed + (" (vacuous)" if row.is_vacuous else ""),
+            f"{100 * row.moved:.0f}%",
+            _interval(row),
+        )
+    console.print(table)
+    console.print(
+        "gain, est.: over the baseline, in the model made from the log, which flatters. "
+        "guaranteed: lower bound on the true gain. moved: probability taken from the baseline, "
+        f"over the rows. off-policy: performance with its {100 * (1 - delta):g} % interval, each "
+        "half of the episodes judging the policy made of the other half (doubly robust)."
+    )
+
+
+def _interval(row: Compared) -> str:
+    if row.off_policy is None:
+        return "too few episodes"
+    low = "-inf" if row.off_policy_low is None else f"{row.off_policy_low:.3g}"
+    high = "inf" if row.off_policy_high is None else f"{row.off_policy_high:.3g}"
+    return f"{row.off_policy:.3g} [{low}, {high}]"

@@ -1,0 +1,99 @@
+"""--compare, --guarantee and --set."""
+
+import json
+
+import pytest
+
+DEMO = ["--gamma", "0.95", "--reward-range", "-10", "10"]
+
+
+@pytest.fixture
+def demo():
+    from importlib import resources
+
+    folder = resources.files("spibb.cli") / "demo"
+    return [str(folder / "log.csv"), "--baseline", str(folder / "baseline.csv"), *DEMO]
+
+
+def test_compare_writes_a_table_and_every_result(spibb, demo, tmp_path):
+    done = spibb("improve", *demo, "--compare", "approx-soft-spibb,pi-b-spibb,basic-rl",
+                 "--epsilon", "0.25", "--out", tmp_path / "out")  # fmt: skip
+    assert done.code == 0
+    found = json.loads((tmp_path / "out" / "comparison.json").read_text())["results"]
+    names = ["approx-soft-spibb", "pi-b-spibb", "basic-rl"]
+    assert [row["algorithm"] for row in found] == ["baseline", *names]
+    for name in names:
+        assert (tmp_path / "out" / name / "report.html").exists()
+    gains = {row["algorithm"]: row["estimated_gain"] for row in found}
+    assert gains["basic-rl"] > gains["approx-soft-spibb"] > 0
+    # Judged by rows that did not train it, the greedy policy no longer looks its promise.
+    by_name = {row["algorithm"]: row for row in found}
+    promised = gains["basic-rl"] + by_name["baseline"]["off_policy"]
+    assert by_name["basic-rl"]["off_policy_high"] < promised
+    assert "guaranteed" in done.out
+    settings = json.loads((tmp_path / "out" / "comparison.json").read_text())["settings"]
+    assert settings[0]["algorithm"]["epsilon"] == 0.25
+
+
+@pytest.mark.parametrize("printed", ["json", "csv"])
+def test_compare_prints_for_programs(spibb, demo, tmp_path, printed):
+    done = spibb("improve", *demo, "--compare", "basic-rl,pi-b-spibb", "--format", printed,
+                 "--out", tmp_path / "out")  # fmt: skip
+    assert done.code == 0
+    if printed == "json":
+        assert len(json.loads(done.out)["results"]) == 3
+    else:
+        assert len(done.out.splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--compare", "basic-rl,basic-rl"], "different ids"),
+        (["--compare", ""], "different ids"),
+        (["--compare", "basic-rl", "--epsilon", "1"], "has a setting 'epsilon'"),
+        (["--compare", "basic-rl,pi-b-spib"], "pi-b-spibb"),
+        (["--compare", "basic-rl", "--algorithm", "ramdp"], "--compare goes without"),
+        (["--guarantee", "1", "--n-wedge", "3"], "--guarantee chooses n_wedge"),
+        (["--guarantee", "1", "--algorithm", "ramdp"], "--guarantee chooses n_wedge"),
+        (["--guarantee", "-1"], "zeta is -1"),
+        (["--set", "kappa"], "NAME=VALUE"),
+        (["--algorithm", "ramdp", "--set", "kapa=1"], "--kappa"),
+        (["--algorithm", "ramdp", "--set", "kappa=-1"], "kappa is -1"),
+        (["--algorithm", "ramdp", "--set", "kappa=much"], "kappa"),
+    ],
+)
+def test_bad_options_are_refused(spibb, demo, tmp_path, options, message):
+    done = spibb("improve", *demo, *options, "--out", tmp_path / "out")
+    assert done.code == 2
+    assert message in " ".join(done.err.split())
+    assert not (tmp_path / "out").exists()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_guarantee_that_this_log_cannot_give(spibb, demo, tmp_path):
+    done = spibb("improve", *demo, "--guarantee", "5", "--out", tmp_path / "out")
+    assert done.code == 0
+    said = " ".join(done.out.split())
+    assert "the result is the baseline" in said
+    assert "rows until one pair may change" in said
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["n_states_changed"] == 0
+    assert summary["algorithm"]["bound"] == "two-point"
+    assert summary["bound"] >= -5.0000001
+
+
+def test_a_guarantee_that_is_no_guarantee(spibb, demo, tmp_path):
+    done = spibb("improve", *demo, "--guarantee", "1000", "--out", tmp_path / "out")
+    assert done.code == 0
+    assert "No policy can lose that much anyway" in " ".join(done.out.split())
+
+
+def test_other_settings(spibb, demo, tmp_path):
+    done = spibb("improve", *demo, "--algorithm", "duipi", "--set", "xi=2", "--set", "prior=0.1",
+                 "--out", tmp_path / "out")  # fmt: skip
+    assert done.code == 0
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["algorithm"] == {
+        "algorithm": "duipi", "xi": 2, "prior": 0.1, "max_iterations": 300,
+    }  # fmt: skip
