@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from spibb import envs as envs
     from spibb import ope as ope
     from spibb import operators as operators
+    from spibb.report import figures as figures
     from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
     from spibb.algorithms.basic_rl import BasicRL as BasicRL
@@ -100,14 +101,19 @@ _HOME = {
     "solve": "spibb.mdp.planning",
 }
 
-_PACKAGES = ("envs", "ope", "operators")
+_PACKAGES = {
+    "envs": "spibb.envs",
+    "figures": "spibb.report.figures",
+    "ope": "spibb.ope",
+    "operators": "spibb.operators",
+}
 
 __all__ = [*sorted(_HOME), *_PACKAGES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
-        return import_module(f"spibb.{name}")
+        return import_module(_PACKAGES[name])
     if name not in _HOME:
         raise AttributeError(f"module 'spibb' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

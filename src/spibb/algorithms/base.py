@@ -27,6 +27,7 @@ from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch
 from spibb.mdp.model import checked_gamma
 from spibb.mdp.planning import Iterated
 from spibb.mdp.policy import TabularPolicy
+from spibb.plain import strict_json
 from spibb.uncertainty.error_functions import (
     ERROR_FUNCTIONS,
     ErrorFunction,
@@ -174,15 +175,11 @@ class Algorithm(ABC):
 
 
 def _to_plain(value: Any) -> Any:
-    """Turn a setting into strict JSON, which has no infinity."""
+    """Turn a setting into strict JSON."""
     if isinstance(value, GivenErrors):
-        return {"error": value.id, "values": _to_plain(value.values.tolist())}
-    if isinstance(value, list):
-        return [_to_plain(part) for part in value]
-    if isinstance(value, float) and value == float("inf"):
-        return "inf"
+        return {"error": value.id, "values": strict_json(value.values.tolist())}
     kind = getattr(value, "id", None)
-    return {"error": kind} if kind in ERROR_FUNCTIONS else value
+    return {"error": kind} if kind in ERROR_FUNCTIONS else strict_json(value)
 
 
 def _from_plain(value: Any) -> Any:

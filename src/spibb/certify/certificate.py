@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spibb.plain import strict_json
 
 FORMAT_VERSION = 1
 
@@ -189,7 +190,7 @@ class Certificate:
             "others": [_guarantee_dict(other) for other in self.others],
             "checks": [asdict(check) for check in self.checks],
         }
-        plain: dict[str, Any] = _plain(found)
+        plain: dict[str, Any] = strict_json(found)
         return plain
 
 
@@ -200,14 +201,3 @@ def _guarantee_dict(guarantee: Guarantee) -> dict[str, Any]:
         "is_vacuous": guarantee.is_vacuous,
         "summary": guarantee.summary,
     }
-
-
-def _plain(value: Any) -> Any:
-    """Make a value JSON's: strict JSON has no infinities."""
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value

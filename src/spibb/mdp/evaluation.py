@@ -169,7 +169,8 @@ def fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs):
     n_states, n_actions = reward.shape
     for x in range(n_states):
         row = matrix[x]
-        row[:] = 0.0
+        for y in range(n_states):
+            row[y] = 0.0
         r = 0.0
         for a in range(n_actions):
             weight = pi[x, a]

@@ -16,7 +16,7 @@ baseline, e errors, g the baseline's Q, out the new row, work four rows of scrat
 
 import numpy as np
 
-from spibb.operators.compiled import row_function
+from spibb.operators.compiled import copy_row, row_function
 from spibb.operators.soft_approx import best_receiver, next_worst
 from spibb.operators.soft_exact import soft_exact_row
 
@@ -45,7 +45,7 @@ def gap(g, pi, b):
 @row_function
 def adv_approx_row(q, b, e, epsilon, g, out):
     """Move mass within the budget and within the advantage earned."""
-    out[:] = b
+    copy_row(b, out)
     budget = epsilon
     earned = 0.0
     donor = -1
@@ -90,18 +90,19 @@ def adv_exact_row(q, b, e, epsilon, g, out, work):
     for a in range(len(g)):
         largest = max(largest, abs(g[a]))
     rounding = -1e-14 * largest  # an advantage of zero comes out as this much
-    soft_exact_row(q, b, e, epsilon, lo)
+    is_lower = epsilon < 0.0  # never; see soft_exact_row
+    soft_exact_row(q, b, e, epsilon, is_lower, lo)
     if gap(g, lo, b) >= rounding:
-        out[:] = lo
+        copy_row(lo, out)
         return
-    hi[:] = b
+    copy_row(b, hi)
     for _ in range(_MOST_PASSES):
         mu = (dot(q, lo) - dot(q, hi)) / (dot(g, hi) - dot(g, lo))
         if not mu > 0.0:
             break
         for a in range(len(q)):
             mixed[a] = q[a] + mu * g[a]
-        soft_exact_row(mixed, b, e, epsilon, new)
+        soft_exact_row(mixed, b, e, epsilon, is_lower, new)
         # The terms of q + mu g may cancel: rounding is as large as they are, not as their sum.
         scale = 0.0
         for a in range(len(q)):
@@ -110,10 +111,10 @@ def adv_exact_row(q, b, e, epsilon, g, out, work):
             _mix(lo, hi, b, e, epsilon, g, out)
             return
         if gap(g, new, b) >= rounding:
-            hi[:] = new
+            copy_row(new, hi)
         else:
-            lo[:] = new
-    out[:] = hi
+            copy_row(new, lo)
+    copy_row(hi, out)
 
 
 @row_function

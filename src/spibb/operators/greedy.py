@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from spibb.operators.compiled import row_function
+from spibb.operators.compiled import copy_row, pure_row, row_function
 
 
 @row_function
@@ -12,8 +12,7 @@ def greedy_row(q, b, e, out):
     for a in range(1, len(q)):
         if q[a] > q[best]:
             best = a
-    out[:] = 0.0
-    out[best] = 1.0
+    pure_row(best, out)
 
 
 @row_function
@@ -31,7 +30,6 @@ def greedy_allowed_row(q, b, e, out):
     """Put all mass on the best action of finite error; copy the baseline if there is none."""
     best = best_allowed(q, e)
     if best < 0:
-        out[:] = b
-        return
-    out[:] = 0.0
-    out[best] = 1.0
+        copy_row(b, out)
+    else:
+        pure_row(best, out)

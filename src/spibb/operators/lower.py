@@ -9,7 +9,7 @@ increases only. The exact counterpart is in soft_exact. Letters as there.
 
 import numpy as np
 
-from spibb.operators.compiled import row_function
+from spibb.operators.compiled import copy_row, row_function
 from spibb.operators.greedy import greedy_row
 from spibb.operators.soft_approx import best_receiver, next_worst
 
@@ -20,7 +20,7 @@ def lower_approx_row(q, b, e, epsilon, out):
     if epsilon == np.inf:
         greedy_row(q, b, e, out)
         return
-    out[:] = b
+    copy_row(b, out)
     budget = epsilon
     donor = -1
     for _ in range(len(q)):

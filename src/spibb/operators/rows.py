@@ -13,7 +13,7 @@ from spibb.operators.compiled import row_function
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
 from spibb.operators.lower import lower_approx_row
 from spibb.operators.soft_approx import soft_approx_row
-from spibb.operators.soft_exact import lower_exact_row, soft_exact_row
+from spibb.operators.soft_exact import soft_exact_row
 
 
 class Operator(IntEnum):
@@ -40,12 +40,10 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
         pi_b_row(q, baseline, errors, out)
     elif operator == 2:
         pi_leq_b_row(q, baseline, errors, out)
-    elif operator == 3:
-        soft_exact_row(q, baseline, errors, epsilon, out)
+    elif operator == 3 or operator == 5:
+        soft_exact_row(q, baseline, errors, epsilon, operator == 5, out)
     elif operator == 4:
         soft_approx_row(q, baseline, errors, epsilon, out)
-    elif operator == 5:
-        lower_exact_row(q, baseline, errors, epsilon, out)
     elif operator == 6:
         lower_approx_row(q, baseline, errors, epsilon, out)
     elif operator == 7:

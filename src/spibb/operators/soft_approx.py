@@ -15,7 +15,7 @@ the loop: see spibb.operators.rows. Letters: q values, b baseline, e errors, out
 
 import numpy as np
 
-from spibb.operators.compiled import row_function
+from spibb.operators.compiled import copy_row, row_function
 from spibb.operators.greedy import greedy_row
 
 
@@ -26,8 +26,7 @@ def soft_approx_row(q, b, e, epsilon, out):
         greedy_row(q, b, e, out)
         return
     n = len(q)
-    for a in range(n):
-        out[a] = b[a]
+    copy_row(b, out)
     budget = epsilon
     donor = -1
     for _ in range(n):

@@ -27,20 +27,11 @@ from spibb.operators.greedy import greedy_row
 
 
 @row_function
-def soft_exact_row(q, b, e, epsilon, out):
-    """Write the row that maximises q within the budget."""
-    sweep_row(q, b, e, epsilon, False, out)
+def soft_exact_row(q, b, e, epsilon, is_lower, out):
+    """Write the row that maximises q within the budget, on increases only if ``is_lower``.
 
-
-@row_function
-def lower_exact_row(q, b, e, epsilon, out):
-    """Write the row that maximises q with a budget on increases only."""
-    sweep_row(q, b, e, epsilon, True, out)
-
-
-@row_function
-def sweep_row(q, b, e, epsilon, is_lower, out):
-    """Let the multiplier fall and carry out events until the budget is spent."""
+    Callers pass ``is_lower`` as a value: for a literal Numba would compile the sweep once more.
+    """
     if epsilon == np.inf:
         greedy_row(q, b, e, out)
         return
