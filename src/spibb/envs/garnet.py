@@ -17,14 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.iterating import Step, iterate
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Evaluation, eliminate, evaluate, fill_system
+from spibb.mdp.evaluation import Evaluation, eliminate, evaluate, fill_system, jit
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
@@ -120,15 +119,14 @@ class Garnet:
         """
         if not 0 <= eta <= 1:
             raise SettingsError(f"eta is {eta}", expected="a strength in [0, 1]")
-        mdp = self.to_mdp()
-        q = self.optimum.q
-        live = np.flatnonzero(~mdp.terminal)
 
         def target(strength: float) -> float:
             return strength * self.optimum.performance + (1 - strength) * self.uniform.performance
 
-        pi = _soften(mdp, q, target((1 + eta) / 2))
-        return TabularPolicy(_perturb(mdp, pi, q.argmax(axis=1), live, target(eta), rng))
+        q = self.optimum.q
+        return TabularPolicy(
+            _make_baseline(self.to_mdp(), q, target((1 + eta) / 2), target(eta), rng)
+        )
 
 
 def random_transition(
@@ -162,47 +160,68 @@ def hardest_goal(transition: NDArray[np.float64], gamma: float) -> int:
     return int(candidates[np.where(reachable, values, np.inf).argmin()])
 
 
-def _soften(mdp: TabularMDP, q: NDArray[np.float64], target: float) -> NDArray[np.float64]:
-    """Return the first softmax of q, of falling inverse temperature, at or below the target."""
-    inverse = _FIRST_INVERSE_TEMPERATURE
-    while True:
-        weights = np.exp(inverse * (q - q.max(axis=1, keepdims=True)))
-        pi = weights / weights.sum(axis=1, keepdims=True)
-        # A temperature of no effect ends the search: the uniform policy is as soft as it gets.
-        if evaluate(mdp, pi).performance <= target or inverse < 1e-9:
-            return np.asarray(pi)
-        inverse *= _SOFTENING
-
-
-def _perturb(
+def _make_baseline(
     mdp: TabularMDP,
-    pi: NDArray[np.float64],
-    best: NDArray[np.intp],
-    states: NDArray[np.intp],
+    q: NDArray[np.float64],
+    soft_target: float,
     target: float,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Take a tenth of the best action's probability in random states until the target is met."""
-    pi = pi.copy()
+    """Soften the optimum to the first target, then perturb it to the second."""
     batch = ModelBatch.stack([mdp])
-    _lower(batch.indptr, batch.indices, batch.data, batch.reward[0], batch.gamma,
-           mdp.initial.copy(), pi, best, states, target, rng)  # fmt: skip
+    model = (batch.indptr, batch.indices, batch.data, batch.reward[0], batch.gamma)
+    initial = mdp.initial.copy()
+    pi = np.empty(q.shape)
+    _soften(*model, initial, q, soft_target, pi)
+    live = np.flatnonzero(~mdp.terminal)
+    _perturb(*model, initial, q.argmax(axis=1), live, target, pi, rng)
     return pi
 
 
-@numba.njit(cache=True, error_model="numpy")
-def _lower(indptr, indices, data, reward, gamma, initial, pi, best, states, target, rng):  # type: ignore[no-untyped-def]
-    n_states = len(initial)
-    matrix = np.empty((n_states, n_states))
-    v = np.empty(n_states)
+@jit
+def _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v):  # type: ignore[no-untyped-def]
+    fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, v)
+    eliminate(matrix, v)
+    total = 0.0
+    for x in range(len(v)):
+        total += initial[x] * v[x]
+    return total
+
+
+@jit
+def _soften(indptr, indices, data, reward, gamma, initial, q, target, pi):  # type: ignore[no-untyped-def]
+    """Write the first softmax of q, of falling inverse temperature, at or below the target."""
+    n_states, n_actions = q.shape
+    matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
+    inverse = _FIRST_INVERSE_TEMPERATURE
     while True:
-        fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, v)
-        eliminate(matrix, v)
-        performance = 0.0
         for x in range(n_states):
-            performance += initial[x] * v[x]
-        if performance <= target:
+            largest = q[x, 0]
+            for a in range(1, n_actions):
+                largest = max(largest, q[x, a])
+            total = 0.0
+            for a in range(n_actions):
+                pi[x, a] = np.exp(inverse * (q[x, a] - largest))
+                total += pi[x, a]
+            for a in range(n_actions):
+                pi[x, a] /= total
+        found = _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v)
+        # A temperature of no effect ends the search: the uniform policy is as soft as it gets.
+        if found <= target or inverse < 1e-9:
             return
+        inverse *= _SOFTENING
+
+
+@jit
+def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target, pi, rng):  # type: ignore[no-untyped-def]
+    """Take a tenth of the best action's probability in random states until the target is met."""
+    n_states, n_actions = pi.shape
+    matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
+    while _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v) > target:
         x = states[rng.integers(0, len(states))]
         pi[x, best[x]] *= _PERTURBATION
-        pi[x] /= pi[x].sum()
+        total = 0.0
+        for a in range(n_actions):
+            total += pi[x, a]
+        for a in range(n_actions):
+            pi[x, a] /= total
