@@ -61,3 +61,17 @@ def test_local_links_lead_somewhere():
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text("utf-8")):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_figures_of_the_demo_are_those_of_the_readme(workplace):
+    done = subprocess.run(
+        [sys.executable, "-m", "spibb.cli.app", "demo", "--out", "demo"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    truth = done.stdout[done.stdout.index("The truth") :]
+    told = re.findall(r"\d+\.\d+", truth)
+    assert len(told) == 6  # four true values, and what two of the policies promised
+    readme = (ROOT / "README.md").read_text("utf-8")
+    said = readme[readme.index("The demo's process is simulated") :].split("\n\n")[0]
+    # The README leaves out what the safe improvement promised.
+    assert set(re.findall(r"\d+\.\d+", said)) == set(told) - {told[2]}

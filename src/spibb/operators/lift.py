@@ -1,8 +1,8 @@
 """The operators for users: any leading axes, NumPy arrays or torch tensors.
 
 The last axis holds the actions; the others broadcast against each other. Tensors on the CPU share
-their memory with NumPy; tensors elsewhere are copied there and back. No gradient flows: the
-result of a step is a target, not a layer.
+their memory with NumPy; tensors on a GPU stay there (extra ``gpu``). No gradient flows: the result
+of a step is a target, not a layer.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def adv_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline
     return _lift(Operator.ADV_APPROX, q, baseline, errors, epsilon, q_baseline)
 
 
-def _errors_of(trusted: Any) -> NDArray[np.float64]:
+def _errors_of(trusted: Any) -> Any:
+    if _is_tensor(trusted) and trusted.is_cuda and trusted.dtype.itemsize == 1:
+        return trusted.logical_not().double().mul(np.inf).nan_to_num(nan=0.0, posinf=np.inf)
     flags = _to_numpy(trusted)
     if flags.dtype != np.bool_:
         raise SettingsError(f"trusted has type {flags.dtype}", expected="booleans")
@@ -146,6 +148,8 @@ def _errors_of(trusted: Any) -> NDArray[np.float64]:
 def _lift(
     operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any, side: Any = 0.0
 ) -> Any:
+    if _is_tensor(q) and q.is_cuda and q.ndim > 0 and q.shape[-1] > 0:
+        return _on_gpu(operator, q, (baseline, errors, epsilon, side))
     values = _to_numpy(q)
     if values.ndim == 0:
         raise SettingsError("q is a single number", expected="an axis of actions")
@@ -168,6 +172,41 @@ def _lift(
     epsilons = np.ascontiguousarray(budgets[:, 0])
     step_rows(int(operator), rows, baselines, errs, epsilons, sides, out)
     return _like(out.reshape(shape).astype(dtype, copy=False), q)
+
+
+def _on_gpu(operator: Operator, q: Any, others: tuple[Any, ...]) -> Any:
+    """Run the same step where the tensor is; values are checked there too."""
+    import torch
+
+    from spibb.operators.cuda import step_tensors
+
+    def place(part: Any) -> Any:
+        return torch.as_tensor(part, dtype=torch.float64, device=q.device)
+
+    baseline, errors, epsilon, side = (place(part) for part in others)
+    values = place(q.detach())
+    rows, baselines, errs, sides, budgets = torch.broadcast_tensors(
+        values, baseline, errors, side, epsilon[..., None]
+    )
+    shape = rows.shape
+    flat = [
+        part.reshape(-1, shape[-1]).contiguous() for part in (rows, baselines, errs, sides, budgets)
+    ]
+    _refuse_bad_tensors(operator, flat)
+    out = step_tensors(operator, flat[0], flat[1], flat[2], flat[4][:, 0].contiguous(), flat[3])
+    return out.reshape(shape).to(q.dtype if q.dtype.is_floating_point else torch.float64)
+
+
+def _refuse_bad_tensors(operator: Operator, flat: list[Any]) -> None:
+    """Check on the GPU, and fetch the rows only where something is wrong."""
+    q, baseline, errors, side, epsilon = flat
+    is_good = q.isfinite().all()
+    if operator is not Operator.GREEDY:
+        is_good &= ((baseline >= 0) & (baseline <= 1 + 1e-9)).all() & (errors >= 0).all()
+        is_good &= (epsilon >= 0).all() & side.isfinite().all()
+    if not bool(is_good):
+        arrays = [part.cpu().numpy() for part in (q, baseline, errors, epsilon, side)]
+        _refuse_bad_values(operator, *arrays)
 
 
 def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
