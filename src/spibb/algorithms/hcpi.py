@@ -1,0 +1,268 @@
+r"""High-confidence policy improvement (Thomas, Theocharous, Ghavamzadeh, ICML 2015).
+
+Learn candidates from one part of the episodes, choose the one whose lower bound on the other part
+is predicted to be largest, and test it there, once:
+
+    return pi  if  L(rho(pi) - rho(pi_b); held-out episodes, delta) >= 0,  else pi_b
+
+Guarantee: P(a policy worse than the baseline is returned) <= delta, exactly for the concentration
+inequality, approximately for Student's t and BCa (docs/algorithms/hcpi.md has measured figures),
+for a log of independent episodes that the baseline made. The bound does not grow with the number of
+states, which makes it the only useful one on many logs.
+
+Candidates are mixtures (1 - m) pi_greedy + m pi_b, with pi_greedy optimal in the model of the
+training split among the actions that the baseline takes, or the results of any other algorithms.
+
+Deviations from the paper: the baseline's value is not known, so the test is on the paired difference
+(two bounds at delta / 2 for the concentration inequality); terms are doubly robust by default, with
+the training split's model; choice by cross-fitting within the training split. From the released
+code: see docs/algorithms/hcpi.md; none of its six mistakes is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
+from spibb.algorithms.hcpi_candidates import Learnt, Teacher
+from spibb.algorithms.hcpi_decision import HeldOut, guarantee, run_tests
+from spibb.certify.case import Case
+from spibb.certify.certificate import Guarantee
+from spibb.errors import DataError, SettingsError
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.mdp.parallel import n_threads
+from spibb.mdp.planning import Iterated, Status
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.bounds import BOUNDS, checked_level
+from spibb.ope.estimators import MEANS, checked_name
+from spibb.ope.gain import GainBound, Split
+from spibb.ope.normalised import ReturnRange, checked_range, refuse_negative
+from spibb.ope.trajectories import Trajectories
+from spibb.uncertainty.error_functions import Evidence
+
+ESTIMATORS = ("dr", "pdis", "is", "wis", "cwpdis")
+DEFAULT_MIXTURES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# Problems that a thread works on together: so few that their kernels start no threads of their own.
+_CHUNK = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class HCPI(Algorithm):
+    """Return a candidate only if a test on held-out episodes says that it is no worse.
+
+    Args:
+        delta: Allowed probability of returning a policy that is worse than the baseline, in (0, 1).
+        estimator: Off-policy estimator of the test: dr, pdis, is, wis or cwpdis.
+        bound: student-t (dr, pdis, is), bca (all) or concentration (is, and pdis without negative
+            rewards).
+        candidates: Algorithms to run on the training split; None: mixtures of the greedy policy
+            and the baseline.
+        mixtures: Shares of the baseline in those mixtures.
+        train_share: Share of the episodes that candidates are learnt from and chosen on.
+        n_folds: Folds of the training split among which the choice is cross-fitted.
+        pessimism: By how many standard errors candidates are underrated by the Q^ of doubly robust
+            terms, so that their tail lies on the safe side; 0 is the plain estimator.
+        min_ess: Effective held-out episodes below which nothing is accepted; not asked of the
+            concentration inequality, which needs no such care.
+        return_range: Smallest and largest possible return, for the concentration inequality; None:
+            what the range of rewards implies.
+
+    Example:
+        One state, two actions: the second pays 1 more on average. Eighty episodes are enough.
+
+        >>> from spibb import Log
+        >>> log = Log.from_arrays(state=[0] * 80, action=[0, 1] * 40, episode=list(range(80)),
+        ...                       reward=[0.0, 1.0, 0.2, 1.2, 0.1, 1.1, 0.3, 1.3] * 10)
+        >>> result = HCPI().improve(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
+        >>> result.policy.probabilities, result.certificate.bound > 0.2
+        (array([[0., 1.]]), True)
+    """
+
+    id: ClassVar[str] = "hcpi"
+
+    delta: float = DEFAULT_DELTA
+    estimator: str = "dr"
+    bound: str = "student-t"
+    candidates: Any = None
+    mixtures: Any = DEFAULT_MIXTURES
+    train_share: float = 0.5
+    n_folds: int = 2
+    pessimism: float = 1.0
+    min_ess: float = 10.0
+    return_range: Any = None
+
+    def __post_init__(self) -> None:
+        checked_level(self.delta)
+        checked_name(self.estimator, ESTIMATORS, "estimator of HCPI")
+        checked_name(self.bound, BOUNDS, "bound")
+        if self.bound == "concentration":
+            refuse_negative(self.estimator)
+        if self.bound == "student-t" and self.estimator not in MEANS:
+            raise SettingsError(
+                f"Student's t does not hold for {self.estimator!r}, which is no mean of terms",
+                expected=f"one of {', '.join(MEANS)}",
+                hint="use the bound 'bca'",
+            )
+        if not 0.0 < self.train_share < 1.0:
+            raise SettingsError(f"train_share is {self.train_share}", expected="a share in (0, 1)")
+        if isinstance(self.n_folds, bool) or int(self.n_folds) != self.n_folds or self.n_folds < 2:
+            raise SettingsError(f"n_folds is {self.n_folds}", expected="an integer >= 2")
+        for name in ("pessimism", "min_ess"):
+            if not 0.0 <= getattr(self, name) < np.inf:
+                raise SettingsError(f"{name} is {getattr(self, name)}", expected="a number >= 0")
+        object.__setattr__(self, "mixtures", _checked_mixtures(self.mixtures))
+        object.__setattr__(self, "candidates", _checked_candidates(self.candidates))
+        if self.return_range is not None:
+            object.__setattr__(self, "return_range", checked_range(self.return_range))
+
+    @property
+    def min_episodes(self) -> int:
+        """Episodes that a log must have, so that each part of the split has enough of them."""
+        n = 4
+        while self._shortage(n) is not None:
+            n += 1
+        return n
+
+    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+        """Learn, choose and test, for each problem of the batch."""
+        n = len(problems.evidence)
+        policy = problems.baseline.copy()
+        n_iterations = np.zeros(n, dtype=np.int64)
+        status = np.full(n, Status.BASELINE_KEPT, dtype=object)
+        findings: dict[int, HeldOut] = {}
+        # Each problem has its own generator: its result does not depend on the rest of the batch.
+        rngs = [np.random.default_rng(0 if rng is None else rng.integers(2**63)) for _ in range(n)]
+
+        def part(places: NDArray[np.int64]) -> None:
+            learnt, found = self._chunk(problems, places, [rngs[place] for place in places])
+            for k, (place, one) in enumerate(zip(places.tolist(), found, strict=True)):
+                findings[place] = one
+                if one.is_accepted:
+                    policy[place], n_iterations[place], status[place] = learnt.result(k, one.choice)
+
+        chunks = np.array_split(np.arange(n), -(-n // _CHUNK))
+        # Threads of its own: those of the kernels must not wait for each other.
+        with ThreadPoolExecutor(max_workers=min(n_threads(), len(chunks))) as pool:
+            for _ in pool.map(part, chunks):
+                pass
+        v, q, ends = evaluate_batch(problems.batch, policy)
+        for place in np.flatnonzero(~ends).tolist():
+            policy[place] = problems.baseline[place]
+            v[place], q[place] = problems.first[0][place], problems.first[1][place]
+            status[place] = Status.NOT_TERMINATING
+            findings[place] = findings[place].refused("it does not end in the estimated model")
+        return Iterated(policy, v, q, n_iterations, status, [findings[k] for k in range(n)])
+
+    def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
+        """Claim the bound of the held-out test."""
+        return guarantee(case, finding)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the id and the settings as plain JSON values, candidates included."""
+        config: dict[str, Any] = {"algorithm": self.id}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name == "candidates" and value is not None:
+                value = [candidate.to_config() for candidate in value]
+            config[item.name] = list(value) if isinstance(value, tuple) else value
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Build the algorithm from what :meth:`to_config` returned."""
+        from spibb.algorithms.registry import find_algorithm
+
+        settings = dict(config)
+        found = settings.pop("algorithm", cls.id)
+        if found != cls.id:
+            raise SettingsError(f"a configuration of {found!r}", expected=f"one of {cls.id!r}")
+        listed = settings.get("candidates")
+        if listed is not None:
+            settings["candidates"] = [
+                find_algorithm(part["algorithm"]).from_config(part) for part in listed
+            ]
+        return cls(**settings)
+
+    def _chunk(
+        self,
+        problems: Problems,
+        places: NDArray[np.int64],
+        rngs: Sequence[np.random.Generator],
+    ) -> tuple[Learnt, list[HeldOut]]:
+        evidence = [problems.evidence[place] for place in places]
+        baselines = problems.baseline[places]
+        splits = [self._split(*part) for part in zip(evidence, baselines, rngs, strict=True)]
+        rules = [self._rule(*part) for part in zip(evidence, splits, strict=True)]
+        teacher = Teacher(
+            self.candidates,
+            self.mixtures,
+            with_values=self.estimator == "dr",
+            pessimism=self.pessimism,
+            gamma=problems.batch.gamma,
+        )
+        learnt = teacher.learn(evidence, splits, baselines, rngs[0])
+        min_ess = 0.0 if self.bound == "concentration" else self.min_ess
+        return learnt, run_tests(splits, learnt, teacher.names(), rules, min_ess, rngs)
+
+    def _split(self, evidence: Evidence, baseline: Any, rng: np.random.Generator) -> Split:
+        episodes = Trajectories.from_log(evidence.log)
+        shortage = self._shortage(len(episodes))
+        if shortage is not None:
+            raise shortage
+        if (baseline == 0.0).any():
+            labels = evidence.counts.state_labels, evidence.counts.action_labels
+            episodes.check_propensities(TabularPolicy(baseline, *labels))
+        n_train = round(self.train_share * len(episodes))
+        return Split.of(episodes, n_train, self.n_folds, rng)
+
+    def _shortage(self, n: int) -> DataError | None:
+        n_train = round(self.train_share * n)
+        needed = 3 if self.bound == "concentration" else 2
+        for part, size, least in (("train", n_train, 2), ("test", n - n_train, needed)):
+            if size < least:
+                return DataError(
+                    f"{n} episodes leave {size} to {part} on",
+                    expected=f"at least {least} episodes to {part} on",
+                    hint="use a longer log, another train_share, or an algorithm that needs no "
+                    "held-out episodes",
+                )
+        return None
+
+    def _rule(self, evidence: Evidence, split: Split) -> GainBound:
+        reach = None
+        if self.bound == "concentration":
+            refuse_negative(self.estimator, evidence.values)
+            gain = split.episodes.returns(evidence.values.gamma)
+            reach = ReturnRange.of(evidence.values, self.return_range, gain)
+        return GainBound(self.estimator, self.bound, self.delta, evidence.values.gamma, reach=reach)
+
+
+def _checked_mixtures(mixtures: Any) -> tuple[float, ...]:
+    try:
+        shares = tuple(float(share) for share in mixtures)
+    except (TypeError, ValueError):
+        shares = ()
+    if not shares or not all(0.0 <= share < 1.0 for share in shares):
+        raise SettingsError(
+            f"mixtures is {mixtures!r}", expected="shares of the baseline in [0, 1), at least one"
+        )
+    return shares
+
+
+def _checked_candidates(candidates: Any) -> tuple[Algorithm, ...] | None:
+    if candidates is None:
+        return None
+    listed = (candidates,) if isinstance(candidates, Algorithm) else tuple(candidates)
+    odd = [part for part in listed if not isinstance(part, Algorithm) or isinstance(part, HCPI)]
+    if odd or not listed:
+        raise SettingsError(
+            f"candidates holds {odd[0]!r}" if odd else "candidates is empty",
+            expected="algorithms other than HCPI, as [ApproxSoftSPIBB(epsilon=0.5), BasicRL()]",
+        )
+    return listed

@@ -1,0 +1,264 @@
+"""What HCPI learns from the training split: candidate policies, and their values in its model.
+
+Everything is learnt once for each *lesson*: the training split without each of its folds in turn,
+which serves the choice, and the whole of it, which serves the test. The lessons of many problems
+run as one batch. Axes: P problems, L lessons each, F = P L lessons in all, C candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.iterating import Step, iterate
+from spibb.data.counts import Counts
+from spibb.data.log import Log
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import update_values
+from spibb.mdp.planning import Iterated
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.fitted import Choice, Fitted, fit_models, repeat_models, residual_scale
+from spibb.ope.gain import Split
+from spibb.ope.weights import Tables
+from spibb.operators.rows import Operator
+from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.ranges import ValueRange
+
+Array = NDArray[np.float64]
+_COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated", "episode", "step")
+
+
+@dataclass(frozen=True, eq=False)
+class Critic:
+    """Q^ for doubly robust terms, in the models of the lessons.
+
+    Doubly robust terms are unbiased for any Q^. One that is fitted to the same rows as a candidate
+    overrates it, so that large weights meet negative surprises: a tail on the unsafe side, and a
+    test that passes too often. Rewards lowered by standard errors put the tail on the other side.
+
+    Attributes:
+        lowered: The models, with rewards lowered by standard errors.
+        v_b: V of the baseline in the models as they are, shape (F, S).
+        q_b: Q likewise, shape (F, S, A).
+    """
+
+    lowered: ModelBatch
+    v_b: Array
+    q_b: Array
+
+    @classmethod
+    def of(
+        cls,
+        fitted: Fitted,
+        choices: Sequence[Choice],
+        baseline: Array,
+        *,
+        n_lessons: int,
+        pessimism: float,
+    ) -> Critic:
+        """Evaluate the baseline; its residuals in a problem's last lesson give the spread."""
+        models = fitted.models
+        v_b, q_b = _values(models, baseline)
+        scale = [
+            residual_scale(choices[last], v_b[last], q_b[last], models.gamma)
+            for last in range(n_lessons - 1, len(choices), n_lessons)
+        ]
+        error = np.repeat(scale, n_lessons)[:, None, None] / np.sqrt(np.maximum(fitted.n_sa, 1.0))
+        return cls(replace(models, reward=models.reward - pessimism * error), v_b, q_b)
+
+    def q(self, policies: Array, lessons: NDArray[np.int64] | None = None) -> Array:
+        """Return Q^ of one policy a lesson (F, S, A), or of C of them (F, C, S, A)."""
+        if policies.ndim == 3:
+            return _values(self.lowered, policies, lessons)[1]
+        flat = np.ascontiguousarray(policies).reshape(-1, *policies.shape[2:])
+        return _values(repeat_models(self.lowered, policies.shape[1]), flat)[1].reshape(
+            policies.shape
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Learnt:
+    """The candidates of P problems.
+
+    Attributes:
+        policies: Candidates of each lesson, then the baseline, shape (F, C + 1, S, A).
+        tables: What walks along the folds look up.
+        critic: Where the Q^ comes from.
+        searches: How candidates were found, lesson by lesson: one for each, or one for all.
+        n_lessons: L.
+    """
+
+    policies: Array
+    tables: Tables
+    critic: Critic | None
+    searches: Sequence[Iterated]
+    n_lessons: int
+
+    def fold(self, problem: int, k: int) -> Tables:
+        """Return the tables with which fold k of a problem is tried."""
+        return self.tables[problem * self.n_lessons + k]
+
+    def result(self, problem: int, choice: int) -> tuple[Array, int, object]:
+        """Return a candidate as the whole split taught it, its steps, and how its search ended."""
+        lesson = (problem + 1) * self.n_lessons - 1
+        search = self.searches[choice if len(self.searches) > 1 else 0]
+        return (
+            self.policies[lesson, choice], int(search.n_iterations[lesson]), search.status[lesson]
+        )  # fmt: skip
+
+    def chosen(self, choices: Sequence[int]) -> Tables:
+        """Return the tables of the test, for one candidate of each problem."""
+        lessons = np.arange(self.n_lessons - 1, len(self.policies), self.n_lessons)
+        columns = np.stack([choices, np.full(len(choices), -1)], axis=1)
+        both = self.policies[lessons[:, None], columns]
+        if self.critic is None:
+            return Tables.of(both, both[:, -1])
+        policies = np.zeros(self.critic.q_b.shape)
+        policies[lessons] = both[:, 0]
+        q = self.critic.q(policies, lessons)
+        return Tables.of(both, both[:, -1], np.stack([q, self.critic.q_b], axis=1)[lessons])
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """How candidates are learnt.
+
+    Attributes:
+        algorithms: Whose results they are; None: mixtures.
+        mixtures: Shares of the baseline in the mixtures.
+        with_values: Whether the estimator wants Q^.
+        pessimism: By how many standard errors rewards are lowered for the Q^ of candidates.
+        gamma: The discount.
+    """
+
+    algorithms: tuple[Algorithm, ...] | None
+    mixtures: tuple[float, ...]
+    with_values: bool
+    pessimism: float
+    gamma: float
+
+    def names(self) -> tuple[str, ...]:
+        """Return how the candidates are called."""
+        if self.algorithms is None:
+            return tuple(f"{100 * (1 - share):g} % greedy" for share in self.mixtures)
+        return tuple(_name(algorithm) for algorithm in self.algorithms)
+
+    def learn(
+        self,
+        evidence: Sequence[Evidence],
+        splits: Sequence[Split],
+        baselines: Array,
+        rng: np.random.Generator,
+    ) -> Learnt:
+        """Learn the candidates of P problems.
+
+        Args:
+            evidence: Their logs.
+            splits: Their splits, all with the same number of folds.
+            baselines: Their baselines, shape (P, S, A).
+            rng: For algorithms that need one.
+        """
+        choices = [(split.episodes, part) for split in splits for part in split.lessons]
+        n_lessons = len(choices) // len(splits)
+        baseline = np.repeat(baselines, n_lessons, axis=0)
+        fitted = critic = q = None
+        if self.with_values or self.algorithms is None:
+            fitted = fit_models(choices, self.gamma)
+        if self.with_values and fitted is not None:
+            critic = Critic.of(
+                fitted, choices, baseline, n_lessons=n_lessons, pessimism=self.pessimism
+            )
+        if self.algorithms is None and fitted is not None:
+            greedy = self._greedy(fitted.models, baseline, critic)
+            searches, found = [greedy], self._mixed(greedy.policy, baseline)
+        else:
+            repeated = [part for part in evidence for _ in range(n_lessons)]
+            searches = self._searches(repeated, choices, baseline, rng)
+            found = _supported(np.stack([part.policy for part in searches], axis=1), baseline)
+        policies = np.concatenate([found, baseline[:, None]], axis=1)
+        if critic is not None:
+            # The Q^ of a mixture is the mixture of the Q^: near enough for the choice.
+            mixed = self.algorithms is None
+            q = self._mixed(critic.q(searches[0].policy), critic.q_b) if mixed else critic.q(found)
+            q = np.concatenate([q, critic.q_b[:, None]], axis=1)
+        tables = Tables.of(policies, baseline, q)
+        return Learnt(policies, tables, critic, searches, n_lessons)
+
+    def _greedy(self, models: ModelBatch, baseline: Array, critic: Critic | None) -> Iterated:
+        """Solve the models over the actions that the baseline takes."""
+        allowed = np.where(baseline > 0.0, 0.0, np.inf)
+        first = None
+        if critic is not None and models.gamma < 1.0:
+            first = (critic.v_b, critic.q_b, np.ones(len(baseline), dtype=np.bool_))
+        return iterate(models, baseline, Step(Operator.PI_LEQ_B, allowed, 0.0), first=first)
+
+    def _mixed(self, greedy: Array, baseline: Array) -> Array:
+        """Mix tables (F, S, A) in every proportion, to (F, C, S, A)."""
+        share = np.array(self.mixtures)[None, :, None, None]
+        return np.asarray((1.0 - share) * greedy[:, None] + share * baseline[:, None])
+
+    def _searches(
+        self,
+        evidence: Sequence[Evidence],
+        choices: Sequence[Choice],
+        baseline: Array,
+        rng: np.random.Generator,
+    ) -> list[Iterated]:
+        """Run the algorithms on each lesson."""
+        known = [_lesson(part, chosen) for part, (_, chosen) in zip(evidence, choices, strict=True)]
+        problems = Problems.of(
+            known,
+            [part.counts.estimate(self.gamma) for part in known],
+            [TabularPolicy(part) for part in baseline],
+        )
+        return [algorithm.search(problems, rng) for algorithm in self.algorithms or ()]
+
+
+def _values(
+    models: ModelBatch, policies: Array, lessons: NDArray[np.int64] | None = None
+) -> tuple[Array, Array]:
+    """Return V and Q, 0 where gamma = 1 and the policy does not end: any values will do."""
+    places = np.arange(len(policies)) if lessons is None else lessons
+    v, q = np.zeros(policies.shape[:2]), np.zeros(policies.shape)
+    update_values(models, policies, places, v, q)
+    return v, q
+
+
+def _supported(policies: Array, baseline: Array) -> Array:
+    """Give probability of actions that the baseline never takes back to the baseline.
+
+    Weights cannot see what the baseline never does.
+    """
+    taken = np.where(baseline[:, None] > 0.0, policies, 0.0)
+    lost = (policies - taken).sum(axis=3, keepdims=True)
+    return np.where(lost > 0.0, taken + lost * baseline[:, None], policies)
+
+
+def _lesson(evidence: Evidence, chosen: NDArray[np.int64]) -> Evidence:
+    """Return what some episodes alone would show."""
+    log = _sublog(evidence.log, chosen)
+    counts = Counts.from_log(log)
+    values = evidence.values
+    # An observed range is observed on these episodes only: the test must stay unseen.
+    given = None if values.is_observed else (values.low, values.high)
+    return Evidence(counts, ValueRange.of(counts, values.gamma, given), log)
+
+
+def _sublog(log: Log | None, chosen: NDArray[np.int64]) -> Log:
+    """Return the rows of some episodes."""
+    assert log is not None
+    assert log.is_first is not None
+    is_chosen = np.zeros(log.n_episodes, dtype=np.bool_)
+    is_chosen[chosen] = True
+    rows = is_chosen[np.cumsum(log.is_first) - 1]
+    return replace(log, **{name: getattr(log, name)[rows] for name in _COLUMNS})
+
+
+def _name(algorithm: Algorithm) -> str:
+    settings = algorithm.to_config()
+    kind = settings.pop("algorithm")
+    return f"{kind} ({', '.join(f'{name} {value}' for name, value in settings.items())})"

@@ -1,0 +1,284 @@
+"""Off-policy evaluation: what another policy would earn, from the log of the running one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from spibb.data.baseline import align, estimate_baseline
+from spibb.data.counts import Counts
+from spibb.data.log import Log
+from spibb.errors import DataError, PolicyError, SettingsError
+from spibb.mdp.model import checked_gamma
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope import notes
+from spibb.ope.bounds import BOUNDS, NO_BOUND, Ends, bca, checked_level, student_t
+from spibb.ope.estimators import ESTIMATORS, MEANS, OffPolicy, checked_name
+from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
+from spibb.ope.normalised import ONE_SIDED, OneSided, ReturnRange, refuse_negative
+from spibb.ope.statistics import Array, Statistic
+from spibb.ope.trajectories import Trajectories
+from spibb.ope.weights import effective_sample_size, largest_share
+from spibb.uncertainty.ranges import ValueRange
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class PolicyEstimate:
+    """One estimator's view of a policy.
+
+    Attributes:
+        estimator: Its id; "mean" for the plain mean of the log's returns.
+        estimate: Estimated performance; NaN where there is none, as all weights are 0.
+        interval: Holds the truth with probability 1 - delta, each end at delta / 2; infinite ends
+            where there is no bound.
+        ess: Effective sample size of its weights; None for the model-based estimate.
+        largest_share: Largest weight as a share of all.
+        mean_weight: Mean weight, 1 in expectation.
+        warnings: What to know before trusting it.
+    """
+
+    estimator: str
+    estimate: float
+    interval: tuple[float, float]
+    ess: float | None
+    largest_share: float | None
+    mean_weight: float | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PolicyEvaluation:
+    """What the log says of a policy it was not made by.
+
+    Attributes:
+        estimates: One for each estimator.
+        baseline: The mean return of the log, which is the baseline's own performance.
+        bound: Which bound the intervals are made by.
+        delta: They fail with this probability.
+        gamma: The discount.
+        n_episodes: Episodes in the log.
+        n_rows: Rows in them.
+        n_truncated: Episodes whose record stops before they end.
+        missing: Least and most that the policy may earn beyond the record, by the weights and the
+            range of rewards.
+        is_baseline_estimated: Whether propensities are estimates.
+        warnings: What concerns all estimates.
+        assumptions: What the estimates rest on and a log cannot show.
+    """
+
+    estimates: tuple[PolicyEstimate, ...]
+    baseline: PolicyEstimate
+    bound: str
+    delta: float
+    gamma: float
+    n_episodes: int
+    n_rows: int
+    n_truncated: int
+    missing: tuple[float, float]
+    is_baseline_estimated: bool
+    warnings: tuple[str, ...]
+    assumptions: tuple[str, ...]
+
+    def __getitem__(self, estimator: str) -> PolicyEstimate:
+        """Return one estimate by the estimator's id."""
+        known = {part.estimator: part for part in self.estimates}
+        return known[checked_name(estimator, tuple(known), "estimate in this result")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
+        found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **asdict(self)}
+        plain: dict[str, Any] = _plain(found)
+        return plain
+
+
+def evaluate_policy(
+    log: Log,
+    *,
+    policy: TabularPolicy,
+    gamma: float,
+    baseline: TabularPolicy | None = None,
+    estimators: Sequence[str] | None = None,
+    bound: str = "bca",
+    delta: float = 0.05,
+    reward_range: tuple[float, float] | None = None,
+    return_range: tuple[float, float] | None = None,
+    rng: np.random.Generator | None = None,
+) -> PolicyEvaluation:
+    """Estimate the performance of a policy from the log of another, with intervals.
+
+    Args:
+        log: The log that the baseline made; it must have episodes.
+        policy: The policy to estimate.
+        gamma: The discount.
+        baseline: The policy that made the log; None estimates it from the log, and says so.
+        estimators: Ids, of is, pdis, wis, cwpdis, dr, model; None: those the bound is valid for.
+        bound: "bca", "student-t" (means only: is, pdis, dr) or "concentration" (is, and pdis where
+            no reward is negative).
+        delta: The intervals fail with this probability.
+        reward_range: Smallest and largest possible reward; None: those in the log.
+        return_range: Smallest and largest possible return, for the concentration inequality; None:
+            what the rewards imply.
+        rng: Draws resamples and folds; None: always the same.
+
+    Example:
+        Two episodes of one step; the policy takes the logged actions with 1.5 and 0.5 times the
+        baseline's probability.
+
+        >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[2.0, 4.0], episode=[0, 1])
+        >>> found = evaluate_policy(log, policy=TabularPolicy([[0.75, 0.25]]), gamma=0.9,
+        ...                         baseline=TabularPolicy([[0.5, 0.5]]), estimators=["is", "wis"])
+        >>> found["is"].estimate, found["wis"].estimate, found.baseline.estimate
+        (2.5, 2.5, 3.0)
+    """
+    gamma = checked_gamma(gamma)
+    checked_name(bound, BOUNDS, "bound")
+    level = checked_level(delta) / 2.0
+    log, policy, baseline = _aligned(log, policy, baseline)
+    episodes = Trajectories.from_log(log)
+    _refuse_few(episodes, bound)
+    episodes.check_propensities(baseline)
+    rewards = ValueRange.of(Counts.from_log(log), gamma, reward_range)
+    chosen = _chosen_estimators(estimators, bound, rewards)
+    off = OffPolicy(episodes, policy.probabilities, baseline.probabilities, gamma)
+    reach = None
+    if bound == "concentration":
+        reach = ReturnRange.of(rewards, return_range, off.plain.gain)
+    rng = np.random.default_rng(0) if rng is None else rng
+    job = _Job(off, bound, level, reach, rng)
+    own = _Job(OffPolicy(episodes, off.baseline, off.baseline, gamma), bound, level, reach, rng)
+    estimates = tuple(job.estimate(name) for name in chosen)
+    missing = notes.beyond_the_record(off, rewards)
+    return PolicyEvaluation(
+        estimates=estimates,
+        baseline=own.estimate("is", label="mean"),
+        bound=bound,
+        delta=float(delta),
+        gamma=gamma,
+        n_episodes=len(episodes),
+        n_rows=len(episodes.state),
+        n_truncated=int(episodes.is_cut.sum()),
+        missing=missing,
+        is_baseline_estimated=baseline.is_estimated,
+        warnings=notes.log_warnings(off, policy),
+        assumptions=notes.assumptions(
+            bound, reach, episodes, missing, is_estimated=baseline.is_estimated
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    off: OffPolicy
+    bound: str
+    level: float
+    reach: ReturnRange | None
+    rng: np.random.Generator
+
+    def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
+        statistic = self.off.statistic(name, self.rng)
+        interval = self._ends(name, statistic)
+        weight = self.off.weight(name)
+        return PolicyEstimate(
+            estimator=label or name,
+            estimate=statistic.estimate,
+            interval=interval,
+            ess=None if weight is None else float(effective_sample_size(weight)),
+            largest_share=None if weight is None else largest_share(weight),
+            mean_weight=None if weight is None else float(weight.mean()),
+            warnings=notes.estimate_warnings(statistic, weight, interval),
+        )
+
+    def _ends(self, name: str, statistic: Statistic) -> Ends:
+        if self.reach is not None:
+            return self.reach.terms(name, self.off.plain).concentration(self.level, self.rng)
+        if name in ONE_SIDED:
+            return self._one_sided_ends(name, statistic.estimate)
+        if self.bound == "student-t":
+            return student_t(_terms_of(statistic), self.level)
+        if isinstance(statistic, ModelValue) and len(self.off.policy) > LARGEST_RESAMPLED:
+            return NO_BOUND
+        return bca(statistic, self.level, self.rng)
+
+    def _one_sided_ends(self, name: str, estimate: float) -> Ends:
+        """Bound terms about the smallest and the largest return of the log.
+
+        The ends may then miss the plain estimate where weights are far from their mean; to include
+        it costs nothing but width.
+        """
+        found = self.off.plain
+        terms = OneSided.of(name, found, float(found.gain.min()), float(found.gain.max()))
+        if self.bound == "student-t":
+            lower, upper = terms.student_t(self.level)
+        else:
+            lower, upper = terms.bca(self.level, self.rng)
+        return min(lower, estimate), max(upper, estimate)
+
+
+def _terms_of(statistic: Statistic) -> Array:
+    terms = statistic.terms
+    assert terms is not None, "refused before: Student's t is for means"
+    return terms
+
+
+def _aligned(
+    log: Log, policy: TabularPolicy, baseline: TabularPolicy | None
+) -> tuple[Log, TabularPolicy, TabularPolicy]:
+    """Bring log, policy and baseline to the same states and actions."""
+    if not isinstance(log, Log):
+        Trajectories.from_log(None)
+    if baseline is None:
+        baseline = estimate_baseline(log)
+    log, baseline = align(log, baseline)
+    log, policy = align(log, policy, role="policy")
+    if policy.probabilities.shape != baseline.probabilities.shape:
+        raise PolicyError(
+            f"the policy has {policy.n_states} states and {policy.n_actions} actions",
+            expected=f"{baseline.n_states} and {baseline.n_actions}, those of log and baseline",
+        )
+    return log, policy, baseline
+
+
+def _refuse_few(episodes: Trajectories, bound: str) -> None:
+    needed = 3 if bound == "concentration" else 2
+    if len(episodes) < needed:
+        raise DataError(
+            f"{len(episodes)} episodes", expected=f"at least {needed} for an interval by {bound}"
+        )
+
+
+def _chosen_estimators(
+    asked: Sequence[str] | None, bound: str, rewards: ValueRange
+) -> tuple[str, ...]:
+    if asked is None:
+        valid = {"bca": tuple(ESTIMATORS), "student-t": MEANS, "concentration": ONE_SIDED}[bound]
+        negative = bound == "concentration" and rewards.low < 0.0
+        return tuple(name for name in valid if not (negative and name == "pdis"))
+    if isinstance(asked, str) or not asked:
+        raise SettingsError(f"estimators is {asked!r}", expected="a list of ids, as ['is', 'dr']")
+    for name in asked:
+        checked_name(name, tuple(ESTIMATORS), "estimator")
+        if bound == "concentration":
+            refuse_negative(name, rewards)
+        elif bound == "student-t" and name not in MEANS:
+            raise SettingsError(
+                f"Student's t does not hold for {name!r}, which is no mean of terms",
+                expected=f"one of {', '.join(MEANS)}",
+                hint="use the bound 'bca'",
+            )
+    return tuple(asked)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else str(value)
+    return value

@@ -1,0 +1,209 @@
+r"""Lower bounds on the gain rho(pi) - rho(pi_b) from episodes that chose neither policy.
+
+Each held-out episode estimates both policies, and the difference of the two estimates has mean
+rho(pi) - rho(pi_b). What the two have in common cancels, so that bounds on this *paired* difference
+are far tighter than a lower bound on one against an upper bound on the other, and cost no second
+share of delta:
+
+* ``is``    (w_T - 1) (G - low)                           low the smallest return of the training
+* ``pdis``  sum_t g^t w_t r_t - s low - (G - low)         split (spibb.ope.normalised says why)
+* ``dr``    v_0(pi) - v_0(pi_b), with Q^, V^ of both policies in the model of the training split,
+            so that terms are independent and alike, given that split
+* ``wis``, ``cwpdis``  the estimate minus the mean return, jointly resampled
+
+The concentration inequality needs terms >= 0, which a difference is not: there a lower bound on
+rho(pi) at delta / 2 stands against an upper bound on rho(pi_b) at delta / 2.
+
+Predictions are made on training episodes: the bound with their mean and spread, and the test's size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from spibb.ope.bounds import bca, predicted_concentration, student_t
+from spibb.ope.normalised import OneSided, ReturnRange
+from spibb.ope.statistics import Array, Difference, Mean, Statistic, StepwiseMean, WeightedMean
+from spibb.ope.trajectories import Trajectories
+from spibb.ope.weights import Walk, effective_sample_size
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """C policies on n episodes; column C of the walk is the baseline.
+
+    Attributes:
+        episodes: The episodes.
+        found: The walk along them.
+        running: w_t of every row for each policy, shape (rows, C), where the estimator needs it.
+    """
+
+    episodes: Trajectories
+    found: Walk
+    running: Array | None = None
+
+    @property
+    def n_policies(self) -> int:
+        """C."""
+        return self.found.weight.shape[1] - 1
+
+
+@dataclass(frozen=True)
+class GainBound:
+    """How gains are bounded.
+
+    Attributes:
+        estimator: Estimator of both policies.
+        bound: "student-t", "bca" or "concentration".
+        delta: The bound fails with this probability.
+        gamma: The discount.
+        low: Smallest return of the training split, which terms are put about.
+        reach: Range of returns, for the concentration inequality.
+    """
+
+    estimator: str
+    bound: str
+    delta: float
+    gamma: float
+    low: float = 0.0
+    reach: ReturnRange | None = None
+
+    def predicted(self, tried: Tried, n_tested: int) -> Array:
+        """Return the bounds that ``n_tested`` other episodes may be expected to give, shape (C,).
+
+        BCa is predicted by Student's t, as in Thomas et al. (2015).
+        """
+        if self.reach is not None:
+            return np.array(
+                [self._predicted_apart(tried, c, n_tested) for c in self._columns(tried)]
+            )
+        if self.estimator in ("wis", "cwpdis"):
+            return np.array(
+                [self._predicted_jointly(tried, c, n_tested) for c in self._columns(tried)]
+            )
+        terms = self._paired(tried)
+        half = terms.std(axis=0, ddof=1) / math.sqrt(n_tested) * self._quantile(n_tested)
+        return np.asarray(terms.mean(axis=0) - half)
+
+    def tested(self, tried: Tried, rng: np.random.Generator) -> tuple[float, float]:
+        """Return the lower bound on the gain of the only policy, and the estimated gain."""
+        gain = tried.found.gain
+        statistic = self._statistic(tried, 0)
+        if self.reach is not None:
+            half = self.delta / 2.0
+            lower = self.reach.terms(self.estimator, tried.found).concentration(half, rng)[0]
+            upper = self.reach.terms("is", tried.found, policy=1).concentration(half, rng)[1]
+            estimate = float(tried.found.value[:, 0].mean() - gain.mean())
+            if self.estimator == "is":
+                estimate = float((tried.found.weight[:, 0] * gain).mean() - gain.mean())
+            return lower - upper, estimate
+        if self.bound == "bca":
+            return bca(statistic, self.delta, rng)[0], statistic.estimate
+        return student_t(self._paired(tried)[:, 0], self.delta)[0], statistic.estimate
+
+    def _columns(self, tried: Tried) -> range:
+        return range(tried.n_policies)
+
+    def _quantile(self, n_tested: int) -> float:
+        return float(stdtrit(n_tested - 1, 1.0 - self.delta))
+
+    def _paired(self, tried: Tried) -> Array:
+        """Return the paired terms of means, shape (n, C)."""
+        found, n_policies = tried.found, tried.n_policies
+        above = found.gain[:, None] - self.low
+        if self.estimator == "is":
+            return np.asarray((found.weight[:, :n_policies] - 1.0) * above)
+        if self.estimator == "pdis":
+            spread = found.spread[:, :n_policies]
+            return np.asarray(found.value[:, :n_policies] - spread * self.low - above)
+        return np.asarray(found.value[:, :n_policies] - found.value[:, n_policies:])
+
+    def _statistic(self, tried: Tried, policy: int) -> Statistic:
+        returns = Mean(tried.found.gain)
+        if self.estimator == "wis":
+            return Difference(
+                WeightedMean(tried.found.weight[:, policy], tried.found.gain), returns
+            )
+        if self.estimator == "cwpdis":
+            assert tried.running is not None
+            running = np.ascontiguousarray(tried.running[:, policy])
+            return Difference(StepwiseMean(tried.episodes, running, self.gamma), returns)
+        return Mean(np.ascontiguousarray(self._paired(tried)[:, policy]))
+
+    def _predicted_jointly(self, tried: Tried, policy: int, n_tested: int) -> float:
+        """Predict by the jackknife's standard error."""
+        statistic = self._statistic(tried, policy)
+        n = statistic.n
+        if not math.isfinite(statistic.estimate):
+            return -math.inf
+        # The standard error of n_tested episodes, from that of n.
+        variance = (n - 1) * float((statistic.jackknife() ** 2).sum())
+        half = math.sqrt(variance / n_tested) * self._quantile(n_tested)
+        found = statistic.estimate - half
+        return found if math.isfinite(found) else -math.inf
+
+    def _predicted_apart(self, tried: Tried, policy: int, n_tested: int) -> float:
+        assert self.reach is not None
+        half = self.delta / 2.0
+        mine = self.reach.terms(self.estimator, tried.found, policy)
+        theirs = self.reach.terms("is", tried.found, tried.n_policies)
+        lower = mine.low + predicted_concentration(mine.below, n_tested, half)
+        return lower - (theirs.high - predicted_concentration(theirs.above, n_tested, half))
+
+
+def effective_episodes(estimator: str, found: Walk) -> Array:
+    """Return the effective sample size for each policy of a walk."""
+    whole = estimator in ("is", "wis")
+    return effective_sample_size(found.weight if whole else found.spread)
+
+
+def join_walks(walks: list[Walk]) -> Walk:
+    """Put walks along different episodes one behind the other."""
+    return Walk(
+        value=np.concatenate([part.value for part in walks]),
+        weight=np.concatenate([part.weight for part in walks]),
+        spread=np.concatenate([part.spread for part in walks]),
+        gain=np.concatenate([part.gain for part in walks]),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Episodes of a log, divided at random into folds to learn from and others to test on.
+
+    Attributes:
+        episodes: The episodes of the log.
+        folds: Numbers of the training episodes, fold by fold.
+        test: Numbers of the held-out episodes.
+    """
+
+    episodes: Trajectories
+    folds: tuple[NDArray[np.int64], ...]
+    test: NDArray[np.int64]
+
+    @property
+    def train(self) -> NDArray[np.int64]:
+        """Numbers of all training episodes."""
+        return np.concatenate(self.folds)
+
+    @property
+    def lessons(self) -> list[NDArray[np.int64]]:
+        """What is learnt from: the training split without each fold in turn, then all of it."""
+        folds = list(self.folds)
+        without = [np.concatenate(folds[:k] + folds[k + 1 :]) for k in range(len(folds))]
+        return [*without, self.train]
+
+    @classmethod
+    def of(
+        cls, episodes: Trajectories, n_train: int, n_folds: int, rng: np.random.Generator
+    ) -> Split:
+        """Divide the episodes."""
+        shuffled = rng.permutation(len(episodes))
+        # In the order of the log, rows are read from memory in order.
+        folds = tuple(np.sort(part) for part in np.array_split(shuffled[:n_train], n_folds))
+        return cls(episodes, folds, np.sort(shuffled[n_train:]))

@@ -1,0 +1,111 @@
+r"""The model-based estimate: the policy's value in the maximum-likelihood model of the log.
+
+It needs no weights and has little variance, but a bias that no resample shows: what pairs without
+data, and states the baseline seldom visits, are worth. Its jackknife values are infinitesimal
+(derivatives with respect to the weight of an episode, Efron 1982): with d(x, a) the policy's
+discounted visits in the model, N(x, a) counts, n episodes and rho^ the estimate,
+
+    (n - 1) l_i = V^(x_0) - rho^ + n sum_t d(x_t, a_t) / N(x_t, a_t) delta_t
+    delta_t = r_t + g V^(x_{t+1}) - Q^(x_t, a_t)
+
+since R^ and P^ are means over the rows of a pair, and dV^ = (I - g P^_pi)^-1 d(R^ + g P^ V^)_pi.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.ope.fitted import Fitted, fit_models
+from spibb.ope.statistics import Array, Statistic
+from spibb.ope.trajectories import Trajectories
+
+# Up to here thousands of models are refitted in seconds; larger ones have no interval.
+LARGEST_RESAMPLED = 128
+_CHUNK = 64
+
+
+@dataclass(frozen=True, eq=False)
+class ModelValue(Statistic):
+    """Performance of a policy in the model fitted to the episodes.
+
+    Attributes:
+        episodes: The episodes of the log.
+        policy: Probabilities, shape (S, A).
+        gamma: The discount.
+    """
+
+    episodes: Trajectories
+    policy: Array
+    gamma: float
+
+    @property
+    def n(self) -> int:
+        """Number of episodes."""
+        return len(self.episodes)
+
+    @property
+    def estimate(self) -> float:
+        """V^ averaged over the first states; NaN where the policy does not end and gamma = 1."""
+        return float(self._performance(self._model)[0])
+
+    @property
+    def unseen_share(self) -> float:
+        """Share of the policy's discounted visits in the model that fall on pairs without data."""
+        paid = (self._fitted.n_sa == 0.0).astype(np.float64)
+        visits = self._performance(replace(self._model, reward=paid))[0]
+        everything = self._performance(replace(self._model, reward=np.ones_like(paid)))[0]
+        return float(visits / everything)
+
+    def resampled(self, indices: NDArray[np.int64]) -> Array:
+        """Refit the model to each resample."""
+        found = [
+            self._performance(
+                fit_models([(self.episodes, part) for part in chunk], self.gamma).models
+            )
+            for chunk in np.array_split(indices, max(1, len(indices) // _CHUNK))
+        ]
+        return np.concatenate(found)
+
+    def jackknife(self) -> Array:
+        """Return the infinitesimal jackknife values."""
+        v, q, _ = evaluate_batch(self._model, self.policy[None].copy())
+        rows = self.episodes
+        known = rows.next_state >= 0
+        later = np.where(known & ~rows.ended, v[0][np.where(known, rows.next_state, 0)], 0.0)
+        surprise = rows.reward + self.gamma * later - q[0][rows.state, rows.action]
+        share = (self._visits / np.maximum(self._fitted.n_sa[0], 1.0))[rows.state, rows.action]
+        kept = known | rows.ended
+        summed = np.add.reduceat(np.where(kept, share * surprise, 0.0), rows.start[:-1])
+        start = v[0][rows.state[rows.start[:-1]]]
+        return np.asarray((start - start.mean() + self.n * summed) / max(self.n - 1, 1))
+
+    @cached_property
+    def _fitted(self) -> Fitted:
+        return fit_models([(self.episodes, self.episodes.everything)], self.gamma)
+
+    @property
+    def _model(self) -> ModelBatch:
+        return self._fitted.models
+
+    @property
+    def _visits(self) -> Array:
+        """Discounted visits d(x, a) of the policy in the model, by a dense solve."""
+        n_states, n_actions = self.policy.shape
+        step = np.zeros((n_states, n_states))
+        model = self._model
+        pair = np.repeat(np.arange(n_states * n_actions), np.diff(model.indptr))
+        mass = self.policy.ravel()[pair] * model.data
+        np.add.at(step, (pair // n_actions, model.indices), mass)
+        visits = np.linalg.solve(np.eye(n_states) - self.gamma * step.T, model.initial[0])
+        return np.asarray(visits[:, None] * self.policy)
+
+    def _performance(self, models: ModelBatch) -> Array:
+        policies = np.broadcast_to(self.policy, models.shape).copy()
+        v, _, _ = evaluate_batch(models, policies)
+        return np.asarray((models.initial * v).sum(axis=1))

@@ -1,0 +1,175 @@
+r"""Weighted terms about one end of the returns, so that their long tail lies on the safe side.
+
+For any constants low and high that do not depend on the sample, weights of mean 1 give
+
+    rho = low  + E[w (G - low)]                = high - E[w (high - G)]                   (is)
+    rho = low  + E[sum_t g^t w_t r_t - s low]  = high - E[s high - sum_t g^t w_t r_t]     (pdis)
+
+with s the spread weight (spibb.ope.weights). If returns lie in [low, high], the terms of ``is`` are
+never negative: their tail, which large weights make, lies above, and
+
+* the concentration inequality, which needs terms >= 0, applies to both ends;
+* Student t and BCa err on the safe side where plain terms w G would fail several times as often as
+  they should: a lower bound with negative returns, an upper bound with positive ones, since the
+  large weights that a sample lacks are just those that would tell (docs/evaluation.md has figures).
+
+Where the policy leaves the baseline's support, weights have mean below 1, E[w (G - low)] is at most
+rho - low, and the ends by ``is`` stay valid. For ``pdis`` the terms are >= 0 if every reward is,
+with low = 0 and high = largest reward / (1 - g): then s high - sum_t g^t w_t r_t is the estimate
+for rewards (largest - r_t), paid on for ever after the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spibb.errors import SettingsError
+from spibb.ope.bounds import Ends, bca, concentration, student_t
+from spibb.ope.statistics import Array, Mean
+from spibb.ope.weights import Walk
+from spibb.uncertainty.ranges import ValueRange
+
+# Estimators whose terms can be put about an end.
+ONE_SIDED = ("is", "pdis")
+
+
+@dataclass(frozen=True, eq=False)
+class OneSided:
+    """Terms for both ends: lower = low + L(below), upper = high - L(above), L a lower bound.
+
+    Attributes:
+        low: What was subtracted for the lower end.
+        below: Terms for the lower end, shape (n,).
+        high: What was subtracted from for the upper end.
+        above: Terms for the upper end, shape (n,).
+    """
+
+    low: float
+    below: Array
+    high: float
+    above: Array
+
+    @classmethod
+    def of(cls, estimator: str, found: Walk, low: float, high: float, policy: int = 0) -> OneSided:
+        """Put the terms of "is" or "pdis" about both ends.
+
+        Args:
+            estimator: Which of the two.
+            found: The walk along the episodes.
+            low: The lower end.
+            high: The upper end.
+            policy: Which of the walk's policies.
+        """
+        if estimator == "is":
+            weight = found.weight[:, policy]
+            return cls(low, weight * (found.gain - low), high, weight * (high - found.gain))
+        spread, value = found.spread[:, policy], found.value[:, policy]
+        return cls(low, value - spread * low, high, spread * high - value)
+
+    def student_t(self, delta: float) -> Ends:
+        """Return both ends by Student's t, each at level delta."""
+        lower = self.low + student_t(self.below, delta)[0]
+        return lower, self.high - student_t(self.above, delta)[0]
+
+    def bca(self, delta: float, rng: np.random.Generator) -> Ends:
+        """Return both ends by BCa, each at level delta."""
+        lower = self.low + bca(Mean(self.below), delta, rng)[0]
+        return lower, self.high - bca(Mean(self.above), delta, rng)[0]
+
+    def concentration(self, delta: float, rng: np.random.Generator) -> Ends:
+        """Return both ends by the concentration inequality, each at level delta."""
+        # Never negative but by rounding.
+        below, above = np.maximum(self.below, 0.0), np.maximum(self.above, 0.0)
+        lower = self.low + concentration(below, delta, rng)
+        return lower, self.high - concentration(above, delta, rng)
+
+
+@dataclass(frozen=True)
+class ReturnRange:
+    """Between which returns the concentration inequality normalises.
+
+    Attributes:
+        low: Smallest return.
+        high: Largest return.
+        rewards: The range of rewards.
+        is_given: Whether the user gave the range of returns itself.
+    """
+
+    low: float
+    high: float
+    rewards: ValueRange
+    is_given: bool
+
+    @classmethod
+    def of(cls, rewards: ValueRange, given: tuple[float, float] | None, gain: Array) -> ReturnRange:
+        """Take the given range, after checking it against the log, or what the rewards imply."""
+        if given is None:
+            if rewards.gamma >= 1.0:
+                raise SettingsError(
+                    "gamma is 1, so that rewards alone do not bound returns",
+                    expected="a range of returns for the concentration inequality",
+                    hint="give return_range, use gamma < 1, or another bound",
+                )
+            scale = 1.0 / (1.0 - rewards.gamma)
+            low, high = min(0.0, rewards.low) * scale, max(0.0, rewards.high) * scale
+            return cls(low, high, rewards, is_given=False)
+        low, high = checked_range(given)
+        if gain.min() < low or gain.max() > high:
+            raise SettingsError(
+                f"the log holds returns from {gain.min():g} to {gain.max():g}",
+                expected=f"returns inside return_range = {(low, high)}",
+                hint="widen return_range: it must hold every possible return",
+            )
+        return cls(low, high, rewards, is_given=True)
+
+    def terms(self, estimator: str, found: Walk, policy: int = 0) -> OneSided:
+        """Return terms that are never negative, or refuse the estimator."""
+        refuse_negative(estimator, self.rewards)
+        if estimator == "is":
+            return OneSided.of("is", found, self.low, self.high, policy)
+        gamma = self.rewards.gamma
+        if gamma >= 1.0:
+            raise SettingsError(
+                "gamma is 1, so that no reward stream is bounded",
+                expected="gamma < 1 for 'pdis' with the concentration inequality",
+                hint="use the estimator 'is' with return_range",
+            )
+        return OneSided.of("pdis", found, 0.0, max(0.0, self.rewards.high) / (1.0 - gamma), policy)
+
+    @property
+    def statement(self) -> str:
+        """The assumption in words."""
+        if self.is_given:
+            return f"Returns lie in [{self.low:g}, {self.high:g}], as given."
+        origin = "as observed in the log, not given" if self.rewards.is_observed else "as given"
+        return f"Rewards lie in [{self.rewards.low:g}, {self.rewards.high:g}], {origin}."
+
+
+def checked_range(given: tuple[float, float]) -> tuple[float, float]:
+    """Return a range of returns as floats, or refuse it."""
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        low, high = np.nan, np.nan
+    if not -np.inf < low <= high < np.inf:
+        raise SettingsError(f"return_range is {given}", expected="(low, high), finite")
+    return low, high
+
+
+def refuse_negative(estimator: str, rewards: ValueRange | None = None) -> None:
+    """Refuse estimators whose terms may be negative, for the concentration inequality."""
+    if estimator not in ONE_SIDED:
+        raise SettingsError(
+            f"the concentration inequality does not hold for {estimator!r}",
+            expected="terms that are never negative: 'is', or 'pdis' where no reward is negative",
+            hint="use the bound 'student-t' or 'bca', or the estimator 'is'",
+        )
+    if estimator == "pdis" and rewards is not None and rewards.low < 0.0:
+        raise SettingsError(
+            f"rewards go down to {rewards.low:g}, so that 'pdis' has negative terms",
+            expected="rewards >= 0 for the concentration inequality",
+            hint="use the estimator 'is', which is shifted by the range of returns, or another "
+            "bound",
+        )

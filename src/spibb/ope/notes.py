@@ -1,0 +1,150 @@
+"""What to know before trusting an off-policy estimate, in words and numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.bounds import Ends
+from spibb.ope.estimators import OffPolicy
+from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
+from spibb.ope.normalised import ReturnRange
+from spibb.ope.statistics import Array, Statistic
+from spibb.ope.trajectories import Trajectories
+from spibb.ope.weights import effective_sample_size, largest_share
+from spibb.uncertainty.ranges import ValueRange
+
+# Below so many effective episodes, a sample need not hold the rare heavy ones at all: see
+# docs/evaluation.md for what that does to approximate bounds.
+LEAST_ESS = 30.0
+LARGEST_SHARE = 0.1
+_FEW = 20
+_LARGEST_UNSEEN = 0.01
+
+APPROXIMATE = {
+    "student-t": "Student's t is approximate: it takes the mean of the terms to be normal.",
+    "bca": "The BCa bootstrap is approximate: it takes the sample to show what the terms can be.",
+}
+
+
+def estimate_warnings(
+    statistic: Statistic, weight: Array | None, interval: Ends
+) -> tuple[str, ...]:
+    """Return the warnings that concern one estimate."""
+    found = [] if weight is None else weight_warnings(weight)
+    if isinstance(statistic, ModelValue):
+        found += _model_warnings(statistic)
+    if math.isnan(statistic.estimate):
+        found.append("There is no estimate: no episode has any weight.")
+    elif not math.isfinite(interval[0]) and not math.isfinite(interval[1]):
+        found.append("There is no interval: the episodes do not vary enough to judge their spread.")
+    return tuple(found)
+
+
+def weight_warnings(weight: Array) -> list[str]:
+    """Say where weights degenerate: few episodes carry all of them."""
+    n, ess, share = len(weight), float(effective_sample_size(weight)), largest_share(weight)
+    if ess >= n / 2:
+        return []
+    found = []
+    if ess < LEAST_ESS:
+        found.append(
+            f"The weights degenerate: {n} episodes count as {ess:.1f}. The policy does too seldom "
+            "what was logged; a policy closer to the baseline, or a longer log, is needed."
+        )
+    if share > LARGEST_SHARE:
+        found.append(f"One episode has {100 * share:.0f} % of all weight.")
+    return found
+
+
+def _model_warnings(statistic: ModelValue) -> list[str]:
+    found = []
+    unseen = statistic.unseen_share
+    if unseen > _LARGEST_UNSEEN:
+        found.append(
+            f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on pairs "
+            "without data, which end there with value 0."
+        )
+    if len(statistic.policy) > LARGEST_RESAMPLED:
+        found.append(
+            f"Models of more than {LARGEST_RESAMPLED} states are not refitted to resamples."
+        )
+    return found
+
+
+def log_warnings(off: OffPolicy, policy: TabularPolicy) -> tuple[str, ...]:
+    """Return the warnings that concern every estimate."""
+    episodes, found = off.episodes, []
+    if len(episodes) < _FEW:
+        found.append(
+            f"Only {len(episodes)} episodes: approximate intervals are not to be relied upon."
+        )
+    visited = np.unique(episodes.state)
+    outside = visited[off.unsupported[visited] > 0.0]
+    if len(outside):
+        found.append(
+            f"In {len(outside)} visited states the policy takes actions that the baseline never "
+            f"takes (first: {policy.state_name(int(outside[0]))}, with probability "
+            f"{off.unsupported[outside[0]]:.3g}): no weight accounts for them, and weighted "
+            "estimates are off by what those actions earn."
+        )
+    if episodes.n_gaps:
+        found.append(
+            f"In {episodes.n_gaps} rows the next state is not the state of the following row: "
+            "steps are missing, and so are their factors in the weights."
+        )
+    if episodes.n_after_end:
+        found.append(
+            f"{episodes.n_after_end} rows follow the end of their episode and are left out."
+        )
+    return tuple(found)
+
+
+def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float]:
+    """Return the least and the most that may be earned after truncated records stop.
+
+    The mean of w_T gamma^h over episodes cut off after h steps estimates how much of a full value
+    lies beyond the record under the policy; values lie in [min(0, low), max(0, high)] over 1 - gamma.
+    """
+    episodes = off.episodes
+    if not episodes.is_cut.any():
+        return 0.0, 0.0
+    if off.gamma >= 1.0:
+        return -math.inf if rewards.low < 0 else 0.0, math.inf if rewards.high > 0 else 0.0
+    cut = np.where(episodes.is_cut, off.gamma**episodes.lengths, 0.0)
+    share = float((off.plain.weight[:, 0] * cut).mean()) / (1.0 - off.gamma)
+    return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
+
+
+def assumptions(
+    bound: str,
+    reach: ReturnRange | None,
+    episodes: Trajectories,
+    missing: tuple[float, float],
+    *,
+    is_estimated: bool,
+) -> tuple[str, ...]:
+    """Return what the estimates rest on and the log cannot show."""
+    found = [
+        "The log was made by the baseline, and the state it records is all that decides the action."
+        if not is_estimated
+        else "The baseline was estimated from this log: weights rest on estimated probabilities, "
+        "and the intervals do not show the error of that.",
+        "Episodes are independent of each other and alike in distribution.",
+        "The policy was not learnt from these episodes: one that was looks better on them than it "
+        "is (HCPI keeps episodes apart for that reason).",
+    ]
+    if bound in APPROXIMATE:
+        found.append(APPROXIMATE[bound])
+    if reach is not None:
+        found.append(reach.statement)
+    n_cut = int(episodes.is_cut.sum())
+    if n_cut:
+        found.append(
+            f"{n_cut} of {len(episodes)} episodes are truncated: weighted estimates are of the "
+            f"return up to there. What lies beyond adds between {missing[0]:.4g} and "
+            f"{missing[1]:.4g}, by the weights and the range of rewards."
+        )
+    return tuple(found)

@@ -1,0 +1,134 @@
+"""The episodes of a log, one behind the other, each of its own length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.log import Log
+from spibb.errors import DataError, PolicyError
+from spibb.mdp.policy import TabularPolicy
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories:
+    """Ragged episodes: rows ``start[i]`` to ``start[i + 1]`` of the columns are episode i.
+
+    Rows that follow the end of the process within an episode are left out: nothing is earned after
+    an end.
+
+    Attributes:
+        start: Where each episode begins, and the number of rows, shape (n + 1,).
+        state: State before each step.
+        action: Action taken.
+        reward: Reward received.
+        next_state: State after the step, -1 where unknown.
+        ended: The process ended with this step.
+        n_states: Number of states.
+        n_actions: Number of actions.
+        n_after_end: Rows that were left out.
+
+    Example:
+        >>> log = Log.from_arrays(state=[0, 0, 1], action=[0, 1, 0], reward=[1.0, 2.0, 3.0],
+        ...                       episode=[7, 7, 9])
+        >>> episodes = Trajectories.from_log(log)
+        >>> len(episodes), episodes.start.tolist(), episodes.returns(0.5).tolist()
+        (2, [0, 2, 3], [2.0, 3.0])
+    """
+
+    start: NDArray[np.int64]
+    state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    next_state: NDArray[np.int64]
+    ended: NDArray[np.bool_]
+    n_states: int
+    n_actions: int
+    n_after_end: int = 0
+
+    @classmethod
+    def from_log(cls, log: Log | None) -> Trajectories:
+        """Take the episodes of a log; refuse a log that has none."""
+        if log is None or log.episode is None:
+            given = "only counts were given" if log is None else "the log has no episodes"
+            raise DataError(
+                given,
+                expected="a log with an episode for each row: weights are products along episodes",
+                hint="give the log itself, with the column 'episode'",
+            )
+        is_last = np.append(log.episode[1:] != log.episode[:-1], True)
+        start = np.append(0, np.flatnonzero(is_last) + 1)
+        columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
+        n_after_end = 0
+        if np.count_nonzero(log.terminated & ~is_last):
+            kept = _until_end(start, log.terminated)
+            n_after_end = int(len(kept) - np.count_nonzero(kept))
+            columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
+            start = np.append(0, np.cumsum(np.add.reduceat(kept, start[:-1], dtype=np.int64)))
+        return cls(start, *columns, log.n_states, log.n_actions, n_after_end)
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def everything(self) -> NDArray[np.int64]:
+        """The numbers of all episodes."""
+        return np.arange(len(self), dtype=np.int64)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Steps of each episode."""
+        return np.diff(self.start)
+
+    @property
+    def is_cut(self) -> NDArray[np.bool_]:
+        """Which episodes stop before the process does: truncated, or simply not ended."""
+        return ~self.ended[self.start[1:] - 1]
+
+    @cached_property
+    def n_gaps(self) -> int:
+        """Rows whose next state is not the state of the following row: steps are missing there."""
+        inner = np.ones(len(self.state) - 1, dtype=np.bool_)
+        inner[self.start[1:-1] - 1] = False
+        known = self.next_state[:-1] >= 0
+        return int(np.count_nonzero(inner & known & (self.next_state[:-1] != self.state[1:])))
+
+    def take(self, chosen: NDArray[np.int64]) -> Trajectories:
+        """Return some of the episodes, in the order given."""
+        lengths = self.lengths[chosen]
+        start = np.append(0, np.cumsum(lengths))
+        rows = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], lengths)
+        columns = (self.state, self.action, self.reward, self.next_state, self.ended)
+        return Trajectories(
+            start, *(column[rows] for column in columns), self.n_states, self.n_actions
+        )
+
+    def returns(self, gamma: float) -> NDArray[np.float64]:
+        """Return the discounted return of each episode, as far as it is recorded."""
+        step = np.arange(len(self.reward)) - np.repeat(self.start[:-1], self.lengths)
+        return np.asarray(np.add.reduceat(gamma**step * self.reward, self.start[:-1]))
+
+    def check_propensities(self, baseline: TabularPolicy) -> None:
+        """Refuse a baseline that never takes an action which was taken."""
+        taken = baseline.probabilities[self.state, self.action]
+        impossible = taken == 0.0
+        if impossible.any():
+            row = int(np.argmax(impossible))
+            raise PolicyError(
+                f"the baseline gives probability 0 to the action taken in "
+                f"{int(impossible.sum())} of {len(taken)} rows",
+                where=f"state {baseline.state_name(int(self.state[row]))}, "
+                f"action {baseline.action_name(int(self.action[row]))}",
+                expected="the policy that made the log: weights divide by its probabilities",
+                hint="check that the policy belongs to this log, leave out episodes it did not "
+                "make, or estimate it from the log (--baseline estimate)",
+            )
+
+
+def _until_end(start: NDArray[np.int64], terminated: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the rows up to the first end of each episode."""
+    earlier: NDArray[np.int64] = np.cumsum(terminated) - terminated
+    return np.asarray(earlier == np.repeat(earlier[start[:-1]], np.diff(start)))
