@@ -8,11 +8,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.log import Log
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.model import TabularMDP
+from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.sampling import tally_trajectories
 
 Unseen = Literal["terminal", "uniform", "self-loop"]
 
@@ -80,6 +82,44 @@ class Counts:
             n_dropped=int(np.count_nonzero(~kept)),
             state_labels=log.state_labels,
             action_labels=log.action_labels,
+        )
+
+    @classmethod
+    def sample(
+        cls,
+        mdp: TabularMDP,
+        policy: TabularPolicy | ArrayLike,
+        *,
+        n_episodes: int,
+        max_steps: int = 1_000,
+        rng: np.random.Generator,
+    ) -> Counts:
+        """Count episodes of ``policy`` in ``mdp`` without writing them down.
+
+        The result is that of ``Counts.from_log(Log.sample(...))`` with the same generator.
+        """
+        n_pairs, n_entries, starts = tally_trajectories(
+            mdp, policy, n_episodes=n_episodes, max_steps=max_steps, rng=rng
+        )
+        if not n_pairs.any():
+            raise DataError("every sampled episode began in a terminal state")
+        rows = mdp.rows
+        n_sas = sp.csr_array((n_entries, rows.indices.copy(), rows.indptr.copy()), rows.shape)
+        n_end = sp.csr_array(
+            (n_entries * mdp.terminal[rows.indices], rows.indices.copy(), rows.indptr.copy()),
+            rows.shape,
+        )
+        for tally in (n_sas, n_end):
+            tally.eliminate_zeros()
+        n_sa = n_pairs.reshape(mdp.reward.shape)
+        paid = mdp.reward[n_sa > 0]
+        return cls(
+            n_sa=n_sa,
+            n_sas=n_sas,
+            n_end=n_end,
+            reward_sum=n_sa * mdp.reward,
+            reward_range=(float(paid.min()), float(paid.max())),
+            n_initial=np.bincount(starts, minlength=mdp.n_states),
         )
 
     def __add__(self, other: Counts) -> Counts:

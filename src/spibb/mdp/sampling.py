@@ -6,7 +6,7 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import PolicyError, SettingsError
 from spibb.mdp.model import TabularMDP
@@ -38,23 +38,8 @@ def sample_trajectories(
         Columns ``episode, step, state, action, reward, next_state, terminated, truncated``. An
         episode that ends without entering a terminal state has next_state -1.
     """
-    if n_episodes < 1 or max_steps < 1:
-        raise SettingsError(
-            f"n_episodes is {n_episodes}, max_steps {max_steps}", expected="both at least 1"
-        )
-    table = policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
-    if table.probabilities.shape != mdp.reward.shape:
-        raise PolicyError(
-            f"a policy of shape {table.probabilities.shape}",
-            expected=f"{mdp.reward.shape}, the model's states and actions",
-        )
-    starts = rng.choice(mdp.n_states, size=n_episodes, p=mdp.initial)
-    rows = mdp.rows
-    n_rows, columns = _walk(
-        starts.astype(np.int64), max_steps, rows.indptr.astype(np.int64),
-        rows.indices.astype(np.int32), rows.data, mdp.terminal.copy(),
-        table.probabilities.copy(), rng,
-    )  # fmt: skip
+    starts, model = _prepared(mdp, policy, n_episodes, max_steps, rng)
+    n_rows, columns = _walk(*(starts, max_steps, *model, rng))
     episode, step, state, action, successor, ended = (column[:n_rows] for column in columns)
     is_last = np.append(episode[1:] != episode[:-1], True)
     terminated = ended.astype(np.bool_)
@@ -68,6 +53,71 @@ def sample_trajectories(
         "terminated": terminated,
         "truncated": is_last & ~terminated,
     }
+
+
+def tally_trajectories(
+    mdp: TabularMDP,
+    policy: TabularPolicy | ArrayLike,
+    *,
+    n_episodes: int,
+    max_steps: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Sample as :func:`sample_trajectories` does, from the same draws, but only count.
+
+    Returns:
+        Steps taken from each pair, shape (S * A,); how often each entry of ``mdp.rows`` was drawn;
+        and the first states, one for each episode that is not over before it begins.
+    """
+    starts, model = _prepared(mdp, policy, n_episodes, max_steps, rng)
+    n_pairs, n_entries = np.zeros(len(model[0]) - 1, np.int64), np.zeros(len(model[2]), np.int64)
+    _tally(*(starts, max_steps, *model, rng, n_pairs, n_entries))
+    return n_pairs, n_entries, starts[~mdp.terminal[starts]]
+
+
+def _prepared(
+    mdp: TabularMDP,
+    policy: TabularPolicy | ArrayLike,
+    n_episodes: int,
+    max_steps: int,
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], tuple[Any, ...]]:
+    """Check the arguments, draw the first states, and lay out the model for the kernels."""
+    if n_episodes < 1 or max_steps < 1:
+        raise SettingsError(
+            f"n_episodes is {n_episodes}, max_steps {max_steps}", expected="both at least 1"
+        )
+    table = policy if isinstance(policy, TabularPolicy) else TabularPolicy(policy)
+    if table.probabilities.shape != mdp.reward.shape:
+        raise PolicyError(
+            f"a policy of shape {table.probabilities.shape}",
+            expected=f"{mdp.reward.shape}, the model's states and actions",
+        )
+    starts = rng.choice(mdp.n_states, size=n_episodes, p=mdp.initial)
+    rows = mdp.rows
+    model = (
+        rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data,
+        mdp.terminal.copy(), table.probabilities.copy(),
+    )  # fmt: skip
+    return starts.astype(np.int64), model
+
+
+@numba.njit(cache=True, nogil=True)
+def _tally(starts, max_steps, indptr, indices, data, terminal, policy, rng, n_pairs, n_entries):  # type: ignore[no-untyped-def]
+    n_actions = policy.shape[1]
+    for episode in range(len(starts)):
+        x = starts[episode]
+        for _ in range(max_steps):
+            if terminal[x]:
+                break
+            a = _draw(policy[x], 0, n_actions, rng)
+            pair = x * n_actions + a
+            n_pairs[pair] += 1
+            k = _draw(data, indptr[pair], indptr[pair + 1], rng)
+            if k == indptr[pair + 1]:
+                break
+            n_entries[k] += 1
+            x = indices[k]
 
 
 @numba.njit(cache=True, nogil=True)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.many import improve_many
 from spibb.data.counts import Counts
-from spibb.data.log import Log
 from spibb.envs.garnet import Garnet
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
@@ -71,8 +70,9 @@ def _draw(plan: Plan, run: int) -> list[_Problem]:
     for eta in plan.etas:
         baseline = garnet.baseline(eta, rng)
         for size in plan.sizes:
-            log = Log.sample(truth, baseline, n_episodes=size, max_steps=plan.max_steps, rng=rng)
-            counts = Counts.from_log(log)
+            counts = Counts.sample(
+                truth, baseline, n_episodes=size, max_steps=plan.max_steps, rng=rng
+            )
             problems.append(_Problem(run, eta, size, truth, best, baseline, counts))
     return problems
 
