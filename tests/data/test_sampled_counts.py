@@ -40,3 +40,19 @@ def test_nothing_to_count():
     mdp = TabularMDP([[[1.0]]], [[0.0]], 0.9, terminal=[True])
     with pytest.raises(DataError, match="began in a terminal state"):
         Counts.sample(mdp, [[1.0]], n_episodes=3, rng=np.random.default_rng(0))
+
+
+def test_rewards_of_entered_states():
+    """A goal pays when it is entered, not a little on the way: R and P go together."""
+    transition = [[[0.5, 0.5]], [[0.0, 1.0]]]
+    mdp = TabularMDP(transition, None, 0.9, [1.0, 0.0], [False, True], entry_reward=[0.0, 1.0])
+    assert mdp.reward[0, 0] == 0.5
+    asked = {"n_episodes": 50, "max_steps": 9}
+    log = Log.sample(mdp, [[1.0], [1.0]], rng=np.random.default_rng(0), **asked)
+    np.testing.assert_array_equal(log.reward, log.next_state == 1)
+    fast = Counts.sample(mdp, [[1.0], [1.0]], rng=np.random.default_rng(0), **asked)
+    slow = Counts.from_log(log)
+    np.testing.assert_allclose(fast.reward_sum, slow.reward_sum)
+    assert fast.reward_range == slow.reward_range == (0.0, 1.0)
+    model = slow.to_mdp(0.9)
+    np.testing.assert_allclose(model.reward[0, 0], model.dense[0, 0, 1])

@@ -112,12 +112,18 @@ class Counts:
         for tally in (n_sas, n_end):
             tally.eliminate_zeros()
         n_sa = n_pairs.reshape(mdp.reward.shape)
-        paid = mdp.reward[n_sa > 0]
+        if mdp.entry_reward is None:
+            reward_sum, paid = n_sa * mdp.reward, mdp.reward[n_sa > 0]
+        else:
+            reward_sum = np.asarray(n_sas @ mdp.entry_reward).reshape(n_sa.shape)
+            paid = mdp.entry_reward[n_sas.indices]
+            if n_sas.data.sum() < n_sa.sum():  # ends without a next state pay nothing
+                paid = np.append(paid, 0.0)
         return cls(
             n_sa=n_sa,
             n_sas=n_sas,
             n_end=n_end,
-            reward_sum=n_sa * mdp.reward,
+            reward_sum=reward_sum,
             reward_range=(float(paid.min()), float(paid.max())),
             n_initial=np.bincount(starts, minlength=mdp.n_states),
         )

@@ -94,10 +94,11 @@ class Garnet:
         """Return the exact process."""
         n_states = len(self.transition)
         terminal = np.isin(np.arange(n_states), self.goals)
-        reward = self.transition[:, :, list(self.goals)] @ np.array(self.goal_rewards)
+        entry = np.zeros(n_states)
+        entry[list(self.goals)] = self.goal_rewards
         initial = np.eye(n_states)[_START]
         discount = self.gamma if gamma is None else gamma
-        return TabularMDP(self.transition, reward, discount, initial, terminal)
+        return TabularMDP(self.transition, None, discount, initial, terminal, entry_reward=entry)
 
     @cached_property
     def optimum(self) -> Evaluation:

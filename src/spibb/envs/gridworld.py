@@ -56,8 +56,10 @@ class GridWorld:
                     transition[x, a, _step(x, (a + turn) % len(_MOVES))] += probability
         transition = np.tile(transition, (1, self.n_copies, 1))
         terminal = np.arange(n_states) == n_states - 1
-        reward = transition[:, :, -1].copy()
-        return TabularMDP(transition, reward, gamma, np.eye(n_states)[0], terminal)
+        entry = terminal.astype(np.float64)
+        return TabularMDP(
+            transition, None, gamma, np.eye(n_states)[0], terminal, entry_reward=entry
+        )
 
     def baseline(self, temperature: float = 0.1, gamma: float = 0.95) -> TabularPolicy:
         """Return the softmax of the optimal Q: a softened optimum."""

@@ -22,7 +22,9 @@ ENTRIES = {
 
 
 class TabularEnv(gymnasium.Env[np.int64, np.int64]):
-    """A finite process as an environment; rewards are the expected ones, R(x, a).
+    """A finite process as an environment.
+
+    Rewards are those of the states entered, if the process tells them, else the expected R(x, a).
 
     Args:
         mdp: The process.
@@ -51,8 +53,11 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         total = row.sum()
         # What a row lacks to one is the probability of ending in place.
         if self.np_random.random() >= total:
-            return np.int64(self._state), reward, True, False, {}
+            paid = reward if self.mdp.entry_reward is None else 0.0
+            return np.int64(self._state), paid, True, False, {}
         self._state = int(self.np_random.choice(self.mdp.n_states, p=row / total))
+        if self.mdp.entry_reward is not None:
+            reward = float(self.mdp.entry_reward[self._state])
         return np.int64(self._state), reward, bool(self.mdp.terminal[self._state]), False, {}
 
 

@@ -37,7 +37,6 @@ class WetChicken:
         """Return the exact process: overlaps of the turbulence with the cells of the river."""
         n_states = _SIZE * _SIZE
         transition = np.zeros((n_states, len(_MOVES), n_states))
-        reward = np.zeros((n_states, len(_MOVES)))
         for x in range(_SIZE):
             for y in range(_SIZE):
                 for a, (dx, dy) in enumerate(_MOVES):
@@ -46,8 +45,9 @@ class WetChicken:
                     reached, fall = _reach(x + dx, y)
                     row[_SIZE * np.arange(_SIZE) + column] = reached
                     row[0] += fall
-                    reward[_SIZE * x + y, a] = reached @ np.arange(_SIZE)
-        return TabularMDP(transition, reward, gamma, np.eye(n_states)[0])
+        # A fall leads to state 0, where x is 0 as well.
+        entry = np.repeat(np.arange(_SIZE, dtype=np.float64), _SIZE)
+        return TabularMDP(transition, None, gamma, np.eye(n_states)[0], entry_reward=entry)
 
     def baseline(self, epsilon: float = 0.1) -> TabularPolicy:
         """Return the heuristic canoeist, mixed with a share epsilon of the uniform policy."""

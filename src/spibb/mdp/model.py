@@ -27,6 +27,9 @@ class TabularMDP:
         terminal: Which states end the episode; nothing is earned there or after.
         ending: Probability that the episode ends with this step, shape (S, A); transitions and
             ending sum to one. None: rows of `transition` sum to one, or are all zero and end.
+        entry_reward: What entering each state pays, shape (S,), where rewards depend on nothing
+            else; then `reward` is None and follows from it. Sampled rewards are those of the states
+            that are entered; without it they are the expected ones.
 
     Example:
         One state that pays 1 and continues: worth 1 / (1 - gamma).
@@ -43,17 +46,19 @@ class TabularMDP:
     initial: NDArray[np.float64]
     terminal: NDArray[np.bool_]
     ending: NDArray[np.float64]
+    entry_reward: NDArray[np.float64] | None
 
     def __init__(
         self,
         transition: Any,
-        reward: ArrayLike,
+        reward: ArrayLike | None,
         gamma: float,
         initial: ArrayLike | None = None,
         terminal: ArrayLike | None = None,
         ending: ArrayLike | None = None,
+        entry_reward: ArrayLike | None = None,
     ) -> None:
-        rewards = _as_array(reward, "reward")
+        entry, rewards = _checked_rewards(transition, reward, entry_reward)
         if rewards.ndim != 2 or 0 in rewards.shape:
             raise ModelError(
                 f"a reward table of shape {rewards.shape}", expected="(states, actions)"
@@ -76,6 +81,7 @@ class TabularMDP:
             "terminal": _frozen(is_terminal),
             "initial": _frozen(_checked_initial(initial, is_terminal)),
             "ending": _frozen(_checked_ending(ending, rows, n_states, n_actions)),
+            "entry_reward": None if entry is None else _frozen(entry),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -123,6 +129,24 @@ def _as_array(values: Any, name: str) -> NDArray[np.float64]:
         return np.array(values, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ModelError(f"{name} is not an array of numbers ({error})") from None
+
+
+def _checked_rewards(
+    transition: Any, reward: ArrayLike | None, entry_reward: ArrayLike | None
+) -> tuple[NDArray[np.float64] | None, NDArray[np.float64]]:
+    """Return what entering states pays, if that is how rewards are given, and R(x, a)."""
+    if (reward is None) == (entry_reward is None):
+        raise ModelError("both or neither of reward and entry_reward", expected="one of them")
+    if entry_reward is None:
+        return None, _as_array(reward, "reward")
+    entry = _as_array(entry_reward, "entry_reward")
+    if not sp.issparse(transition):
+        transition = _as_array(transition, "transition")
+    if entry.ndim != 1 or transition.shape[-1] != len(entry) or transition.shape[0] % len(entry):
+        raise ModelError(
+            f"entry_reward of shape {entry.shape}", expected="one number for each state"
+        )
+    return entry, np.asarray(transition @ entry).reshape(len(entry), -1)
 
 
 def _frozen(array: Any) -> Any:

@@ -25,7 +25,8 @@ def sample_trajectories(
 ) -> dict[str, Any]:
     """Let ``policy`` act in ``mdp`` and return the columns of the log it leaves.
 
-    Rewards are the expected ones, R(x, a). An episode that reaches ``max_steps`` is truncated.
+    Rewards are those of the states entered, if the model tells them, else the expected R(x, a). An
+    episode that reaches ``max_steps`` is truncated.
 
     Args:
         mdp: The process.
@@ -48,11 +49,19 @@ def sample_trajectories(
         "step": step,
         "state": state,
         "action": action,
-        "reward": mdp.reward[state, action],
+        "reward": _paid(mdp, state, action, successor),
         "next_state": successor,
         "terminated": terminated,
         "truncated": is_last & ~terminated,
     }
+
+
+def _paid(
+    mdp: TabularMDP, state: NDArray[np.int64], action: NDArray[np.int64], entered: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    if mdp.entry_reward is None:
+        return mdp.reward[state, action]
+    return np.where(entered >= 0, mdp.entry_reward[entered], 0.0)
 
 
 def tally_trajectories(
