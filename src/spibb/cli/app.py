@@ -233,6 +233,16 @@ def study_run(
     run_named_study(name, out, runs=runs, workers=workers, resume=resume)
 
 
+@study.command("figures")
+def study_figures(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The study's folder.")],
+) -> None:
+    """Draw the figures of a study: SVG, PNG and a page with all of them."""
+    from spibb.cli.figures_command import draw_study
+
+    draw_study(folder)
+
+
 def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
     from spibb.errors import SpibbError

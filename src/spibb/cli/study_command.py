@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from contextlib import closing
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -9,7 +12,11 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 
 from spibb.cli.printing import console, print_json
-from spibb.studies.registry import PLANS, find_plan, run_study
+from spibb.studies.plan import Plan
+from spibb.studies.registry import PLANS, Progress, find_plan, run_study
+
+# What shells expect of a program that Ctrl-C ended.
+_INTERRUPTED = 130
 
 
 def list_studies(printed: str) -> None:
@@ -35,16 +42,57 @@ def list_studies(printed: str) -> None:
 
 
 def run_named_study(
-    name: str, out: Path, *, runs: int | None, workers: int | None, resume: bool
+    name: str,
+    out: Path,
+    *,
+    runs: int | None,
+    workers: int | None,
+    resume: bool,
+    engine: str = "local",
+    address: str | None = None,
 ) -> None:
     """Run a plan with a bar that tells rate and time left."""
     plan = find_plan(name, runs)
-    with Bar(
+    try:
+        _run_with_bar(plan, out, workers=workers, resume=resume, engine=engine, address=address)
+    except KeyboardInterrupt:
+        named = engine if engine != "local" else None
+        options = {"runs": runs, "workers": workers, "engine": named, "address": address}
+        given = [f"--{option}={value}" for option, value in options.items() if value is not None]
+        command = ["spibb", "study", "run", name, "--out", str(out), *given, "--resume"]
+        print(
+            f"Interrupted: what is done is kept in {out}. Go on with: {shlex.join(command)}",
+            file=sys.stderr,
+        )
+        sys.exit(_INTERRUPTED)
+    console.print(f"{plan.n_runs} runs are in {out}", markup=False, soft_wrap=True)
+
+
+def _run_with_bar(
+    plan: Plan, out: Path, *, workers: int | None, resume: bool, engine: str, address: str | None
+) -> None:
+    steps = run_study(plan, out, engine=engine, workers=workers, address=address, resume=resume)
+    with closing(steps):
+        first = next(steps)
+        _mention(first)
+        with _bar(plan) as bar:
+            # Jobs of an earlier call are no part of this one's speed.
+            task = bar.add_task("", total=first.n_jobs, completed=first.n_done, rate="starting")
+            for progress in steps:
+                rate = f"{progress.n_runs_done / progress.seconds:.1f} runs/s"
+                bar.update(task, completed=progress.n_done, rate=rate)
+
+
+def _bar(plan: Plan) -> Bar:
+    return Bar(
         TextColumn(plan.name), BarColumn(), MofNCompleteColumn(),
         TextColumn("jobs, {task.fields[rate]}"), TimeRemainingColumn(), console=console,
-    ) as bar:  # fmt: skip
-        task = bar.add_task(plan.name, total=len(plan.jobs()), rate="starting")
-        for progress in run_study(plan, out, workers=workers, resume=resume):
-            rate = progress.n_runs_done / progress.seconds if progress.seconds else 0.0
-            bar.update(task, completed=progress.n_done, rate=f"{rate:.1f} runs/s")
-    console.print(f"{plan.n_runs} runs are in {out}", markup=False, soft_wrap=True)
+    )  # fmt: skip
+
+
+def _mention(first: Progress) -> None:
+    """Say what was found in the folder."""
+    if first.n_damaged:
+        console.print(f"{first.n_damaged} damaged parts are computed again")
+    if first.n_done:
+        console.print(f"{first.n_done} of {first.n_jobs} jobs are done already")

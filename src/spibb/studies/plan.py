@@ -107,10 +107,13 @@ class Plan:
                 f"the plan has an entry {unknown[0]!r}",
                 expected=f"one of {', '.join(sorted(known))}",
             )
-        facts["settings"] = tuple(Setting(**setting) for setting in facts.get("settings", ()))
-        for name in ("etas", "sizes"):
-            facts[name] = tuple(facts[name])
-        return cls(**facts)
+        try:
+            facts["settings"] = tuple(Setting(**setting) for setting in facts.get("settings", ()))
+            for name in ("etas", "sizes"):
+                facts[name] = tuple(facts[name])
+            return cls(**facts)
+        except (KeyError, TypeError) as error:
+            raise SettingsError(f"the plan lacks an entry or has a wrong one ({error})") from None
 
     @property
     def fingerprint(self) -> str:
