@@ -224,13 +224,22 @@ def study_run(
     name: Annotated[str, typer.Argument(metavar="PLAN", help="Name of a plan, or a TOML file.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the study.")],
     runs: Annotated[int | None, typer.Option("--runs", help="Repetitions.")] = None,
-    workers: Annotated[int | None, typer.Option("--workers", help="Processes.")] = None,
+    workers: Annotated[int | None, typer.Option("--workers", help="Jobs at a time.")] = None,
+    engine: Annotated[str, typer.Option("--engine", help="Who computes: local or ray.")] = "local",
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address", metavar="HOST:PORT", help="A running ray cluster [default: RAY_ADDRESS]."
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an earlier run.")] = False,
 ) -> None:
     """Run a plan; it may be killed at any moment and resumed."""
     from spibb.cli.study_command import run_named_study
 
-    run_named_study(name, out, runs=runs, workers=workers, resume=resume)
+    run_named_study(
+        name, out, runs=runs, workers=workers, resume=resume, engine=engine, address=address
+    )
 
 
 @study.command("figures")

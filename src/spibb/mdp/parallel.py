@@ -21,7 +21,13 @@ _CHUNKS_PER_THREAD = 4
 
 
 def n_threads() -> int:
-    """Return the number of cores this process may use."""
+    """Return the number of cores this process may use; ``SPIBB_THREADS`` may lower it."""
+    cores = _n_cores()
+    chosen = os.environ.get("SPIBB_THREADS", "")
+    return min(cores, max(1, int(chosen))) if chosen.isdecimal() else cores
+
+
+def _n_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,68 +1,155 @@
 """Run jobs in processes of this machine.
 
-Each job is a pure function of the plan and its own number, so results depend neither on the number
-of workers nor on the order in which they finish. A worker's own threads are switched off: the
-processes share the cores already.
+Results depend neither on the number of workers nor on the order in which they finish. Every worker
+has a pipe of its own, over which it gets one job at a time: a worker that dies is known at once,
+and so is the job that it died of. Workers leave when this process does, however it ends.
 """
 
 from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from spibb.mdp.parallel import n_threads
+from spibb.runner.jobs import THREADS_VARIABLE, Answer, Job, JobError, attempt, describe, settle
+
+# A forked child would inherit the locks of this process's threads; a spawned one starts clean.
+_CONTEXT = multiprocessing.get_context("spawn")
 
 
 def run_local(
-    function: Callable[..., Any], jobs: Sequence[tuple[Any, ...]], *, workers: int | None = None
-) -> Iterator[tuple[int, Any]]:
-    """Yield (place of the job, result) as jobs finish.
+    function: Callable[..., Any], jobs: Sequence[Job], *, workers: int | None = None
+) -> Iterator[tuple[Job, Any]]:
+    """Yield (job, result) as jobs finish.
 
     Args:
         function: A function that other processes can import.
-        jobs: Its arguments, one tuple for each job.
-        workers: Processes; None: one for each core; 1 runs here.
+        jobs: What to call it with.
+        workers: Processes; None: one for each core; 1 runs here, on all cores where a kernel can.
     """
-    n_workers = n_threads() if workers is None else workers
-    if n_workers == 1 or len(jobs) <= 1:
-        for place, job in enumerate(jobs):
-            yield place, function(*job)
+    n_workers = min(n_threads() if workers is None else workers, len(jobs))
+    if n_workers > 1:
+        yield from _run_in_processes(function, jobs, n_workers)
         return
-    # A forked child would inherit the locks of this process's threads; a spawned one starts clean.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(
-        n_workers, mp_context=context, initializer=_settle, initargs=(os.getpid(),)
-    ) as pool:
-        waiting = iter(enumerate(jobs))
-        running = {}
-        for _ in range(2 * n_workers):  # a queue short enough that an interrupt is quick
-            for place, job in waiting:
-                running[pool.submit(function, *job)] = place
-                break
-        while running:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield running.pop(future), future.result()
-                for place, job in waiting:
-                    running[pool.submit(function, *job)] = place
-                    break
+    for job in jobs:
+        yield settle(job, attempt(function, job.arguments))
 
 
-def _settle(parent: int) -> None:
-    """Use one core, and leave when the parent is gone: a killed study leaves no workers behind."""
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        number = multiprocessing.current_process()._identity
-        os.sched_setaffinity(0, {cores[(number[-1] if number else 0) % len(cores)]})
+def _run_in_processes(
+    function: Callable[..., Any], jobs: Sequence[Job], n_workers: int
+) -> Iterator[tuple[Job, Any]]:
+    waiting = iter(jobs)
+    workers: list[_Worker] = []
+    try:
+        for job in (next(waiting) for _ in range(n_workers)):
+            workers.append(_Worker(function, job))
+        busy: dict[Any, _Worker] = {worker.pipe: worker for worker in workers}
+        while busy:
+            for pipe in connection.wait(list(busy)):
+                worker = busy[pipe]
+                done, answer = worker.job, worker.take()
+                following = next(waiting, None)
+                # The next job goes out before this one is stored, so that the worker need not wait.
+                if following is None or answer.reason:
+                    del busy[pipe]
+                else:
+                    worker.give(following)
+                yield settle(done, answer)
+    finally:
+        for worker in workers:
+            worker.stop()
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
+
+class _Worker:
+    """A process and the pipe to it."""
+
+    def __init__(self, function: Callable[..., Any], job: Job) -> None:
+        self.pipe, theirs = _CONTEXT.Pipe()
+        self.process = _CONTEXT.Process(target=_serve, args=(theirs, function), daemon=True)
+        with _without_interrupts():
+            self.process.start()
+        theirs.close()  # so that the end of the process ends the pipe
+        self.give(job)
+
+    def give(self, job: Job) -> None:
+        """Hand over a job; the worker is waiting for one, so that this does not block."""
+        self.job = job
+        try:
+            self.pipe.send(job.arguments)
+        except OSError:
+            raise self._loss() from None
+
+    def take(self) -> Answer:
+        """Return the answer to the job at hand."""
+        try:
+            answer: Answer = self.pipe.recv()
+        except (EOFError, OSError):
+            raise self._loss() from None
+        return answer
+
+    def stop(self) -> None:
+        """End the process now: what it computes can be computed again."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+    def _loss(self) -> JobError:
+        self.process.join(timeout=5)
+        code = self.process.exitcode
+        if code is not None and code < 0:
+            return JobError(
+                self.job,
+                f"its process was ended by {signal.Signals(-code).name}, "
+                "perhaps because memory ran out",
+            )
+        return JobError(
+            self.job,
+            f"its process ended with exit code {code}; a script that runs a study must do so "
+            'under `if __name__ == "__main__":`',
+        )
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from processes started meanwhile: this one decides when they end."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # starting it would undo the mask
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(pipe: Any, function: Callable[..., Any]) -> None:
+    """Answer jobs until the pipe is closed."""
+    os.environ[THREADS_VARIABLE] = "1"
+    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    while True:
+        try:
+            arguments = pipe.recv()
+        except EOFError:
+            return
+        answer = attempt(function, arguments)
+        try:
+            pipe.send(answer)
+        except OSError:
+            return
+        except Exception as error:
+            pipe.send(Answer(reason=f"its result cannot be sent ({describe(error)})"))
+
+
+def _leave_with_parent() -> None:
+    """End this process when its parent is gone: a killed study leaves no workers behind."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
         os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,51 @@
+"""The only list of engines: who computes the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from spibb.errors import SettingsError
+from spibb.runner.jobs import Engine
+from spibb.runner.local import run_local
+from spibb.tables import nearest
+
+
+def _local(workers: int | None, address: str | None) -> Engine:
+    if address is not None:
+        raise SettingsError(
+            f"the engine 'local' with the address {address!r}",
+            expected="no address",
+            hint="add --engine ray to run on a cluster",
+        )
+    return partial(run_local, workers=workers)
+
+
+def _ray(workers: int | None, address: str | None) -> Engine:
+    from spibb.runner.ray_engine import import_ray, run_ray
+
+    import_ray()
+    return partial(run_ray, workers=workers, address=address)
+
+
+ENGINES: dict[str, Callable[[int | None, str | None], Engine]] = {"local": _local, "ray": _ray}
+
+
+def find_engine(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
+    """Return an engine, ready to be given a function and jobs.
+
+    Args:
+        name: "local" or "ray".
+        workers: Jobs at a time; None: as many as there are cores.
+        address: The cluster of the engine "ray".
+    """
+    if workers is not None and workers < 1:
+        raise SettingsError(f"workers is {workers}", expected="at least 1")
+    if name not in ENGINES:
+        near = nearest(name, ENGINES)
+        raise SettingsError(
+            f"no engine is called {name!r}",
+            expected=f"one of {', '.join(ENGINES)}",
+            hint=f"use {near!r}" if near else None,
+        )
+    return ENGINES[name](workers, address)

@@ -1,0 +1,95 @@
+"""A job, the answer to it, and the error that names it.
+
+A job is a pure function of its arguments: it may be computed anywhere, and again after a failure,
+and gives the same result. That is what every engine relies on.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spibb.errors import SpibbError
+
+# Workers compute on one thread each: the engines share out the cores already.
+THREADS_VARIABLE = "SPIBB_THREADS"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One unit of work.
+
+    Attributes:
+        name: Its id, which is also the name of its part.
+        title: What it is, in words.
+        arguments: What the function is called with.
+    """
+
+    name: str
+    title: str
+    arguments: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a worker sends back: a result, or why there is none.
+
+    Attributes:
+        result: The result; None if the job failed.
+        reason: Why it failed; empty if it did not.
+        trace: The worker's traceback.
+    """
+
+    result: Any = None
+    reason: str = ""
+    trace: str = ""
+
+
+# What an engine is: it takes a function and jobs, and yields (job, result) as they finish.
+Engine = Callable[[Callable[..., Any], Sequence[Job]], Iterator[tuple[Job, Any]]]
+
+
+class JobError(SpibbError):
+    """A job failed; the parts of the jobs that were finished before it are kept.
+
+    Args:
+        job: The job.
+        reason: What happened.
+        trace: The traceback where it happened, for those who look into it.
+        hint: How to run it again.
+    """
+
+    def __init__(self, job: Job, reason: str, *, trace: str = "", hint: str | None = None) -> None:
+        super().__init__(f"job {job.name} ({job.title}) failed: {reason.rstrip('.')}", hint=hint)
+        self.job = job
+        self.reason = reason
+        self.trace = trace
+
+
+def attempt(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:
+    """Compute a job; an exception becomes an answer too, which any process can send."""
+    try:
+        return Answer(function(*arguments))
+    except Exception as error:
+        return Answer(reason=describe(error), trace=traceback.format_exc())
+
+
+def settle(job: Job, answer: Answer) -> tuple[Job, Any]:
+    """Return the job with its result, or raise what happened instead."""
+    if answer.reason:
+        raise JobError(job, answer.reason, trace=answer.trace)
+    return job, answer.result
+
+
+def describe(error: BaseException) -> str:
+    """Return an error in one line.
+
+    >>> describe(ZeroDivisionError("division by zero"))
+    'ZeroDivisionError: division by zero'
+    """
+    text = " ".join(str(error).split())
+    if isinstance(error, SpibbError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,143 @@
+"""Plans as data: TOML and back, jobs that cover the runs, and what is refused."""
+
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spibb.algorithms.registry import ALGORITHMS
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
+from spibb.errors import SettingsError
+from spibb.studies.plan import Plan, Setting
+from spibb.studies.registry import JOBS, PLANS, find_plan
+
+SMOKE = PLANS["random-mdps-smoke"]
+
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+values = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), words
+)
+names = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)
+configs = st.dictionaries(
+    names,
+    st.one_of(values, st.lists(values, max_size=3), st.dictionaries(names, values)),
+    max_size=4,
+)
+settings = st.builds(Setting, label=words, config=configs, group=words, value=numbers)
+plans = st.builds(
+    Plan,
+    study=words,
+    name=words,
+    seed=st.integers(0, 2**63 - 1),
+    n_runs=st.integers(1, 10**6),
+    runs_per_job=st.integers(1, 10**6),
+    etas=st.lists(numbers, max_size=4).map(tuple),
+    sizes=st.lists(st.integers(1, 10**6), max_size=4).map(tuple),
+    max_steps=st.integers(1, 10**6),
+    second_goal=numbers,
+    settings=st.lists(settings, max_size=3, unique_by=lambda part: part.label).map(tuple),
+    gamma=numbers,
+)
+
+
+@given(plans)
+def test_a_plan_survives_toml(plan):
+    again = Plan.from_toml(plan.to_toml())
+    assert again == plan
+    assert again.to_toml() == plan.to_toml()
+    assert again.fingerprint == plan.fingerprint
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_shipped_plans(plan):
+    """They survive TOML, and every setting of theirs is one of an algorithm, back and forth."""
+    again = Plan.from_toml(plan.to_toml())
+    assert again == plan
+    assert find_plan(plan.name) is plan
+    assert plan.study in JOBS
+    for setting in again.settings:
+        algorithm = setting.build()
+        assert isinstance(algorithm, tuple(ALGORITHMS.values()))
+        assert algorithm == type(algorithm).from_config(algorithm.to_config())
+
+
+def test_shipped_plans_have_fingerprints_of_their_own():
+    assert len({plan.fingerprint for plan in PLANS.values()}) == len(PLANS)
+
+
+@pytest.mark.parametrize("change", [
+    {"seed": 2}, {"n_runs": 9}, {"runs_per_job": 3}, {"etas": (0.1,)}, {"sizes": (10,)},
+    {"max_steps": 49}, {"second_goal": -1.0}, {"settings": SMOKE.settings[1:]}, {"n_states": 49},
+    {"n_actions": 3}, {"n_successors": 3}, {"gamma": 0.9},
+], ids=lambda change: next(iter(change)))  # fmt: skip
+def test_everything_counts_in_the_fingerprint(change):
+    assert replace(SMOKE, **change).fingerprint != SMOKE.fingerprint
+
+
+def test_the_fingerprint_is_the_same_in_another_process():
+    code = "from spibb.studies.registry import PLANS as p; print(*(p[n].fingerprint for n in p))"
+    for seed in ("1", "2"):  # which set the order of hashes
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60,
+            env={"PYTHONHASHSEED": seed},
+        )  # fmt: skip
+        assert done.stdout.split() == [plan.fingerprint for plan in PLANS.values()]
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_jobs_cover_all_runs_once(n_runs, runs_per_job):
+    jobs = replace(SMOKE, n_runs=n_runs, runs_per_job=runs_per_job).jobs()
+    assert [run for _, first, last in jobs for run in range(first, last)] == list(range(n_runs))
+    assert all(1 <= last - first <= runs_per_job for _, first, last in jobs)
+    ids = [name for name, _, _ in jobs]
+    assert ids == sorted(set(ids))
+
+
+def test_a_job_keeps_its_id_when_runs_are_added():
+    more = replace(SMOKE, n_runs=10 * SMOKE.n_runs)
+    assert more.jobs()[: len(SMOKE.jobs())] == SMOKE.jobs()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seed = 1", "sead = 1", r"an entry 'sead'; expected one of .*seed"),
+        ("seed = 1\n", "", "lacks an entry"),
+        ('label = "Basic RL"', 'lable = "Basic RL"', "lable"),
+        ("etas = [0.1, 0.9]\n", "", "lacks an entry.*etas"),
+        ("seed = 1", "seed = ", "the plan is not TOML"),
+        ("n_runs = 8", "n_runs = 0", "n_runs is 0; expected at least 1 run"),
+        ('label = "Pi_b-SPIBB, n_wedge=10"', 'label = "Basic RL"', "the same label"),
+    ],
+)
+def test_a_wrong_plan_is_refused(old, new, message):
+    text = SMOKE.to_toml()
+    assert old in text
+    with pytest.raises(SettingsError, match=message):
+        Plan.from_toml(text.replace(old, new))
+
+
+def test_a_plan_is_found_by_name_or_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text(SMOKE.to_toml(), encoding="utf-8")
+    assert find_plan(str(file)) == SMOKE
+    assert find_plan("random-mdps-smoke", 3) == replace(SMOKE, n_runs=3)
+    with pytest.raises(SettingsError, match=r"no plan is called 'random-mdp'.*use 'random-mdps'"):
+        find_plan("random-mdp")
+    with pytest.raises(SettingsError, match=r"cannot read the plan .*none\.toml"):
+        find_plan(str(tmp_path / "none.toml"))
+    file.write_text(SMOKE.to_toml().replace('study = "random-mdps"', 'study = "x"'), "utf-8")
+    with pytest.raises(SettingsError, match="no study is called 'x'"):
+        find_plan(str(file))
+
+
+def test_an_infinite_budget_survives():
+    config = ApproxSoftSPIBB(epsilon=float("inf"), delta=1.0).to_config()
+    setting = Setting("greedy", {name: part for name, part in config.items() if part is not None})
+    again = Plan.from_toml(replace(SMOKE, settings=(setting,)).to_toml()).settings[0]
+    assert asdict(again) == asdict(setting)
+    assert again.build().epsilon == float("inf")

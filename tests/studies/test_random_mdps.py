@@ -1,0 +1,154 @@
+"""The study on random MDPs: rows that depend on the run alone, and scores checked by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spibb.algorithms.basic_rl import BasicRL
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
+from spibb.algorithms.spibb_family import PiBSPIBB
+from spibb.data.counts import Counts
+from spibb.envs.garnet import Garnet
+from spibb.mdp.evaluation import evaluate
+from spibb.mdp.planning import solve
+from spibb.runner.store import Store
+from spibb.studies.plan import Setting
+from spibb.studies.random_mdps.run import run_job
+from spibb.studies.registry import PLANS, run_study
+
+SMOKE = PLANS["random-mdps-smoke"]
+KEYS = ("run", "eta", "size", "setting")
+
+
+def ordered(table):
+    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
+    names = table.column_names
+    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
+    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def run_and_read(plan, out, **options):
+    for _ in run_study(plan, out, **options):
+        pass
+    return Store(out).read()
+
+
+def bytes_of(folder):
+    return {file.name: file.read_bytes() for file in sorted((folder / "parts").iterdir())}
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """The folder of the smoke study, run with one worker."""
+    out = tmp_path_factory.mktemp("smoke") / "one"
+    run_and_read(SMOKE, out, workers=1)
+    return out
+
+
+def test_every_cell_once(smoke):
+    table = Store(smoke).read()
+    assert table.num_rows == 8 * 2 * 2 * len(SMOKE.settings)
+    keys = set(zip(*(table[key].to_pylist() for key in KEYS), strict=True))
+    labels = [setting.label for setting in SMOKE.settings]
+    assert keys == {
+        (run, eta, size, label)
+        for run in range(8) for eta in (0.1, 0.9) for size in (10, 100) for label in labels
+    }  # fmt: skip
+    assert [str(field.type) for field in table.schema if field.name in ("run", "score")] == [
+        "int32", "float",
+    ]  # fmt: skip
+
+
+def test_the_number_of_workers_changes_no_byte(smoke, tmp_path):
+    run_and_read(SMOKE, tmp_path / "two", workers=2)
+    assert bytes_of(tmp_path / "two") == bytes_of(smoke)
+    assert len(bytes_of(smoke)) == 4
+
+
+@pytest.mark.parametrize(("runs_per_job", "workers"), [(1, 2), (3, 1), (8, 1)])
+def test_the_grouping_of_runs_changes_no_row(smoke, tmp_path, runs_per_job, workers):
+    plan = replace(SMOKE, runs_per_job=runs_per_job)
+    found = run_and_read(plan, tmp_path / "study", workers=workers)
+    assert ordered(found) == ordered(Store(smoke).read())
+
+
+def test_other_runs_and_other_settings_change_no_row(smoke):
+    """Run 5 alone, with one setting left out, has the rows that it has in company."""
+    alone = run_job(replace(SMOKE, settings=SMOKE.settings[1:]), 5, 6)
+    table = Store(smoke).read()
+    rows = table.filter(pa.compute.equal(table["run"], 5))
+    left = pa.compute.not_equal(rows["setting"].cast(pa.string()), SMOKE.settings[0].label)
+    assert ordered(alone) == ordered(rows.filter(left))
+
+
+def test_another_seed_changes_the_scores(smoke):
+    assert ordered(run_job(replace(SMOKE, seed=2), 0, 8)) != ordered(Store(smoke).read())
+
+
+@pytest.mark.parametrize("second_goal", [1.0, 0.0, -1.0])
+def test_the_score_by_hand(second_goal):
+    """Rebuild one run from its id, step by step, and compute (rho - rho_b) / (rho* - rho_b)."""
+    algorithms = {
+        "basic": BasicRL(),
+        "pi-b": PiBSPIBB(n_wedge=5),
+        "soft": ApproxSoftSPIBB(epsilon=0.5, delta=1.0),
+    }
+    run, etas, sizes = 17, (0.3, 0.8), (5, 40)
+    plan = replace(
+        SMOKE, seed=99, n_states=15, n_actions=3, n_successors=2, gamma=0.9, etas=etas, sizes=sizes,
+        max_steps=30, second_goal=second_goal,
+        settings=tuple(_setting(label, part) for label, part in algorithms.items()),
+    )  # fmt: skip
+    found = run_job(plan, run, run + 1).to_pylist()
+
+    rng = np.random.default_rng(np.random.SeedSequence([99, run]))
+    garnet = Garnet.random(rng, n_states=15, n_actions=3, n_successors=2, gamma=0.9)
+    world = garnet.with_second_goal(rng, second_goal) if second_goal else garnet
+    truth = world.to_mdp()
+    expected = []
+    for eta in etas:
+        baseline = garnet.baseline(eta, rng)
+        low, high = evaluate(truth, baseline).performance, solve(truth).performance
+        for size in sizes:
+            counts = Counts.sample(truth, baseline, n_episodes=size, max_steps=30, rng=rng)
+            for label, algorithm in algorithms.items():
+                policy = algorithm.improve(counts, baseline=baseline, gamma=0.9).policy
+                score = (evaluate(truth, policy).performance - low) / (high - low)
+                expected.append({
+                    "run": run, "eta": eta, "size": size, "setting": label,
+                    "score": pytest.approx(score, rel=1e-5, abs=1e-6),
+                })  # fmt: skip
+    assert found == expected
+    assert any(abs(row["score"]) > 0.01 for row in found)
+
+
+def test_the_baseline_scores_zero():
+    settings = (
+        _setting("approx", ApproxSoftSPIBB(epsilon=0.0, delta=1.0)),
+        _setting("exact", ExactSoftSPIBB(epsilon=0.0, delta=1.0)),
+        _setting("pi-b", PiBSPIBB(n_wedge=float("inf"))),
+    )
+    scores = run_job(replace(SMOKE, settings=settings), 0, 4)["score"].to_numpy()
+    assert len(scores) == 4 * 4 * 3
+    np.testing.assert_allclose(scores, 0.0, atol=1e-6)
+
+
+def test_no_score_above_the_optimum():
+    plan = replace(SMOKE, n_states=10, n_actions=2, n_successors=2, sizes=(10, 2_000))
+    table = run_job(plan, 0, 30)
+    scores = table["score"].to_numpy()
+    assert np.isfinite(scores).all()
+    assert scores.max() <= 1 + 1e-6
+    # With 2,000 trajectories of so small a process, some policies are optimal.
+    assert scores.max() > 1 - 1e-6
+
+
+def _setting(label, algorithm):
+    config = {name: part for name, part in algorithm.to_config().items() if part is not None}
+    return Setting(label, config)
