@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from spibb import envs as envs
     from spibb import ope as ope
     from spibb import operators as operators
-    from spibb.report import figures as figures
     from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
     from spibb.algorithms.basic_rl import BasicRL as BasicRL
     from spibb.algorithms.duipi import DUIPI as DUIPI
+    from spibb.algorithms.hcpi import HCPI as HCPI
     from spibb.algorithms.improvement import Improvement as Improvement
     from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB as ExactLowerSoftSPIBB
     from spibb.algorithms.lower_soft_spibb import LowerApproxSoftSPIBB as LowerApproxSoftSPIBB
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from spibb.mdp.planning import Status as Status
     from spibb.mdp.planning import solve as solve
     from spibb.mdp.policy import TabularPolicy as TabularPolicy
+    from spibb.report import figures as figures
     from spibb.uncertainty.error_functions import EmpiricalBernstein as EmpiricalBernstein
     from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
     from spibb.uncertainty.error_functions import HoeffdingP as HoeffdingP
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "HCPI": "spibb.algorithms.hcpi",
     "RobustMDP": "spibb.algorithms.robust_mdp",
     "RobustBaselineRegret": "spibb.algorithms.robust_baseline_regret",
     "MBIE": "spibb.algorithms.mbie",

@@ -7,6 +7,7 @@ import pytest
 
 from spibb import Counts, Log, TabularMDP, TabularPolicy, evaluate
 from spibb.errors import DataError, PolicyError, SettingsError
+from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.estimators import ESTIMATORS, OffPolicy, make_folds
 from spibb.ope.fitted import fit_models, repeat_models
 from spibb.ope.model_value import ModelValue
@@ -46,7 +47,7 @@ def two_policies(seed, n_states=4, n_actions=3):
     rng = np.random.default_rng(seed + 1000)
     baseline = rng.dirichlet(np.ones(n_actions), n_states) * 0.9 + 0.1 / n_actions
     policy = rng.dirichlet(np.ones(n_actions), n_states)
-    policy[0] = [0.0, 1.0, 0.0][:n_actions]
+    policy[0] = np.eye(n_actions)[1]
     return policy, baseline
 
 
@@ -83,7 +84,7 @@ def test_doubly_robust_equals_the_loop_and_does_not_know_its_episode(seed):
     assert sorted(np.concatenate(folds)) == list(range(len(episodes)))
     for fold in folds:
         others = [episode for i, episode in enumerate(episodes) if i not in fold]
-        p, r, _ = reference_ope.model_of(others, *off.policy.shape)
+        p, r, _ = reference_ope.model_of(reference_ope.recorded(others), *off.policy.shape)
         v, q = reference.evaluate(p, r, GAMMA, off.policy)
         expected = reference_ope.doubly_robust(
             [episodes[i] for i in fold], off.policy, off.baseline, GAMMA, q, v
@@ -123,6 +124,31 @@ def test_models_of_choices_equal_counts_and_repeat():
     pieces = [slice(batch.indptr[12 * m], batch.indptr[12 * (m + 1)]) for m in (0, 0, 1, 1)]
     np.testing.assert_array_equal(twice.data, np.concatenate([batch.data[s] for s in pieces]))
     np.testing.assert_array_equal(np.diff(twice.indptr)[:12], np.diff(twice.indptr)[12:24])
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (80, 12)], ids=["table", "lists"])
+@pytest.mark.parametrize("n_folds", [2, 3, 5])
+def test_the_last_model_of_a_group_is_made_of_the_others(n_folds, sizes):
+    """Summed counts give what counting again gives, however successors are counted."""
+    log = ragged_log(2, *sizes)
+    episodes = Trajectories.from_log(log)
+    folds = make_folds(episodes.everything, n_folds, np.random.default_rng(0))
+    lessons = [np.concatenate(folds[:k] + folds[k + 1 :]) for k in range(n_folds)]
+    choices = [(episodes, part) for part in [*lessons, episodes.everything] * 2]
+    summed, counted = fit_models(choices, GAMMA, group=n_folds + 1), fit_models(choices, GAMMA)
+    np.testing.assert_allclose(summed.n_sa, counted.n_sa)
+    policies = np.broadcast_to(two_policies(2, *sizes)[1], counted.models.shape).copy()
+    for ours, theirs in zip(
+        evaluate_batch(summed.models, policies), evaluate_batch(counted.models, policies),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+    np.testing.assert_allclose(summed.models.ending, counted.models.ending, atol=1e-12)
+    np.testing.assert_allclose(summed.models.initial, counted.models.initial)
+    loops = reference_ope.episodes_of(log)
+    p, r, _ = reference_ope.model_of([loops[i] for i in lessons[0]], *sizes)
+    v, _ = reference.evaluate(p, r, GAMMA, policies[0])
+    np.testing.assert_allclose(evaluate_batch(counted.models, policies)[0][0], v, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))

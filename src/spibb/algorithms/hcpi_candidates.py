@@ -34,7 +34,7 @@ _COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated"
 
 @dataclass(frozen=True, eq=False)
 class Critic:
-    """Q^ for doubly robust terms, in the models of the lessons.
+    """Q^ for doubly robust terms: values in the models of the lessons, where a record's end is one.
 
     Doubly robust terms are unbiased for any Q^. One that is fitted to the same rows as a candidate
     overrates it, so that large weights meet negative surprises: a tail on the unsafe side, and a
@@ -61,7 +61,7 @@ class Critic:
         pessimism: float,
     ) -> Critic:
         """Evaluate the baseline; its residuals in a problem's last lesson give the spread."""
-        models = fitted.models
+        models = fitted.as_recorded(choices)
         v_b, q_b = _values(models, baseline)
         scale = [
             residual_scale(choices[last], v_b[last], q_b[last], models.gamma)
@@ -167,13 +167,13 @@ class Teacher:
         baseline = np.repeat(baselines, n_lessons, axis=0)
         fitted = critic = q = None
         if self.with_values or self.algorithms is None:
-            fitted = fit_models(choices, self.gamma)
+            fitted = fit_models(choices, self.gamma, group=n_lessons)
         if self.with_values and fitted is not None:
             critic = Critic.of(
                 fitted, choices, baseline, n_lessons=n_lessons, pessimism=self.pessimism
             )
         if self.algorithms is None and fitted is not None:
-            greedy = self._greedy(fitted.models, baseline, critic)
+            greedy = self._greedy(fitted.models, baseline)
             searches, found = [greedy], self._mixed(greedy.policy, baseline)
         else:
             repeated = [part for part in evidence for _ in range(n_lessons)]
@@ -188,13 +188,10 @@ class Teacher:
         tables = Tables.of(policies, baseline, q)
         return Learnt(policies, tables, critic, searches, n_lessons)
 
-    def _greedy(self, models: ModelBatch, baseline: Array, critic: Critic | None) -> Iterated:
+    def _greedy(self, models: ModelBatch, baseline: Array) -> Iterated:
         """Solve the models over the actions that the baseline takes."""
         allowed = np.where(baseline > 0.0, 0.0, np.inf)
-        first = None
-        if critic is not None and models.gamma < 1.0:
-            first = (critic.v_b, critic.q_b, np.ones(len(baseline), dtype=np.bool_))
-        return iterate(models, baseline, Step(Operator.PI_LEQ_B, allowed, 0.0), first=first)
+        return iterate(models, baseline, Step(Operator.PI_LEQ_B, allowed, 0.0))
 
     def _mixed(self, greedy: Array, baseline: Array) -> Array:
         """Mix tables (F, S, A) in every proportion, to (F, C, S, A)."""

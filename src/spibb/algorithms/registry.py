@@ -8,6 +8,7 @@ from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.duipi import DUIPI
+from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB, LowerApproxSoftSPIBB
 from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.penalised import RaMDP, RMin
@@ -35,6 +36,7 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         RobustMDP,
         RobustBaselineRegret,
         MBIE,
+        HCPI,
     )
 }
 

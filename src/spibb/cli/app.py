@@ -207,6 +207,48 @@ def audit(
     raise typer.Exit(0 if kept else 1)
 
 
+@app.command()
+def evaluate(
+    log: LogFile,
+    baseline: Baseline,
+    policy: Annotated[
+        str, typer.Option("--policy", metavar="FILE", help="The policy to estimate.")
+    ],
+    gamma: Gamma,
+    estimator: Annotated[
+        str | None,
+        typer.Option("--estimator", help="is, pdis, wis, cwpdis, dr, model; several with commas."),
+    ] = None,
+    bound: Annotated[
+        str, typer.Option("--bound", help="Interval: bca, student-t or concentration.")
+    ] = "bca",
+    delta: Delta = None,
+    reward_range: Rewards = None,
+    return_range: Annotated[
+        tuple[float, float] | None,
+        typer.Option("--return-range", metavar="LOW HIGH", help="Smallest and largest return."),
+    ] = None,
+    columns: Columns = None,
+    printed: Printed = Format.table,
+) -> None:
+    """Estimate what a policy would earn, from the log of another, with intervals."""
+    from spibb.cli.evaluate_command import run_evaluate
+
+    run_evaluate(
+        log,
+        baseline,
+        policy,
+        gamma,
+        estimator=estimator,
+        bound=bound,
+        delta=delta,
+        reward_range=reward_range,
+        return_range=return_range,
+        columns=columns,
+        printed=printed.value,
+    )
+
+
 study = typer.Typer(no_args_is_help=True, help="Run the studies of the paper, and your own.")
 app.add_typer(study, name="study")
 

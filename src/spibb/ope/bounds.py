@@ -6,12 +6,13 @@ r"""Bounds on the expectation of an estimate, from the episodes it is made of.
 
       mean(Y) - 7 c L / (3 (n - 1)) - (1 / n) sqrt(L / (n - 1) sum_{i, j} (Y_i - Y_j)^2)
 
-  with L = log(2 / delta), which is Maurer and Pontil's empirical Bernstein bound (2009, Theorem 4) on [0, c]: the last term
-  is sqrt(2 s^2 L / n) with the sample variance s^2. It holds for every n and every distribution.
+  with L = log(2 / delta), which is Maurer and Pontil's empirical Bernstein bound (2009, Theorem 4)
+  on [0, c]: the last term is sqrt(2 s^2 L / n) with the sample variance s^2. It holds for every n
+  and every distribution.
 * **Student t**: mean -+ s / sqrt(n) t_{1 - delta, n - 1}. Exact for normal terms, approximate else.
 * **BCa** (Efron 1987): the alpha-quantile of B bootstrap replicates, alpha = Phi(z0 + (z0 +
-  z_delta) / (1 - a (z0 + z_delta))), z0 = Phi^-1(share of replicates below the estimate, ties half),
-  a = sum l_i^3 / (6 (sum l_i^2)^1.5) by the jackknife. Approximate, of second order.
+  z_delta) / (1 - a (z0 + z_delta))), z0 = Phi^-1(share of replicates below the estimate, ties
+  half), a = sum l_i^3 / (6 (sum l_i^2)^1.5) by the jackknife. Approximate, of second order.
 
 Each of the two ends holds with probability 1 - delta: an interval at level delta uses delta / 2 for
 each. Samples without spread, an infinite z0, and weights that are all 0 give no bound: infinite

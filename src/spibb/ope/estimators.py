@@ -9,7 +9,8 @@ With g the discount, r_t rewards, w_t weights (spibb.ope.weights), T the last st
               sum_t g^t (sum_i w_t^i r_t^i) / (sum_i w_t^i)
 * ``dr``      doubly robust (Jiang and Li 2016): mean of v_0, where
               v_t = V^(x_t) + rho_t (r_t + g v_{t+1} - Q^(x_t, a_t)), and Q^, V^ are the policy's
-              values in the model of the *other* folds, so that they do not know the episode
+              values in the model of the *other* folds, so that they do not know the episode, and
+              in which the end of a record counts as an end
 * ``model``   the value in the maximum-likelihood model
 
 ``is``, ``pdis`` and ``dr`` are means of one term for each episode, and unbiased for the return as
@@ -126,7 +127,8 @@ class OffPolicy:
     def _doubly_robust(self, rng: np.random.Generator, n_folds: int) -> Array:
         folds = make_folds(self.episodes.everything, n_folds, rng)
         others = [np.concatenate(folds[:k] + folds[k + 1 :]) for k in range(len(folds))]
-        models = fit_models([(self.episodes, part) for part in others], self.gamma).models
+        choices = [(self.episodes, part) for part in others]
+        models = fit_models(choices, self.gamma).as_recorded(choices)
         _, q, ends = evaluate_batch(models, np.broadcast_to(self.policy, models.shape).copy())
         # Any Q^ will do; where gamma = 1 and the policy does not end in the model, there is none.
         q[~ends] = 0.0

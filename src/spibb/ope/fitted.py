@@ -7,7 +7,7 @@ end with value 0. Episodes may be chosen more than once, so a bootstrap resample
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numba
 import numpy as np
@@ -22,7 +22,7 @@ jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 # Up to so many cells, transitions are counted in a table of all of them.
 _LARGEST_TABLE = 1 << 16
 
-_SCALE_EPISODES = 128
+_SCALE_EPISODES = 64
 
 # Which episodes of which log.
 Choice = tuple[Trajectories, NDArray[np.int64]]
@@ -40,34 +40,91 @@ class Fitted:
     models: ModelBatch
     n_sa: NDArray[np.float64]
 
+    def as_recorded(self, choices: Sequence[Choice]) -> ModelBatch:
+        """Return the models in which the end of a record is an end.
 
-def fit_models(choices: Sequence[Choice], gamma: float) -> Fitted:
-    """Fit one model to each choice of episodes; all have the same states and actions."""
+        Their values are those of the return as far as it is recorded, which is what weighted
+        estimates of truncated episodes are about.
+        """
+        n_pairs = self.n_sa[0].size
+        cuts = [chosen[episodes.is_cut[chosen]] for episodes, chosen in choices]
+        if not any(len(cut) for cut in cuts):
+            return self.models
+        data, ending = self.models.data.copy(), self.models.ending.copy()
+        for place, (episodes, _) in enumerate(choices):
+            _end_at_cuts(
+                cuts[place], episodes.start, episodes.state, episodes.action,
+                episodes.next_state, self.models.indptr[place * n_pairs :], self.models.indices,
+                self.n_sa[place], data, ending[place],
+            )  # fmt: skip
+        return replace(self.models, data=data, ending=ending)
+
+
+# Rows of counts in compressed form: where they start, successors, how often.
+Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+
+
+def fit_models(choices: Sequence[Choice], gamma: float, *, group: int = 1) -> Fitted:
+    """Fit one model to each choice of episodes; all have the same states and actions.
+
+    Args:
+        choices: Which episodes.
+        gamma: The discount.
+        group: If above 1, choices come in groups of this size, of which the last holds the episodes
+            of all others, and each of the others all of these but one fold: then the last counts
+            are sums of the others.
+    """
     first = choices[0][0]
     shape = (len(choices), first.n_states, first.n_actions)
-    n_pairs = shape[1] * shape[2]
-    reward, ending, n_sa = np.empty(shape), np.empty(shape), np.zeros(shape)
-    initial = np.empty(shape[:2])
-    parts: list[tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]] = [
-        (np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0))
-    ] * len(choices)
+    ending, n_sa, initial = np.empty(shape), np.zeros(shape), np.zeros(shape[:2])
+    reward = np.zeros(shape)
+    parts: dict[int, Rows] = {}
 
-    def part(places: NDArray[np.int64]) -> None:
-        for place in places:
-            episodes, chosen = choices[place]
-            parts[place] = _fit(
-                episodes.start, chosen, episodes.state, episodes.action, episodes.reward,
-                episodes.next_state, episodes.ended, n_sa[place], reward[place], ending[place],
-                initial[place],
-            )  # fmt: skip
+    def part(groups: NDArray[np.int64]) -> None:
+        for last in (group * (groups + 1) - 1).tolist():
+            fitted = range(last - group + 1, last + 1 if group == 1 else last)
+            for place in fitted:
+                episodes, chosen = choices[place]
+                parts[place] = _count(
+                    episodes.start, chosen, episodes.state, episodes.action, episodes.reward,
+                    episodes.next_state, episodes.ended, n_sa[place], reward[place], initial[place],
+                )  # fmt: skip
+            if group > 1:
+                for sums in (n_sa, reward, initial):
+                    sums[last] = sums[fitted.start : last].sum(axis=0) / max(1, group - 2)
+                parts[last] = _mean_rows([parts[place] for place in fitted], shape[1])
+            for place in range(last - group + 1, last + 1):
+                _normalise(*parts[place], n_sa[place], reward[place], ending[place], initial[place])
 
-    over_chunks(part, np.arange(len(choices)))
+    over_chunks(part, np.arange(len(choices) // group))
+    return Fitted(_stacked([parts[k] for k in range(len(choices))], reward, ending, initial, gamma),
+                  n_sa)  # fmt: skip
+
+
+def _mean_rows(parts: Sequence[Rows], n_states: int) -> Rows:
+    """Add up counts in which every row of a log stands as often as there are parts, less one."""
+    found = parts[0]
+    for part in parts[1:]:
+        both = _side_by_side(*found, *part)
+        found = _joined(both[0], both[1], both[2], n_states)
+    return found[0], found[1], found[2] / max(1, len(parts) - 1)
+
+
+def _stacked(
+    parts: Sequence[Rows],
+    reward: NDArray[np.float64],
+    ending: NDArray[np.float64],
+    initial: NDArray[np.float64],
+    gamma: float,
+) -> ModelBatch:
+    """Lay compressed rows behind each other."""
+    n_pairs = reward[0].size
     offsets = np.concatenate([[0], np.cumsum([len(part[1]) for part in parts])])
-    indptr = np.empty(len(choices) * n_pairs + 1, dtype=np.int64)
+    indptr = np.empty(len(parts) * n_pairs + 1, dtype=np.int64)
     for place, (starts, _, _) in enumerate(parts):
         indptr[place * n_pairs : (place + 1) * n_pairs] = starts[:-1] + offsets[place]
     indptr[-1] = offsets[-1]
-    models = ModelBatch(
+    return ModelBatch(
         indptr=indptr,
         indices=np.concatenate([part[1] for part in parts]),
         data=np.concatenate([part[2] for part in parts]),
@@ -76,7 +133,6 @@ def fit_models(choices: Sequence[Choice], gamma: float) -> Fitted:
         initial=initial,
         gamma=gamma,
     )
-    return Fitted(models, n_sa)
 
 
 def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:
@@ -101,31 +157,36 @@ def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:
 
 
 @jit
-def _fit(start, chosen, state, action, reward, next_state, ended, n_sa, mean, ending, initial):  # type: ignore[no-untyped-def]
-    """Write counts, mean rewards, endings and first states; return P in compressed rows."""
-    n_states, n_actions = mean.shape
-    initial[:] = 0.0
-    mean[:] = 0.0
+def _count(start, chosen, state, action, reward, next_state, ended, n_end, total, first):  # type: ignore[no-untyped-def]
+    """Add up ends, rewards and first states; return transitions that go on, compressed."""
+    n_states, n_actions = total.shape
     for episode in chosen:
-        initial[state[start[episode]]] += 1.0 / len(chosen)
-    # While rows are counted, `n_sa` holds those that end; the others are in the rows of P.
+        first[state[start[episode]]] += 1.0
     if n_states * n_actions * n_states <= _LARGEST_TABLE:
-        rows = _count_in_table(start, chosen, state, action, reward, next_state, ended, n_sa, mean)
-    else:
-        rows = _count_in_lists(start, chosen, state, action, reward, next_state, ended, n_sa, mean)
-    indptr, indices, data = rows
+        return _count_in_table(
+            start, chosen, state, action, reward, next_state, ended, n_end, total
+        )
+    return _count_in_lists(start, chosen, state, action, reward, next_state, ended, n_end, total)
+
+
+@jit
+def _normalise(indptr, indices, data, n_sa, mean, ending, initial):  # type: ignore[no-untyped-def]
+    """Turn counts into a model, in place; ``n_sa`` comes with the ends only."""
+    n_states, n_actions = mean.shape
+    n_episodes = initial.sum()
     for x in range(n_states):
+        initial[x] /= n_episodes
         for a in range(n_actions):
             pair = x * n_actions + a
             n_end = n_sa[x, a]
+            n = n_end
             for k in range(indptr[pair], indptr[pair + 1]):
-                n_sa[x, a] += data[k]
-            n = n_sa[x, a]
+                n += data[k]
+            n_sa[x, a] = n
             for k in range(indptr[pair], indptr[pair + 1]):
                 data[k] /= n
             ending[x, a] = n_end / n if n > 0.0 else 1.0
             mean[x, a] = mean[x, a] / n if n > 0.0 else 0.0
-    return indptr, indices, data
 
 
 @jit
@@ -133,7 +194,9 @@ def _count_in_table(start, chosen, state, action, reward, next_state, ended, n_e
     """Count transitions in a table of all of them."""
     n_states, n_actions = total.shape
     table = np.zeros((n_states, n_actions, n_states))
+    n_rows = 0
     for episode in chosen:
+        n_rows += start[episode + 1] - start[episode]
         for row in range(start[episode], start[episode + 1]):
             x, a = state[row], action[row]
             if ended[row]:
@@ -143,7 +206,7 @@ def _count_in_table(start, chosen, state, action, reward, next_state, ended, n_e
                 table[x, a, next_state[row]] += 1.0
                 total[x, a] += reward[row]
     indptr = np.zeros(n_states * n_actions + 1, dtype=np.int64)
-    indices = np.empty(np.count_nonzero(table), dtype=np.int32)
+    indices = np.empty(min(n_rows, table.size), dtype=np.int32)
     data = np.empty(len(indices))
     n = 0
     for x in range(n_states):
@@ -154,7 +217,7 @@ def _count_in_table(start, chosen, state, action, reward, next_state, ended, n_e
                     data[n] = table[x, a, successor]
                     n += 1
             indptr[x * n_actions + a + 1] = n
-    return indptr, indices, data
+    return indptr, indices[:n].copy(), data[:n].copy()
 
 
 @jit
@@ -181,28 +244,58 @@ def _count_in_lists(start, chosen, state, action, reward, next_state, ended, n_e
                 pair = state[row] * n_actions + action[row]
                 successors[free[pair]] = next_state[row]
                 free[pair] += 1
-    return _joined(indptr, successors, n_states)
+    return _joined(indptr, successors, np.ones(len(successors)), n_states)
 
 
 @jit
-def _joined(indptr, successors, n_states):  # type: ignore[no-untyped-def]
-    """Count equal successors within each list."""
+def _side_by_side(indptr, indices, data, other_indptr, other_indices, other_data):  # type: ignore[no-untyped-def]
+    """Put the rows of one count behind those of another, pair by pair."""
+    both = indptr + other_indptr
+    joined, counts = np.empty(both[-1], dtype=np.int32), np.empty(both[-1])
+    for pair in range(len(indptr) - 1):
+        n = both[pair]
+        for k in range(indptr[pair], indptr[pair + 1]):
+            joined[n], counts[n] = indices[k], data[k]
+            n += 1
+        for k in range(other_indptr[pair], other_indptr[pair + 1]):
+            joined[n], counts[n] = other_indices[k], other_data[k]
+            n += 1
+    return both, joined, counts
+
+
+@jit
+def _joined(indptr, successors, counts, n_states):  # type: ignore[no-untyped-def]
+    """Add up the counts of equal successors within each list."""
     place = np.full(n_states, -1, dtype=np.int64)
-    data = np.empty(len(successors))
     shorter = np.empty_like(indptr)
     n = 0
     for pair in range(len(indptr) - 1):
         shorter[pair] = n
         for k in range(indptr[pair], indptr[pair + 1]):
-            x = successors[k]
+            x, count = successors[k], counts[k]
             if place[x] < shorter[pair]:
                 place[x] = n
                 successors[n] = x
-                data[n] = 0.0
+                counts[n] = 0.0
                 n += 1
-            data[place[x]] += 1.0
+            counts[place[x]] += count
     shorter[-1] = n
-    return shorter, successors[:n].copy(), data[:n].copy()
+    return shorter, successors[:n].copy(), counts[:n].copy()
+
+
+@jit
+def _end_at_cuts(cut, start, state, action, next_state, indptr, indices, n_sa, data, ending):  # type: ignore[no-untyped-def]
+    """Turn the last transition of each episode into an end."""
+    n_actions = n_sa.shape[1]
+    for episode in cut:
+        row = start[episode + 1] - 1
+        x, a = state[row], action[row]
+        pair = x * n_actions + a
+        for k in range(indptr[pair], indptr[pair + 1]):
+            if indices[k] == next_state[row]:
+                data[k] = max(0.0, data[k] - 1.0 / n_sa[x, a])
+                ending[x, a] += 1.0 / n_sa[x, a]
+                break
 
 
 def residual_scale(
@@ -210,7 +303,7 @@ def residual_scale(
 ) -> float:
     """Return the root mean square of r + gamma V(x') - Q(x, a) over the rows of some episodes.
 
-    A hundred and some episodes, spread over the choice, tell a scale well enough.
+    Some hundred episodes, spread over the choice, tell a scale well enough.
     """
     episodes, chosen = choice
     chosen = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]

@@ -14,7 +14,8 @@ share of delta:
 The concentration inequality needs terms >= 0, which a difference is not: there a lower bound on
 rho(pi) at delta / 2 stands against an upper bound on rho(pi_b) at delta / 2.
 
-Predictions are made on training episodes: the bound with their mean and spread, and the test's size.
+Predictions are made on training episodes: the bound with their mean and spread, and the size of
+the test.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from spibb.ope.bounds import bca, predicted_concentration, student_t
-from spibb.ope.normalised import OneSided, ReturnRange
+from spibb.ope.normalised import ReturnRange
 from spibb.ope.statistics import Array, Difference, Mean, Statistic, StepwiseMean, WeightedMean
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Walk, effective_sample_size
@@ -50,7 +51,7 @@ class Tried:
     @property
     def n_policies(self) -> int:
         """C."""
-        return self.found.weight.shape[1] - 1
+        return int(self.found.weight.shape[1]) - 1
 
 
 @dataclass(frozen=True)

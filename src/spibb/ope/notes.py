@@ -20,6 +20,8 @@ from spibb.uncertainty.ranges import ValueRange
 # docs/evaluation.md for what that does to approximate bounds.
 LEAST_ESS = 30.0
 LARGEST_SHARE = 0.1
+# A mean weight outside of this says that the sample is not one of the baseline's usual ones.
+_USUAL_MEAN = (0.5, 2.0)
 _FEW = 20
 _LARGEST_UNSEEN = 0.01
 
@@ -56,6 +58,11 @@ def weight_warnings(weight: Array) -> list[str]:
         )
     if share > LARGEST_SHARE:
         found.append(f"One episode has {100 * share:.0f} % of all weight.")
+    if not _USUAL_MEAN[0] <= weight.mean() <= _USUAL_MEAN[1]:
+        found.append(
+            f"The mean weight is {weight.mean():.2g}, and 1 is expected: the log lacks episodes "
+            "that are common under the policy, or the baseline did not make it."
+        )
     return found
 
 
@@ -106,7 +113,8 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
     """Return the least and the most that may be earned after truncated records stop.
 
     The mean of w_T gamma^h over episodes cut off after h steps estimates how much of a full value
-    lies beyond the record under the policy; values lie in [min(0, low), max(0, high)] over 1 - gamma.
+    lies beyond the record under the policy; values reach from min(0, low) to max(0, high), over
+    1 - gamma.
     """
     episodes = off.episodes
     if not episodes.is_cut.any():
@@ -144,7 +152,7 @@ def assumptions(
     if n_cut:
         found.append(
             f"{n_cut} of {len(episodes)} episodes are truncated: weighted estimates are of the "
-            f"return up to there. What lies beyond adds between {missing[0]:.4g} and "
+            f"return up to there. What lies beyond adds between {missing[0] + 0.0:.4g} and "
             f"{missing[1]:.4g}, by the weights and the range of rewards."
         )
     return tuple(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -59,11 +60,10 @@ class Trajectories:
                 expected="a log with an episode for each row: weights are products along episodes",
                 hint="give the log itself, with the column 'episode'",
             )
-        is_last = np.append(log.episode[1:] != log.episode[:-1], True)
-        start = np.append(0, np.flatnonzero(is_last) + 1)
+        start, has_inner_end = _starts(log.episode, log.terminated)
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
         n_after_end = 0
-        if np.count_nonzero(log.terminated & ~is_last):
+        if has_inner_end:
             kept = _until_end(start, log.terminated)
             n_after_end = int(len(kept) - np.count_nonzero(kept))
             columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
@@ -78,12 +78,12 @@ class Trajectories:
         """The numbers of all episodes."""
         return np.arange(len(self), dtype=np.int64)
 
-    @property
+    @cached_property
     def lengths(self) -> NDArray[np.int64]:
         """Steps of each episode."""
         return np.diff(self.start)
 
-    @property
+    @cached_property
     def is_cut(self) -> NDArray[np.bool_]:
         """Which episodes stop before the process does: truncated, or simply not ended."""
         return ~self.ended[self.start[1:] - 1]
@@ -101,9 +101,15 @@ class Trajectories:
         lengths = self.lengths[chosen]
         start = np.append(0, np.cumsum(lengths))
         rows = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], lengths)
-        columns = (self.state, self.action, self.reward, self.next_state, self.ended)
         return Trajectories(
-            start, *(column[rows] for column in columns), self.n_states, self.n_actions
+            start,
+            self.state[rows],
+            self.action[rows],
+            self.reward[rows],
+            self.next_state[rows],
+            self.ended[rows],
+            self.n_states,
+            self.n_actions,
         )
 
     def returns(self, gamma: float) -> NDArray[np.float64]:
@@ -126,6 +132,23 @@ class Trajectories:
                 hint="check that the policy belongs to this log, leave out episodes it did not "
                 "make, or estimate it from the log (--baseline estimate)",
             )
+
+
+@numba.njit(cache=True, nogil=True)
+def _starts(episode, terminated):  # type: ignore[no-untyped-def]
+    """Return where episodes begin, with the number of rows, and whether one ends before its end."""
+    n_rows = len(episode)
+    start = np.empty(n_rows + 1, dtype=np.int64)
+    n = 0
+    has_inner_end = False
+    for row in range(n_rows):
+        if row == 0 or episode[row] != episode[row - 1]:
+            start[n] = row
+            n += 1
+        elif terminated[row - 1]:
+            has_inner_end = True
+    start[n] = n_rows
+    return start[: n + 1].copy(), has_inner_end
 
 
 def _until_end(start: NDArray[np.int64], terminated: NDArray[np.bool_]) -> NDArray[np.bool_]:

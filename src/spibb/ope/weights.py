@@ -122,12 +122,13 @@ class Tables:
         """
         *batch, n_policies, n_states, n_actions = policies.shape
         flat = (-1, n_policies, n_states, n_actions)
-        policies = np.ascontiguousarray(policies).reshape(flat)
-        baseline = np.ascontiguousarray(baseline).reshape(-1, n_states, n_actions)
+        # Writable, since read-only arrays would be compiled for once more.
+        policies = np.require(policies, np.float64, ["C", "W"]).reshape(flat)
+        baseline = np.require(baseline, np.float64, ["C", "W"]).reshape(-1, n_states, n_actions)
         shape = (*batch, n_states, n_actions, n_policies)
         ratio = np.empty((len(policies), *shape[len(batch) :]))
         offset = np.empty(ratio.shape)
-        values = policies if q is None else np.ascontiguousarray(q).reshape(flat)
+        values = policies if q is None else np.require(q, np.float64, ["C", "W"]).reshape(flat)
         _fill_tables(policies, baseline, values, ratio, offset)
         return cls(ratio.reshape(shape), None if q is None else offset.reshape(shape))
 

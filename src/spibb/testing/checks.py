@@ -123,7 +123,12 @@ def check_corner_cases(algorithm: Algorithm) -> None:
         "every step ends": _problem_of([0, 1, 0], [0, 0, 1], [1.0, -2.0, 3.0], [2, 2, 2],
                                        [True] * 3, 3, 2),
     }  # fmt: skip
+    # An algorithm that splits the log says how many episodes it needs, and refuses fewer.
+    needed = getattr(algorithm, "min_episodes", 0)
     for name, (baseline, log) in corners.items():
+        if log.n_episodes < needed:
+            _expect_refusal(algorithm, log, baseline, f"{log.n_episodes} episodes")
+            continue
         for gamma in (0.0, 0.9):
             result = _run(algorithm, log, baseline, gamma)
             assert np.isfinite(result.v).all(), f"{algorithm.id}: {name}, gamma {gamma}"
@@ -144,11 +149,17 @@ def check_refuses_bad_baseline(algorithm: Algorithm) -> None:
     _, baseline, log = random_problem(6)
     table = np.zeros(baseline.probabilities.shape)
     table[:, 0] = 1.0
+    _expect_refusal(
+        algorithm, log, TabularPolicy(table), "a baseline that cannot have made the log"
+    )
+
+
+def _expect_refusal(algorithm: Algorithm, log: Log, baseline: TabularPolicy, what: str) -> None:
     try:
-        _run(algorithm, log, TabularPolicy(table))
+        _run(algorithm, log, baseline)
     except SpibbError:
         return
-    raise AssertionError(f"{algorithm.id}: accepted a baseline that never takes a logged action")
+    raise AssertionError(f"{algorithm.id}: accepted {what}")
 
 
 def _problem_of(

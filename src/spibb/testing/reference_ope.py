@@ -134,6 +134,15 @@ def model_of(
     )
 
 
+def recorded(episodes: list[Episode]) -> list[Episode]:
+    """Let every record end with an end, where its last transition is known."""
+    found = []
+    for episode in episodes:
+        x, a, r, successor, ended = episode[-1]
+        found.append([*episode[:-1], (x, a, r, successor, ended or successor is not None)])
+    return found
+
+
 def model_value(episodes: list[Episode], pi: Array, g: float) -> float:
     """Return the model-based estimate."""
     p, r, _ = model_of(episodes, *pi.shape)
@@ -192,6 +201,7 @@ def hcpi(
     g: float,
     mixtures: Sequence[float],
     delta: float,
+    pessimism: float,
 ) -> tuple[Array, int, float]:
     """Run HCPI with doubly robust terms and Student's t, for given folds and test episodes.
 
@@ -201,29 +211,54 @@ def hcpi(
         The policy that is tested, the number of its mixture, and the lower bound on its gain.
     """
     train = [episode for fold in train_folds for episode in fold]
+    scale = _residual_scale(train, baseline, g)
     gains: list[list[float]] = [[] for _ in mixtures]
     for k, fold in enumerate(train_folds):
         others = [e for j, part in enumerate(train_folds) if j != k for e in part]
-        p, r, _ = model_of(others, *baseline.shape)
-        greedy = _greedy_on_support(p, r, g, baseline)
-        for c, mixture in enumerate(mixtures):
-            pi = (1 - mixture) * greedy + mixture * baseline
-            gains[c] += _paired_gains(fold, pi, baseline, g, p, r)
+        greedy = _greedy_on_support(others, g, baseline)
+        p, r, n_sa = model_of(recorded(others), *baseline.shape)
+        q_b = reference.evaluate(p, r, g, baseline)[1]
+        q_greedy = reference.evaluate(p, _lowered(r, n_sa, pessimism * scale), g, greedy)[1]
+        for c, m in enumerate(mixtures):
+            pi, q = (1 - m) * greedy + m * baseline, (1 - m) * q_greedy + m * q_b
+            gains[c] += _paired_gains(fold, pi, baseline, g, q, q_b)
     bounds = [_lower(terms, len(test), delta) for terms in gains]
     best = bounds.index(max(bounds))
-    p, r, _ = model_of(train, *baseline.shape)
-    pi = (1 - mixtures[best]) * _greedy_on_support(p, r, g, baseline) + mixtures[best] * baseline
-    terms = _paired_gains(test, pi, baseline, g, p, r)
-    return pi, best, _lower(terms, len(test), delta)
+    greedy = _greedy_on_support(train, g, baseline)
+    pi = (1 - mixtures[best]) * greedy + mixtures[best] * baseline
+    p, r, n_sa = model_of(recorded(train), *baseline.shape)
+    q_b = reference.evaluate(p, r, g, baseline)[1]
+    q = reference.evaluate(p, _lowered(r, n_sa, pessimism * scale), g, pi)[1]
+    return pi, best, _lower(_paired_gains(test, pi, baseline, g, q, q_b), len(test), delta)
+
+
+def _residual_scale(episodes: list[Episode], b: Array, g: float) -> float:
+    """Return the root mean square of r + g V_b(x') - Q_b(x, a) in the model of the records."""
+    p, r, _ = model_of(recorded(episodes), *b.shape)
+    v, q = reference.evaluate(p, r, g, b)
+    squares = []
+    for episode in episodes:
+        for x, a, reward, successor, ended in episode:
+            if ended or successor is not None:
+                later = 0.0 if ended or successor is None else v[successor]
+                squares.append((reward + g * later - q[x, a]) ** 2)
+    return math.sqrt(sum(squares) / len(squares))
+
+
+def _lowered(r: Array, n_sa: NDArray[np.int64], scale: float) -> Array:
+    """Lower rewards by standard errors; a pair never seen counts as seen once."""
+    found = r.copy()
+    for x in range(len(r)):
+        for a in range(len(r[x])):
+            found[x, a] -= scale / math.sqrt(max(n_sa[x, a], 1))
+    return found
 
 
 def _paired_gains(
-    episodes: list[Episode], pi: Array, baseline: Array, g: float, p: Array, r: Array
+    episodes: list[Episode], pi: Array, b: Array, g: float, q: Array, q_b: Array
 ) -> list[float]:
-    v, q = reference.evaluate(p, r, g, pi)
-    v_b, q_b = reference.evaluate(p, r, g, baseline)
-    mine = doubly_robust(episodes, pi, baseline, g, q, v)
-    theirs = doubly_robust(episodes, baseline, baseline, g, q_b, v_b)
+    mine = doubly_robust(episodes, pi, b, g, q, (pi * q).sum(axis=1))
+    theirs = doubly_robust(episodes, b, b, g, q_b, (b * q_b).sum(axis=1))
     return [x - y for x, y in zip(mine, theirs, strict=True)]
 
 
@@ -234,8 +269,9 @@ def _lower(terms: list[float], n_tested: int, delta: float) -> float:
     return mean - s / math.sqrt(n_tested) * float(t.ppf(1 - delta, n_tested - 1))
 
 
-def _greedy_on_support(p: Array, r: Array, g: float, baseline: Array) -> Array:
+def _greedy_on_support(episodes: list[Episode], g: float, baseline: Array) -> Array:
     """Solve the model by policy iteration over the actions that the baseline takes."""
+    p, r, _ = model_of(episodes, *baseline.shape)
 
     def row(q: Array, x: int) -> Array:
         return reference.pi_leq_b_row(q, baseline[x], baseline[x] > 0.0)
