@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from spibb.ope.normalised import ONE_SIDED, OneSided, ReturnRange, refuse_negati
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, largest_share
+from spibb.plain import strict_json
 from spibb.uncertainty.ranges import ValueRange
 
 FORMAT_VERSION = 1
@@ -93,7 +93,7 @@ class PolicyEvaluation:
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
         found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **asdict(self)}
-        plain: dict[str, Any] = _plain(found)
+        plain: dict[str, Any] = strict_json(found)
         return plain
 
 
@@ -272,13 +272,3 @@ def _chosen_estimators(
                 hint="use the bound 'bca'",
             )
     return tuple(asked)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else str(value)
-    return value

@@ -93,19 +93,15 @@ class GainBound:
 
     def tested(self, tried: Tried, rng: np.random.Generator) -> tuple[float, float]:
         """Return the lower bound on the gain of the only policy, and the estimated gain."""
-        gain = tried.found.gain
         statistic = self._statistic(tried, 0)
         if self.reach is not None:
             half = self.delta / 2.0
             lower = self.reach.terms(self.estimator, tried.found).concentration(half, rng)[0]
             upper = self.reach.terms("is", tried.found, policy=1).concentration(half, rng)[1]
-            estimate = float(tried.found.value[:, 0].mean() - gain.mean())
-            if self.estimator == "is":
-                estimate = float((tried.found.weight[:, 0] * gain).mean() - gain.mean())
-            return lower - upper, estimate
-        if self.bound == "bca":
-            return bca(statistic, self.delta, rng)[0], statistic.estimate
-        return student_t(self._paired(tried)[:, 0], self.delta)[0], statistic.estimate
+            return lower - upper, statistic.estimate
+        if isinstance(statistic, Mean) and self.bound == "student-t":
+            return student_t(statistic.values, self.delta)[0], statistic.estimate
+        return bca(statistic, self.delta, rng)[0], statistic.estimate
 
     def _columns(self, tried: Tried) -> range:
         return range(tried.n_policies)
