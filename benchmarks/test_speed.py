@@ -9,12 +9,22 @@ import numpy as np
 import pytest
 from problems import GAMMA, counted, dense_counts, logs
 
-from spibb import ApproxSoftSPIBB, BasicRL, ExactSoftSPIBB, PiBSPIBB, PiLeqBSPIBB, TabularPolicy
+from spibb import (
+    DUIPI,
+    ApproxSoftSPIBB,
+    BasicRL,
+    ExactSoftSPIBB,
+    PiBSPIBB,
+    PiLeqBSPIBB,
+    RaMDP,
+    TabularPolicy,
+)
+from spibb.algorithms.base import Problems
 from spibb.algorithms.iterating import iterate
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.operators import soft_approx_step, soft_exact_step
-from spibb.testing import reference
+from spibb.testing import reference, reference_successors
 from spibb.uncertainty.error_functions import Evidence
 from spibb.uncertainty.ranges import ValueRange
 
@@ -76,6 +86,29 @@ def test_policy_iteration(benchmark, figures, algorithm):
         f"{1e6 * ours:.0f} us",
         f"{1e3 * peer:.1f} ms (loops)",
         peer / ours,
+    )
+
+
+@pytest.mark.parametrize("algorithm", [RaMDP(kappa=0.003), DUIPI(xi=1.0)], ids=lambda a: a.id)
+def test_penalising(benchmark, figures, algorithm):
+    counts, baselines = counted(N_PROBLEMS)
+    evidence = [Evidence(part, ValueRange.of(part, GAMMA, None)) for part in counts]
+    problems = Problems.of(evidence, [part.estimate(GAMMA) for part in counts], baselines)
+    done = benchmark.pedantic(lambda: algorithm.search(problems), rounds=5, warmup_rounds=1)
+    ours = benchmark.stats.stats.median / N_PROBLEMS
+    peer, ratio = "", None
+    if isinstance(algorithm, DUIPI):
+        model = counts[0].to_mdp(GAMMA)
+        start = time.perf_counter()
+        reference_successors.duipi(
+            model.dense, model.ending, model.reward, counts[0].n_sa.astype(float), GAMMA,
+            baselines[0].probabilities, xi=1.0, prior=0.0, n_sweeps=int(done.n_iterations[0]),
+        )  # fmt: skip
+        took = time.perf_counter() - start
+        peer, ratio = f"{1e3 * took:.0f} ms (loops)", took / ours
+    steps = done.n_iterations.mean()
+    figures(
+        f"{algorithm.id}, with evaluation ({steps:.1f} steps)", f"{1e6 * ours:.0f} us", peer, ratio
     )
 
 

@@ -58,7 +58,7 @@ def test_compare_prints_for_programs(spibb, demo, tmp_path, printed):
         (["--guarantee", "1", "--algorithm", "ramdp"], "--guarantee chooses n_wedge"),
         (["--guarantee", "-1"], "zeta is -1"),
         (["--set", "kappa"], "NAME=VALUE"),
-        (["--algorithm", "ramdp", "--set", "kapa=1"], "--kappa"),
+        (["--algorithm", "ramdp", "--set", "kapa=1"], "--set kappa="),
         (["--algorithm", "ramdp", "--set", "kappa=-1"], "kappa is -1"),
         (["--algorithm", "ramdp", "--set", "kappa=much"], "kappa"),
     ],
@@ -97,3 +97,28 @@ def test_other_settings(spibb, demo, tmp_path):
     assert summary["algorithm"] == {
         "algorithm": "duipi", "xi": 2, "prior": 0.1, "max_iterations": 300,
     }  # fmt: skip
+
+
+def test_hcpi_takes_candidates(spibb, demo, tmp_path):
+    done = spibb("improve", *demo, "--algorithm", "hcpi", "--out", tmp_path / "out", "--set",
+                 "candidates=approx-soft-spibb(epsilon=0.1, delta=1), pi-b-spibb")  # fmt: skip
+    assert done.code == 0
+    config = json.loads((tmp_path / "out" / "summary.json").read_text())["algorithm"]
+    first, second = config["candidates"]
+    assert (first["epsilon"], first["delta"]) == (0.1, 1)
+    assert second["algorithm"] == "pi-b-spibb"
+
+
+@pytest.mark.parametrize("text", ["[]", "approx-soft-spibb(", "a b", ""])
+def test_candidates_that_are_none(spibb, demo, tmp_path, text):
+    done = spibb("improve", *demo, "--algorithm", "hcpi", "--out", tmp_path / "out", "--set",
+                 f"candidates={text}")  # fmt: skip
+    assert done.code == 2
+    assert "candidates" in done.err
+
+
+def test_algorithms_are_listed(spibb):
+    listed = spibb("algorithms").out
+    for name in ("hcpi", "approx-soft-spibb", "robust-baseline-regret"):
+        assert name in listed
+    assert len(json.loads(spibb("algorithms", "--format", "json").out)) == 16

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from spibb.data.baseline import align, check_baseline, estimate_baseline
+from spibb import ApproxSoftSPIBB, improve_many
+from spibb.data.baseline import align, align_to_counts, check_baseline, estimate_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import PolicyError
@@ -151,3 +152,40 @@ def test_a_policy_of_another_size():
         PolicyError, match=r"a baseline of 2 states and 2 actions; expected 3 states and 2 actions"
     ):
         check_baseline(Counts.from_log(PLAIN), TabularPolicy.uniform(2, 2))
+
+
+def test_counts_are_matched_by_name():
+    """Counts carry labels: a baseline in another order must not be read row by row."""
+    log = Log.from_arrays(
+        state=[0, 1, 0], action=[0, 1, 1], reward=[0.0, 1.0, 2.0], next_state=[1, 2, 0],
+        terminated=[False, True, False], episode=[0, 0, 1],
+        state_labels=("a", "b", "end"), action_labels=("go", "stay"),
+    )  # fmt: skip
+    counts = Counts.from_log(log)
+    swapped = TabularPolicy([[0.2, 0.8], [0.9, 0.1]], ("b", "a"), ("stay", "go"))
+    found = align_to_counts(counts, swapped)
+    np.testing.assert_allclose(found.probabilities, [[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]])
+    by_counts = ApproxSoftSPIBB(epsilon=0.0).improve(counts, baseline=swapped, gamma=0.9)
+    by_log = ApproxSoftSPIBB(epsilon=0.0).improve(log, baseline=swapped, gamma=0.9)
+    np.testing.assert_array_equal(by_counts.policy.probabilities, by_log.policy.probabilities)
+    many = improve_many([ApproxSoftSPIBB(epsilon=0.0)], [counts, log], baselines=swapped, gamma=0.9)
+    np.testing.assert_array_equal(many.probabilities[0, 0], by_log.policy.probabilities)
+    np.testing.assert_array_equal(many.probabilities[0, 1], by_log.policy.probabilities)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (TabularPolicy([[1.0, 0.0]], ("a",), ("go", "stay")), r"lacks 1 states.*'b'"),
+        (TabularPolicy(np.full((3, 2), 0.5), ("a", "b", "c"), ("go", "stay")), "a state 'c'"),
+        (TabularPolicy(np.full((2, 2), 0.5), ("a", "b"), ("go", "run")), "an? action 'run'"),
+    ],
+)
+def test_counts_refuse_other_names(policy, message):
+    log = Log.from_arrays(
+        state=[0, 1], action=[0, 1], reward=[0.0, 1.0], next_state=[1, 2],
+        terminated=[False, True], episode=[0, 0],
+        state_labels=("a", "b", "end"), action_labels=("go", "stay"),
+    )  # fmt: skip
+    with pytest.raises(PolicyError, match=message):
+        align_to_counts(Counts.from_log(log), policy)

@@ -18,7 +18,7 @@ from spibb.algorithms.improvement import Improvement
 from spibb.certify.audit import certify
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
-from spibb.data.baseline import align, check_baseline
+from spibb.data.baseline import align, align_to_counts, check_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import SettingsError
@@ -122,6 +122,7 @@ class Algorithm(ABC):
         if isinstance(log, Log):
             log, baseline = align(log, baseline)
         counts = log if isinstance(log, Counts) else Counts.from_log(log)
+        baseline = align_to_counts(counts, baseline)
         check_baseline(counts, baseline)
         values = ValueRange.of(counts, gamma, reward_range)
         evidence = Evidence(counts, values, log if isinstance(log, Log) else None)

@@ -67,6 +67,14 @@ class HeldOut:
         """Whether the candidate is returned."""
         return self.refusal is None
 
+    @property
+    def outcome(self) -> str:
+        """What happened, in a sentence."""
+        chosen = f"{self.candidate} was chosen among {self.n_candidates} candidates and "
+        if self.is_accepted:
+            return chosen + "passed the test."
+        return chosen + f"refused, since {self.refusal}: the baseline is returned."
+
     def refused(self, reason: str) -> HeldOut:
         """Return the same outcome, refused."""
         return replace(self, refusal=reason)
@@ -220,15 +228,10 @@ def guarantee(case: Case, found: HeldOut) -> Guarantee:
         "effective_test_episodes": found.ess,
         "n_candidates": float(found.n_candidates),
     }
-    outcome = f"{found.candidate} was chosen among {found.n_candidates} candidates and "
-    if found.is_accepted:
-        outcome += "passed the test."
-    else:
-        outcome += f"refused, since {found.refusal}: the baseline is returned."
     return Guarantee(
         theorem="Held-out test (HCPI)",
         statement="A policy that was chosen without the held-out episodes gains at least its lower "
-        f"bound on them; the baseline, which is kept otherwise, loses nothing. {outcome}",
+        f"bound on them; the baseline, which is kept otherwise, loses nothing. {found.outcome}",
         conditions=_conditions(case, found),
         assumptions=_assumptions(case, found),
         delta=case.delta,
@@ -302,7 +305,7 @@ def _conditions(case: Case, found: HeldOut) -> tuple[Condition, ...]:
 
 def _assumptions(case: Case, found: HeldOut) -> tuple[str, ...]:
     if not found.is_accepted:
-        return ()
+        return (f"Nothing, since the policy is the baseline. {found.outcome}",)
     texts = ["The log was made by the baseline, and the state it records decides its action."]
     if case.baseline.policy.is_estimated:
         texts.append(

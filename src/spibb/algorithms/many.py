@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Problems
-from spibb.data.baseline import check_baseline
+from spibb.data.baseline import align_to_counts, check_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import DataError
@@ -68,6 +68,9 @@ def improve_many(
         baselines = [baselines] * len(counts)
     if len(baselines) != len(counts):
         raise DataError(f"{len(baselines)} baselines", expected=f"one, or {len(counts)}")
+    baselines = [
+        align_to_counts(part, baseline) for part, baseline in zip(counts, baselines, strict=True)
+    ]
     for part, baseline in zip(counts, baselines, strict=True):
         check_baseline(part, baseline)
     evidence = [

@@ -9,7 +9,7 @@ from spibb.certify import checks
 from spibb.certify.case import Case, spent_budget
 from spibb.certify.certificate import Certificate, Guarantee, StateAudit
 from spibb.certify.theorems import spibb_bound, theorem_1, theorem_2
-from spibb.data.baseline import align, check_baseline
+from spibb.data.baseline import align, align_to_counts, check_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import PolicyError, SettingsError
@@ -98,6 +98,8 @@ def audit(
         log, baseline = align(log, baseline)
         policy = _aligned_policy(log, baseline, policy)
     counts = log if isinstance(log, Counts) else Counts.from_log(log)
+    baseline = align_to_counts(counts, baseline)
+    policy = align_to_counts(counts, policy, role="policy")
     check_baseline(counts, baseline)
     if policy.probabilities.shape != baseline.probabilities.shape:
         raise PolicyError(

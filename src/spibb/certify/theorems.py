@@ -195,6 +195,8 @@ def apply_theorem(
     origin = "as observed in the log, not given" if values.is_observed else "as given"
     reach = f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."
     assumptions = (_BASELINE, _FIXED, reach, *assumptions)
+    if not case.difference.any():  # the baseline gains nothing over itself, and loses nothing
+        bound = _nothing
     is_estimated = case.baseline.policy.is_estimated
     if is_estimated and is_uniform and case.evidence.log is not None:
         return _over_the_true_baseline(case, theorem, statement, conditions, assumptions, bound)
@@ -212,6 +214,10 @@ def apply_theorem(
         details=details,
         worst_loss=2.0 * values.v_max,
     )
+
+
+def _nothing() -> tuple[float, dict[str, float]]:
+    return 0.0, {}
 
 
 def _over_the_true_baseline(

@@ -14,6 +14,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # brackets in help texts are brackets
     help="Improve a running policy from its log, safely, and say what is guaranteed.",
 )
 
@@ -93,7 +94,10 @@ def improve(
     out: Annotated[Path, typer.Option("--out", help="Folder for the result.")],
     algorithm: Annotated[
         str | None,
-        typer.Option("--algorithm", help="Algorithm, by id [default: approx-soft-spibb]."),
+        typer.Option(
+            "--algorithm",
+            help="Algorithm, by id; 'spibb algorithms' lists them [default: approx-soft-spibb].",
+        ),
     ] = None,
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Budget of the soft algorithms.")
@@ -165,6 +169,14 @@ def improve(
         printed=printed.value,
         guarantee=guarantee,
     )
+
+
+@app.command()
+def algorithms(printed: Printed = Format.table) -> None:
+    """List the algorithms and their settings."""
+    from spibb.cli.improve_command import list_algorithms
+
+    list_algorithms(printed.value)
 
 
 @app.command()

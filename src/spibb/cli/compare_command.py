@@ -99,7 +99,7 @@ def _print_table(rows: list[Compared], delta: float) -> None:
 
 def _interval(row: Compared) -> str:
     if row.off_policy is None:
-        return "too few episodes"
+        return "no or few episodes"
     low = "-inf" if row.off_policy_low is None else f"{row.off_policy_low:.3g}"
     high = "inf" if row.off_policy_high is None else f"{row.off_policy_high:.3g}"
     return f"{row.off_policy:.3g} [{low}, {high}]"

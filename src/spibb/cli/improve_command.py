@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
 from spibb.algorithms.improvement import Improvement
-from spibb.algorithms.registry import find_algorithm
-from spibb.cli.inputs import find_error, read_inputs
+from spibb.algorithms.registry import ALGORITHMS, find_algorithm
+from spibb.cli.inputs import find_error, parse_settings, read_inputs
 from spibb.cli.printing import (
     console,
     print_changes,
@@ -110,6 +111,8 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
                 expected=f"one of {', '.join(map(_option, known))}" if known else "none at all",
                 hint="leave it out, or choose another algorithm",
             )
+    if isinstance(settings.get("candidates"), str):
+        settings = {**settings, "candidates": _candidates(settings["candidates"])}
     if "error" in settings:
         settings = {**settings, "error": find_error(settings["error"])}
     try:
@@ -121,8 +124,40 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
         ) from None
 
 
+def _candidates(text: str) -> list[Algorithm]:
+    """Read ``approx-soft-spibb(epsilon=0.1), pi-b-spibb`` as algorithms."""
+    one = r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*"
+    parts = re.findall(rf"{one}(?:,|$)", text)
+    if not re.fullmatch(rf"{one}(?:,{one})*", text):
+        raise SettingsError(
+            f"candidates is {text!r}",
+            expected="algorithms, as approx-soft-spibb(epsilon=0.1),pi-b-spibb(n_wedge=5)",
+        )
+    return [
+        build_algorithm(name, parse_settings([part for part in inner.split(",") if part.strip()]))
+        for name, inner in parts
+    ]
+
+
+# Settings with an option of their own; the others are given by --set.
+_OPTIONS = ("epsilon", "n_wedge", "delta", "error", "max_iterations")
+
+
 def _option(setting: str) -> str:
-    return f"--{setting.replace('_', '-')}"
+    return f"--{setting.replace('_', '-')}" if setting in _OPTIONS else f"--set {setting}=..."
+
+
+def list_algorithms(printed: str) -> None:
+    """Print every algorithm with its settings and their defaults."""
+    facts = {name: kind().to_config() for name, kind in ALGORITHMS.items()}
+    if printed == "json":
+        print_json(facts)
+        return
+    for name, kind in ALGORITHMS.items():
+        settings = ", ".join(item.name for item in fields(kind))
+        summary = (kind.__doc__ or "").splitlines()[0]
+        console.print(f"{name}: {summary}", markup=False)
+        console.print(f"    {settings or 'no settings'}", markup=False)
 
 
 def print_result(result: Improvement) -> None:

@@ -59,6 +59,55 @@ def align(log: Log, policy: TabularPolicy, *, role: str = "baseline") -> tuple[L
     return log, TabularPolicy(table, states, actions, is_estimated=policy.is_estimated)
 
 
+def align_to_counts(
+    counts: Counts, policy: TabularPolicy, *, role: str = "baseline"
+) -> TabularPolicy:
+    """Bring a policy to the states and actions of counts, by name.
+
+    Terminal states need no row in the policy. A state or action that only the policy has is
+    refused: counts cannot grow, a log can.
+    """
+    mine, theirs = (counts.state_labels, counts.action_labels), (
+        policy.state_labels, policy.action_labels,
+    )  # fmt: skip
+    if mine == theirs and policy.probabilities.shape == counts.n_sa.shape:
+        return policy
+    if mine == (None, None) and theirs == (None, None) and policy.n_states > counts.n_states:
+        return policy  # refused by check_baseline, which says both shapes
+    states = _names(counts.state_labels, counts.n_states)
+    actions = _names(counts.action_labels, counts.n_actions)
+    table, lacking = np.zeros(counts.n_sa.shape), np.ones(counts.n_states, dtype=np.bool_)
+    rows = _known_places(_names(policy.state_labels, policy.n_states), states, "state", role)
+    columns = _known_places(_names(policy.action_labels, policy.n_actions), actions, "action", role)
+    table[np.ix_(rows, columns)] = policy.probabilities
+    lacking[rows] = False
+    needed = lacking & ~counts.terminal
+    if needed.any():
+        raise PolicyError(
+            f"the {role} lacks {int(needed.sum())} states of the counts",
+            where=f"state {states[int(np.argmax(needed))]!r}",
+            expected="a row of probabilities for every state that is not terminal",
+        )
+    table[lacking] = 1.0 / counts.n_actions
+    return TabularPolicy(
+        table, counts.state_labels, counts.action_labels, is_estimated=policy.is_estimated
+    )
+
+
+def _known_places(
+    names: tuple[str, ...], known: tuple[str, ...], kind: str, role: str
+) -> NDArray[np.intp]:
+    place = {name: index for index, name in enumerate(known)}
+    extra = [name for name in names if name not in place]
+    if extra:
+        raise PolicyError(
+            f"the {role} has a {kind} {extra[0]!r} that the counts do not have",
+            expected="the same names in both",
+            hint="pass the log instead of its counts, or give it n_states, n_actions or labels",
+        )
+    return np.array([place[name] for name in names], dtype=np.intp)
+
+
 def check_baseline(counts: Counts, baseline: TabularPolicy, *, role: str = "baseline") -> None:
     """Refuse a baseline that cannot have made the log."""
     if counts.n_sa.shape != baseline.probabilities.shape:

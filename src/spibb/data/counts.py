@@ -55,6 +55,12 @@ class Counts:
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"<Counts: {int(self.n_sa.sum())} rows, {self.n_states} states, "
+            f"{self.n_actions} actions>"
+        )
+
     @classmethod
     def from_log(cls, log: Log) -> Counts:
         """Count a log."""

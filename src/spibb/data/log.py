@@ -65,6 +65,12 @@ class Log:
     def __len__(self) -> int:
         return len(self.state)
 
+    def __repr__(self) -> str:
+        return (
+            f"<Log: {len(self)} rows, {self.n_episodes} episodes, {self.n_states} states, "
+            f"{self.n_actions} actions>"
+        )
+
     @classmethod
     def from_arrays(
         cls,

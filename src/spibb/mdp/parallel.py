@@ -6,6 +6,7 @@ threads because every problem of a batch is computed on its own.
 """
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 _SMALLEST_SHARED_BATCH = 32
 # Several chunks a thread even out problems that take different numbers of steps.
 _CHUNKS_PER_THREAD = 4
+_NAME = "spibb-worker"
 
 
 def n_threads() -> int:
@@ -36,7 +38,9 @@ def _n_cores() -> int:
 def over_chunks(function: Callable[[NDArray[np.int64]], Any], items: NDArray[np.int64]) -> None:
     """Call ``function`` on consecutive chunks of ``items``, in threads if there are enough."""
     workers = n_threads()
-    if workers == 1 or len(items) < _SMALLEST_SHARED_BATCH:
+    # A thread of the pool that waited for others of it could wait for ever: it does the work itself.
+    is_nested = threading.current_thread().name.startswith(_NAME)
+    if workers == 1 or is_nested or len(items) < _SMALLEST_SHARED_BATCH:
         function(items)
         return
     chunks = np.array_split(items, min(len(items), workers * _CHUNKS_PER_THREAD))
@@ -47,4 +51,4 @@ def over_chunks(function: Callable[[NDArray[np.int64]], Any], items: NDArray[np.
 @lru_cache(maxsize=1)
 def _pool(process: int, workers: int) -> ThreadPoolExecutor:
     """Return this process's threads; a forked child, which has none of them, makes its own."""
-    return ThreadPoolExecutor(max_workers=workers, thread_name_prefix="spibb")
+    return ThreadPoolExecutor(max_workers=workers, thread_name_prefix=_NAME)

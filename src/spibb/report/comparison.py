@@ -120,6 +120,9 @@ def _cross_fitted(
             log.take(~judges), baseline=baseline, gamma=gamma, reward_range=reward_range
         )
         episodes = Trajectories.from_log(log.take(judges))
+        if (made.policy.probabilities == baseline.probabilities).all():
+            terms.append(episodes.returns(gamma))  # the log's own policy needs no estimator
+            continue
         off = OffPolicy(episodes, made.policy.probabilities, baseline.probabilities, gamma)
         statistic = off.statistic("dr", np.random.default_rng(0))
         assert statistic.terms is not None, "doubly robust is a mean"
