@@ -162,7 +162,9 @@ def test_a_node_lost_midway_costs_only_time(tmp_path, environment, cluster):
     finally:
         driver.kill()
     assert driver.returncode == 0, errors
-    assert output.splitlines()[-1] == str(len(PLAN.jobs())) == "24"
+    # Ray tells on the same stream that it has lost a node, when it pleases.
+    told = [line for line in output.splitlines() if line.isdecimal()]
+    assert told[-1] == str(len(PLAN.jobs())) == "24"
     assert n_before < 23, "the node was lost only after the study"
     run_all(PLAN, tmp_path / "here", workers=1)
     assert content(tmp_path / "ray") == content(tmp_path / "here")

@@ -38,7 +38,7 @@ def _n_cores() -> int:
 def over_chunks(function: Callable[[NDArray[np.int64]], Any], items: NDArray[np.int64]) -> None:
     """Call ``function`` on consecutive chunks of ``items``, in threads if there are enough."""
     workers = n_threads()
-    # A thread of the pool that waited for others of it could wait for ever: it does the work itself.
+    # A thread of the pool that waits for others of it might wait for ever: it works itself.
     is_nested = threading.current_thread().name.startswith(_NAME)
     if workers == 1 or is_nested or len(items) < _SMALLEST_SHARED_BATCH:
         function(items)
