@@ -76,22 +76,25 @@ def _print(rows: list[Compared], delta: float, out: Path, printed: str) -> None:
 
 def _print_table(rows: list[Compared], delta: float) -> None:
     table = Table(title="Compared", title_justify="left", title_style="bold")
-    table.add_column("algorithm", overflow="fold")
+    table.add_column("algorithm", no_wrap=True)
     for name in ("gain, est.", "guaranteed", "moved", "off-policy"):
         table.add_column(name, justify="right", overflow="fold")
     for row in rows:
         guaranteed = "none" if row.bound is None else f"{row.bound:+.3g}"
+        if row.is_vacuous:
+            guaranteed = "vacuous"
         table.add_row(
             row.algorithm,
             f"{row.estimated_gain:+.3g}",
-            guaranteed + (" (vacuous)" if row.is_vacuous else ""),
+            guaranteed,
             f"{100 * row.moved:.0f}%",
             _interval(row),
         )
     console.print(table)
     console.print(
         "gain, est.: over the baseline, in the model made from the log, which flatters. "
-        "guaranteed: lower bound on the true gain. moved: probability taken from the baseline, "
+        "guaranteed: lower bound on the true gain; vacuous if it allows any loss. moved: "
+        "probability taken from the baseline, "
         f"over the rows. off-policy: performance with its {100 * (1 - delta):g} % interval, each "
         "half of the episodes judging the policy made of the other half (doubly robust)."
     )
