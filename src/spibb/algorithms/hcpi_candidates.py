@@ -29,7 +29,6 @@ from spibb.uncertainty.error_functions import Evidence
 from spibb.uncertainty.ranges import ValueRange
 
 Array = NDArray[np.float64]
-_COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated", "episode", "step")
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +251,7 @@ def _sublog(log: Log | None, chosen: NDArray[np.int64]) -> Log:
     is_chosen = np.zeros(log.n_episodes, dtype=np.bool_)
     is_chosen[chosen] = True
     rows = is_chosen[np.cumsum(log.is_first) - 1]
-    return replace(log, **{name: getattr(log, name)[rows] for name in _COLUMNS})
+    return log.take(rows)
 
 
 def _name(algorithm: Algorithm) -> str:

@@ -141,7 +141,7 @@ def spibb_bound(case: Case, n_wedge: float, bound: Bound = "original") -> Guaran
             checks.discounted(case),
             checks.bootstrapped_copy(case, threshold),
         ),
-        assumptions=(),
+        assumptions=() if bound == "original" else (_REDUCTION,),
         bound=number,
         # The other bounds are unions over fewer events, not over all values a policy may have.
         is_uniform=bound == "original",
@@ -172,6 +172,10 @@ _UNPROVED = (
 _ESTIMATED = (
     "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
     "made it: the gain is over the estimate."
+)
+_REDUCTION = (
+    "A process may be judged as if every step were a tree of two-way choices, as Wienhoeft et al. "
+    "(2023) argue; their reduction is taken over, not proved anew."
 )
 _EPISODES = "Episodes are independent; one that is not over after {longest} steps is cut there."
 _RETURNS = "Episodes are independent; the mean of first-visit returns estimates the baseline's Q."
