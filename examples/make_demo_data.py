@@ -38,7 +38,6 @@ from numpy.typing import NDArray
 
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
-from spibb.mdp.sampling import sample_trajectories
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "spibb" / "cli" / "demo"
 SEED = 11  # a typical log: what is learnt from it is worth about what logs of this size give
@@ -161,12 +160,47 @@ def sample_log(
     ward: TabularMDP, rule: TabularPolicy, rng: np.random.Generator
 ) -> dict[str, NDArray[Any]]:
     """Return the columns of a log; a reward is what the day cost and, at the end, the outcome."""
-    log = sample_trajectories(ward, rule, n_episodes=N_PATIENTS, max_steps=MAX_DAYS, rng=rng)
+    log = stays(ward, rule, rng)
     severity = np.array([severity for severity, _, _ in CONDITIONS])[log["state"]]
     cost = np.array(DAY_COST)[severity] + np.array(DRUG_COST)[log["action"]]
     cost += rng.uniform(-COST_NOISE, COST_NOISE, len(cost))
     outcome = np.array([OUTCOME.get(x, 0.0) for x in range(len(STATES))])[log["next_state"]]
     return {**log, "reward": (outcome - cost).round(2) + 0.0}  # + 0.0: no -0.0
+
+
+def stays(
+    ward: TabularMDP, rule: TabularPolicy, rng: np.random.Generator
+) -> dict[str, NDArray[Any]]:
+    """Let patients come, one after another; two numbers a day decide treatment and next morning."""
+    rows: list[tuple[int, ...]] = []
+    arrivals = rng.choice(ward.n_states, size=N_PATIENTS, p=ward.initial)
+    for patient, state in enumerate(arrivals.tolist()):
+        for day in range(MAX_DAYS):
+            action = pick(rule.probabilities[state], rng)
+            morning = pick(ward.dense[state, action], rng)
+            is_over = bool(ward.terminal[morning])
+            rows.append((patient, day, state, action, morning, is_over, day + 1 == MAX_DAYS))
+            if is_over:
+                break
+            state = morning
+    names = ("episode", "step", "state", "action", "next_state", "terminated", "truncated")
+    log = dict(zip(names, np.array(rows).T, strict=True))
+    terminated = log["terminated"] == 1
+    truncated = (log["truncated"] == 1) & ~terminated
+    columns = {name: log[name] for name in ("episode", "step", "state", "action")}
+    return {
+        **columns,
+        "reward": np.zeros(len(rows)),
+        "next_state": log["next_state"],
+        "terminated": terminated,
+        "truncated": truncated,
+    }
+
+
+def pick(probabilities: NDArray[np.float64], rng: np.random.Generator) -> int:
+    """Return the entry that a uniform number falls on."""
+    fallen = int(np.searchsorted(np.cumsum(probabilities), rng.random(), side="right"))
+    return min(fallen, int(np.flatnonzero(probabilities)[-1]))
 
 
 def write_log(log: dict[str, NDArray[Any]], path: Path) -> None:

@@ -475,7 +475,9 @@ def test_where_nothing_is_better_it_passes_as_often_as_documented(sign, n_episod
     for estimator, bound, _, _, share in rows:
         found = passing(HCPI(estimator=estimator, bound=bound), logs, baseline)
         print(sign, n_episodes, estimator, bound, f"{100 * found:.1f}")
-        assert found == pytest.approx(share, abs=0.03), (estimator, bound)
+        # Both the page's figure and this one are shares of 500 logs.
+        band = 3.5 * np.sqrt(2 * max(share, 0.02) * (1 - share) / 500)
+        assert found == pytest.approx(share, abs=band), (estimator, bound)
 
 
 @pytest.mark.statistical

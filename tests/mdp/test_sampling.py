@@ -7,7 +7,7 @@ import scipy.stats
 from spibb.errors import SettingsError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
-from spibb.mdp.sampling import sample_trajectories
+from spibb.mdp.sampling import Sampler
 from spibb.testing import reference
 
 TRANSITION = np.array(
@@ -32,9 +32,8 @@ def model():
 
 
 def sample(mdp, policy=POLICY, n_episodes=2000, max_steps=50, seed=1):
-    return sample_trajectories(
-        mdp, policy, n_episodes=n_episodes, max_steps=max_steps, rng=np.random.default_rng(seed)
-    )
+    rng = np.random.default_rng(seed)
+    return Sampler(mdp, policy).sample(n_episodes=n_episodes, max_steps=max_steps, rng=rng)
 
 
 def assert_drawn_from(draws, probabilities):

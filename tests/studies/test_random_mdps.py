@@ -5,16 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+import scipy.sparse as sp
 
 from spibb.algorithms.basic_rl import BasicRL
+from spibb.algorithms.hcpi import HCPI
+from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.data.counts import Counts
 from spibb.envs.garnet import Garnet
+from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
 from spibb.runner.store import Store
 from spibb.studies.plan import Setting
+from spibb.studies.random_mdps.draws import draw_run, estimate
 from spibb.studies.random_mdps.run import run_job
 from spibb.studies.registry import PLANS, run_study
 
@@ -116,7 +121,9 @@ def test_the_score_by_hand(second_goal):
         baseline = garnet.baseline(eta, rng)
         low, high = evaluate(truth, baseline).performance, solve(truth).performance
         for size in sizes:
-            counts = Counts.sample(truth, baseline, n_episodes=size, max_steps=30, rng=rng)
+            seeds = np.random.SeedSequence([99, run, etas.index(eta), sizes.index(size)])
+            rng_log = np.random.default_rng(seeds)
+            counts = Counts.sample(truth, baseline, n_episodes=size, max_steps=30, rng=rng_log)
             for label, algorithm in algorithms.items():
                 policy = algorithm.improve(counts, baseline=baseline, gamma=0.9).policy
                 score = (evaluate(truth, policy).performance - low) / (high - low)
@@ -126,6 +133,41 @@ def test_the_score_by_hand(second_goal):
                 })  # fmt: skip
     assert found == expected
     assert any(abs(row["score"]) > 0.01 for row in found)
+
+
+def test_the_models_are_those_of_the_counts_and_the_counts_those_of_the_log():
+    plan = replace(SMOKE, n_states=12, n_actions=3, n_successors=3, second_goal=-1.0)
+    drawn = [one for run in range(3) for one in draw_run(plan, run)]
+    problems = estimate(drawn)
+    expected = ModelBatch.stack([one.evidence.counts.estimate(plan.gamma) for one in drawn])
+    for name in ("reward", "ending", "initial"):
+        np.testing.assert_array_equal(getattr(problems.batch, name), getattr(expected, name))
+    for found, model in zip(dense(problems.batch), dense(expected), strict=True):
+        np.testing.assert_array_equal(found, model)
+    for place, one in enumerate(drawn):
+        counts = Counts.from_log(one.log())
+        np.testing.assert_array_equal(problems.evidence.n_sa[place], counts.n_sa)
+        assert (counts.n_sas != one.evidence.counts.n_sas).nnz == 0
+        assert len(one.starts) == plan.sizes[one.size]
+
+
+def dense(batch):
+    """Return P of each model of a batch."""
+    n_problems, n_states, n_actions = batch.shape
+    rows = sp.csr_array((batch.data, batch.indices, batch.indptr))
+    rows.resize((n_problems * n_states * n_actions, n_states))
+    return rows.toarray().reshape(n_problems, -1)
+
+
+def test_algorithms_that_need_the_log_do_not_depend_on_grouping():
+    settings = (
+        _setting("hcpi", HCPI(delta=0.5, train_share=0.3)),
+        _setting("robust", RobustMDP(delta=0.9)),
+    )
+    plan = replace(SMOKE, n_states=8, n_actions=2, n_successors=2, settings=settings)
+    together = run_job(plan, 0, 3).slice(8)
+    assert together.equals(pa.concat_tables([run_job(plan, 1, 2), run_job(plan, 2, 3)]))
+    assert np.abs(together["score"].to_numpy()).max() > 0
 
 
 def test_the_baseline_scores_zero():

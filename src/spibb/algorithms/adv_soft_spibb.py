@@ -18,7 +18,6 @@ The exact variant follows spibb.operators.advantageous.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -27,14 +26,14 @@ import numpy as np
 from spibb.algorithms.iterating import Step
 from spibb.algorithms.soft_spibb import SoftSPIBB
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import Evidence, HoeffdingReturns
+from spibb.uncertainty.error_functions import EvidenceBatch, HoeffdingReturns
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Adv(SoftSPIBB):
     error: Any = field(default_factory=HoeffdingReturns)
 
-    def step(self, evidence: Sequence[Evidence]) -> Step:
+    def step(self, evidence: EvidenceBatch) -> Step:
         """Move within the budget, advantageous by returns."""
         plain = super().step(evidence)
         returns = np.stack([part.returns().mean for part in evidence])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +32,14 @@ from spibb.uncertainty.error_functions import (
     ERROR_FUNCTIONS,
     ErrorFunction,
     Evidence,
+    EvidenceBatch,
     GivenErrors,
     HoeffdingQ,
 )
 from spibb.uncertainty.ranges import ValueRange
 
+# Where policies are iterated.
+Device = Literal["cpu", "cuda"]
 # Level at which theorems are checked for algorithms that have no delta of their own.
 DEFAULT_DELTA = 0.05
 
@@ -52,7 +55,7 @@ class Problems:
         first: Their values in the models, computed once for all algorithms.
     """
 
-    evidence: Sequence[Evidence]
+    evidence: EvidenceBatch
     batch: ModelBatch
     baseline: NDArray[np.float64]
     first: Values
@@ -63,11 +66,29 @@ class Problems:
         evidence: Sequence[Evidence],
         models: Sequence[Model],
         baselines: Sequence[TabularPolicy],
+        device: Device = "cpu",
     ) -> Problems:
         """Stack the models and evaluate the baselines."""
-        batch = ModelBatch.stack(models)
+        batch = ModelBatch.stack(models)  # refuses models of several shapes
         start = np.stack([baseline.probabilities for baseline in baselines])
-        return cls(evidence, batch, start, evaluate_batch(batch, start))
+        return cls.stacked(EvidenceBatch.of(evidence), batch, start, device)
+
+    @classmethod
+    def stacked(
+        cls,
+        evidence: EvidenceBatch,
+        batch: ModelBatch,
+        baseline: NDArray[np.float64],
+        device: Device = "cpu",
+    ) -> Problems:
+        """Take stacked arrays, to a GPU if asked for, and evaluate the baselines."""
+        if device == "cuda":
+            from spibb.mdp.cuda import CudaBatch
+
+            batch = CudaBatch.of(batch)
+        elif device != "cpu":
+            raise SettingsError(f"device is {device!r}", expected="'cpu' or 'cuda'")
+        return cls(evidence, batch, baseline, evaluate_batch(batch, baseline))
 
 
 @dataclass(frozen=True, kw_only=True)

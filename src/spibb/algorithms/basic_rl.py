@@ -8,7 +8,6 @@ which flatters them where returns are negative. Policy iteration starts from the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from spibb.algorithms.iterating import PolicyIterating, Step
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.error_functions import EvidenceBatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +35,7 @@ class BasicRL(PolicyIterating):
 
     id: ClassVar[str] = "basic-rl"
 
-    def step(self, evidence: Sequence[Evidence]) -> Step:
+    def step(self, evidence: EvidenceBatch) -> Step:
         """Be greedy; every change is free."""
-        shape = (len(evidence), *evidence[0].counts.n_sa.shape)
+        shape = evidence.n_sa.shape
         return Step(Operator.GREEDY, np.zeros(shape), np.inf)

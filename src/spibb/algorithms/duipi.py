@@ -71,7 +71,7 @@ class DUIPI(Algorithm):
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
         """Sweep values, variances and policies together."""
         batch = problems.batch
-        n_sa = np.stack([part.counts.n_sa for part in problems.evidence]).astype(np.float64)
+        n_sa = problems.evidence.n_sa.astype(np.float64)
         policy = problems.baseline.copy()
         n_sweeps = np.zeros(len(policy), dtype=np.int64)
         settled = np.zeros(len(policy), dtype=np.bool_)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from spibb.mdp.evaluation import Values
 from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import Improve, Iterated, policy_iteration
 from spibb.operators.rows import Operator, improve_problems
-from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.error_functions import EvidenceBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class PolicyIterating(Algorithm):
     """Base of the algorithms that improve the baseline step by step in the estimated model."""
 
     @abstractmethod
-    def step(self, evidence: Sequence[Evidence]) -> Step:
+    def step(self, evidence: EvidenceBatch) -> Step:
         """Return the improvement step for a batch of problems of one shape."""
 
     @property
@@ -68,11 +68,11 @@ def iterate(
     max_iterations: int | None = None,
 ) -> Iterated:
     """Run policy iteration from the baseline with one step, over a batch."""
-    improve = _improver(step, baseline)
+    improve = (_gpu_improver if batch.is_on_gpu else _improver)(batch, step, baseline)
     return policy_iteration(batch, baseline, improve, first=first, max_iterations=max_iterations)
 
 
-def _improver(step: Step, baseline: NDArray[np.float64]) -> Improve:
+def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:
     operator, errors = int(step.operator), np.require(step.errors, np.float64, ["C", "W"])
     epsilon = float(step.epsilon)
     side = (
@@ -90,5 +90,19 @@ def _improver(step: Step, baseline: NDArray[np.float64]) -> Improve:
 
         over_chunks(part, np.arange(len(problems)))
         return changed
+
+    return improve
+
+
+def _gpu_improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:
+    from spibb.operators.cuda import improve_problems_on_gpu
+
+    old, errors = batch.keep(baseline), batch.keep(step.errors)
+    side = errors if step.q_baseline is None else batch.keep(step.q_baseline)
+
+    def improve(problems: NDArray[np.int64], q: Any, policy: Any) -> NDArray[np.bool_]:
+        return improve_problems_on_gpu(
+            step.operator, problems, q, old, errors, float(step.epsilon), side, policy
+        )
 
     return improve

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.base import Algorithm, Device, Problems
 from spibb.data.baseline import align_to_counts, check_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
@@ -46,6 +46,7 @@ def improve_many(
     gamma: float,
     reward_range: tuple[float, float] | None = None,
     rng: np.random.Generator | None = None,
+    device: Device = "cpu",
 ) -> Improvements:
     """Run every algorithm on every problem; all problems have the same states and actions.
 
@@ -59,6 +60,8 @@ def improve_many(
         gamma: The discount.
         reward_range: Smallest and largest possible reward; None: those of each log.
         rng: Source of randomness, for algorithms that need one.
+        device: "cuda" iterates policies on a GPU (extra ``gpu``; gamma < 1, at most 76 states);
+            what an algorithm does besides stays on the CPU. Values agree to rounding.
     """
     gamma = checked_gamma(gamma)
     if not algorithms or not problems:
@@ -79,7 +82,7 @@ def improve_many(
         )
         for part, log in zip(counts, problems, strict=True)
     ]
-    batch = Problems.of(evidence, [part.estimate(gamma) for part in counts], baselines)
+    batch = Problems.of(evidence, [part.estimate(gamma) for part in counts], baselines, device)
     done = [algorithm.search(batch, rng) for algorithm in algorithms]
     return Improvements(
         probabilities=np.stack([part.policy for part in done]),

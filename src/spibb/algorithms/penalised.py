@@ -61,10 +61,6 @@ def _without(baseline: NDArray[np.float64], forbidden: NDArray[np.bool_]) -> NDA
     return np.asarray(np.divide(allowed, total, out=spread, where=total > 0))
 
 
-def _counts(problems: Problems) -> NDArray[np.int64]:
-    return np.stack([part.counts.n_sa for part in problems.evidence])
-
-
 @dataclass(frozen=True, kw_only=True)
 class RaMDP(Algorithm):
     """Plan with a penalty on rare pairs.
@@ -92,7 +88,7 @@ class RaMDP(Algorithm):
 
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
         """Plan in the reward-adjusted models."""
-        n_sa = _counts(problems)
+        n_sa = problems.evidence.n_sa
         unseen = (n_sa == 0) & (self.kappa > 0)
         penalty = self.kappa / np.sqrt(np.maximum(n_sa, 1))
         reward = problems.batch.reward - np.where(n_sa > 0, penalty, 0.0)
@@ -132,7 +128,7 @@ class RMin(Algorithm):
             raise SettingsError(
                 "r-min with gamma = 1", expected="gamma < 1: the least value is R_min / (1 - gamma)"
             )
-        rare = _counts(problems) < self.n_wedge
+        rare = problems.evidence.n_sa < self.n_wedge
         batch = problems.batch
         least = np.array(
             [min(0.0, part.values.low) / (1 - batch.gamma) for part in problems.evidence]

@@ -17,11 +17,8 @@ form; the approximate one never overspends (see spibb.operators).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
-
-import numpy as np
 
 from spibb.algorithms.base import DEFAULT_DELTA
 from spibb.algorithms.iterating import PolicyIterating, Step
@@ -33,7 +30,7 @@ from spibb.mdp.planning import checked_cap
 from spibb.operators.rows import Operator
 from spibb.uncertainty.error_functions import (
     ErrorFunction,
-    Evidence,
+    EvidenceBatch,
     GivenErrors,
     HoeffdingQ,
     checked_delta,
@@ -60,10 +57,9 @@ class SoftSPIBB(PolicyIterating):
         if not hasattr(self.error, "errors"):
             object.__setattr__(self, "error", GivenErrors(self.error))
 
-    def step(self, evidence: Sequence[Evidence]) -> Step:
+    def step(self, evidence: EvidenceBatch) -> Step:
         """Move within the budget."""
-        errors = np.stack([self.error.errors(part, self.delta) for part in evidence])
-        return Step(self.operator, errors, self.epsilon)
+        return Step(self.operator, evidence.errors(self.error, self.delta), self.epsilon)
 
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
         """Judge by the algorithm's own errors and budget."""

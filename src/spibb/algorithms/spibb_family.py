@@ -14,7 +14,6 @@ in the papers.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -27,7 +26,7 @@ from spibb.certify.certificate import Guarantee
 from spibb.certify.theorems import spibb_bound
 from spibb.errors import SettingsError
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import Evidence, checked_delta
+from spibb.uncertainty.error_functions import EvidenceBatch, checked_delta
 from spibb.uncertainty.thresholds import Bound
 
 
@@ -44,10 +43,10 @@ class _Bootstrapping(PolicyIterating):
             )
         checked_delta(self.delta)
 
-    def step(self, evidence: Sequence[Evidence]) -> Step:
+    def step(self, evidence: EvidenceBatch) -> Step:
         """Bootstrap on rare pairs."""
-        n_sa = np.stack([part.counts.n_sa for part in evidence])
-        return Step(self.operator, np.where(n_sa >= self.n_wedge, 0.0, np.inf), 0.0)
+        errors = np.where(evidence.n_sa >= self.n_wedge, 0.0, np.inf)
+        return Step(self.operator, errors, 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

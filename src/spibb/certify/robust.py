@@ -87,6 +87,7 @@ class ModelSet:
             delta: Probability that the true model is not in the set.
             known_rewards: Whether the mean rewards of the log are the true ones.
         """
+        evidence = list(evidence)  # made once
         n_sa = np.stack([part.counts.n_sa for part in evidence])
         if known_rewards:
             radius = np.stack([weissman_radius(part.counts.n_sa, delta) for part in evidence])

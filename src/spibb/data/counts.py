@@ -14,7 +14,7 @@ from spibb.data.log import Log
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
-from spibb.mdp.sampling import tally_trajectories
+from spibb.mdp.sampling import Sampler
 
 Unseen = Literal["terminal", "uniform", "self-loop"]
 
@@ -104,9 +104,19 @@ class Counts:
 
         The result is that of ``Counts.from_log(Log.sample(...))`` with the same generator.
         """
-        n_pairs, n_entries, starts = tally_trajectories(
-            mdp, policy, n_episodes=n_episodes, max_steps=max_steps, rng=rng
-        )
+        sampler = Sampler(mdp, policy)
+        tally = sampler.tally(n_episodes=n_episodes, max_steps=max_steps, rng=rng)
+        return cls.from_tally(mdp, *tally)
+
+    @classmethod
+    def from_tally(
+        cls,
+        mdp: TabularMDP,
+        n_pairs: NDArray[np.int64],
+        n_entries: NDArray[np.int64],
+        starts: NDArray[np.int64],
+    ) -> Counts:
+        """Make counts of what `spibb.mdp.sampling.Sampler.tally` returns."""
         if not n_pairs.any():
             raise DataError("every sampled episode began in a terminal state")
         rows = mdp.rows

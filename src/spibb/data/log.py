@@ -13,7 +13,7 @@ from spibb.data.episodes import complete_episodes
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
-from spibb.mdp.sampling import sample_trajectories
+from spibb.mdp.sampling import Sampler
 
 UNKNOWN = -1
 # Beyond it, sums and squares of rewards are no longer numbers.
@@ -184,9 +184,8 @@ class Log:
         rng: np.random.Generator,
     ) -> Log:
         """Let ``policy`` act in ``mdp`` and log what it does; see :mod:`spibb.mdp.sampling`."""
-        columns = sample_trajectories(
-            mdp, policy, n_episodes=n_episodes, max_steps=max_steps, rng=rng
-        )
+        sampler = Sampler(mdp, policy)
+        columns = sampler.sample(n_episodes=n_episodes, max_steps=max_steps, rng=rng)
         if len(columns["state"]) == 0:
             raise DataError("every sampled episode began in a terminal state")
         return cls.from_arrays(**columns, n_states=mdp.n_states, n_actions=mdp.n_actions)

@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.algorithms.iterating import Step, iterate
@@ -101,15 +103,20 @@ class Garnet:
         return TabularMDP(self.transition, None, discount, initial, terminal, entry_reward=entry)
 
     @cached_property
+    def mdp(self) -> TabularMDP:
+        """The exact process with the discount by which goal and baselines are chosen."""
+        return self.to_mdp()
+
+    @cached_property
     def optimum(self) -> Evaluation:
         """An optimal policy and its values."""
-        return solve(self.to_mdp())
+        return solve(self.mdp)
 
     @cached_property
     def uniform(self) -> Evaluation:
         """The uniform policy and its values."""
-        mdp = self.to_mdp()
-        return evaluate(mdp, TabularPolicy.uniform(mdp.n_states, mdp.n_actions))
+        shape = self.mdp.n_states, self.mdp.n_actions
+        return evaluate(self.mdp, TabularPolicy.uniform(*shape))
 
     def baseline(self, eta: float, rng: np.random.Generator) -> TabularPolicy:
         """Make a baseline of performance eta rho* + (1 - eta) rho_uniform, or just below.
@@ -121,13 +128,35 @@ class Garnet:
         if not 0 <= eta <= 1:
             raise SettingsError(f"eta is {eta}", expected="a strength in [0, 1]")
 
-        def target(strength: float) -> float:
-            return strength * self.optimum.performance + (1 - strength) * self.uniform.performance
+        pi = self._softened(self._target((1 + eta) / 2))
+        live = np.flatnonzero(~self.mdp.terminal)
+        best = self.optimum.q.argmax(axis=1)
+        model, initial = self._kernel_model, self.mdp.initial.copy()
+        _perturb(*(*model, initial, best, live, self._target(eta), pi, rng))
+        return TabularPolicy(pi)
 
-        q = self.optimum.q
-        return TabularPolicy(
-            _make_baseline(self.to_mdp(), q, target((1 + eta) / 2), target(eta), rng)
-        )
+    def _target(self, strength: float) -> float:
+        return strength * self.optimum.performance + (1 - strength) * self.uniform.performance
+
+    def _softened(self, target: float) -> NDArray[np.float64]:
+        """Return the first softmax of Q*, of falling inverse temperature, at or below a target."""
+        pi = np.empty(self.optimum.q.shape)
+        found = np.flatnonzero(self._softening <= target)
+        # A temperature of no effect ends the search: the uniform policy is as soft as it gets.
+        step = int(found[0]) if len(found) else len(self._softening) - 1
+        _write_softmax(self.optimum.q, _FIRST_INVERSE_TEMPERATURE * _SOFTENING**step, pi)
+        return pi
+
+    @cached_property
+    def _softening(self) -> NDArray[np.float64]:
+        """Performance at each temperature, until none softer can be asked for."""
+        model, initial = self._kernel_model, self.mdp.initial.copy()
+        return np.asarray(_soften(*(*model, initial, self.optimum.q, self._target(0.5))))
+
+    @cached_property
+    def _kernel_model(self) -> tuple[Any, ...]:
+        batch = ModelBatch.stack([self.mdp])
+        return batch.indptr, batch.indices, batch.data, batch.reward[0], batch.gamma
 
 
 def random_transition(
@@ -147,11 +176,7 @@ def hardest_goal(transition: NDArray[np.float64], gamma: float) -> int:
     """Return the goal with the smallest V*(0) above gamma^50, or the easiest if there is none."""
     n_states, n_actions, _ = transition.shape
     candidates = np.arange(1, n_states)
-    models = []
-    for goal in candidates:
-        terminal = np.arange(n_states) == goal
-        models.append(TabularMDP(transition, transition[:, :, goal], gamma, terminal=terminal))
-    batch = ModelBatch.stack(models)
+    batch = _goal_batch(transition, gamma, candidates)
     start = np.full(batch.shape, 1.0 / n_actions)
     step = Step(Operator.GREEDY, np.zeros(batch.shape), np.inf)
     values = iterate(batch, start, step).v[:, _START]
@@ -161,28 +186,34 @@ def hardest_goal(transition: NDArray[np.float64], gamma: float) -> int:
     return int(candidates[np.where(reachable, values, np.inf).argmin()])
 
 
-def _make_baseline(
-    mdp: TabularMDP,
-    q: NDArray[np.float64],
-    soft_target: float,
-    target: float,
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
-    """Soften the optimum to the first target, then perturb it to the second."""
-    batch = ModelBatch.stack([mdp])
-    model = (batch.indptr, batch.indices, batch.data, batch.reward[0], batch.gamma)
-    initial = mdp.initial.copy()
-    pi = np.empty(q.shape)
-    _soften(*model, initial, q, soft_target, pi)
-    live = np.flatnonzero(~mdp.terminal)
-    _perturb(*model, initial, q.argmax(axis=1), live, target, pi, rng)
-    return pi
+def _goal_batch(
+    transition: NDArray[np.float64], gamma: float, goals: NDArray[np.int64]
+) -> ModelBatch:
+    """Return the same process with each of the goals: entering it pays 1 and ends."""
+    n_states, n_actions, _ = transition.shape
+    rows = sp.csr_array(transition.reshape(-1, n_states))
+    shape = (len(goals), n_states, n_actions)
+    # What leads to a goal ends there, and nothing leads on from it.
+    state = np.repeat(np.arange(n_states * n_actions) // n_actions, np.diff(rows.indptr))
+    live = (rows.indices != goals[:, None]) & (state != goals[:, None])
+    reward = np.moveaxis(transition[:, :, goals], 2, 0).copy()
+    reward[np.arange(len(goals)), goals] = 0.0
+    starts = rows.indptr[:-1].astype(np.int64) + rows.nnz * np.arange(len(goals))[:, None]
+    return ModelBatch(
+        indptr=np.append(starts.ravel(), rows.nnz * len(goals)),
+        indices=np.tile(rows.indices.astype(np.int32), len(goals)),
+        data=(rows.data * live).ravel(),
+        reward=reward,
+        ending=np.where(np.arange(n_states)[:, None] == goals[:, None, None], 1.0, reward),
+        initial=np.broadcast_to(np.eye(n_states)[_START], shape[:2]).copy(),
+        gamma=gamma,
+    )
 
 
 @jit
 def _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v):  # type: ignore[no-untyped-def]
-    fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, v)
-    eliminate(matrix, v)
+    fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, v, 0, 1)
+    eliminate(matrix, v, 0, 1)
     total = 0.0
     for x in range(len(v)):
         total += initial[x] * v[x]
@@ -190,39 +221,86 @@ def _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v): 
 
 
 @jit
-def _soften(indptr, indices, data, reward, gamma, initial, q, target, pi):  # type: ignore[no-untyped-def]
-    """Write the first softmax of q, of falling inverse temperature, at or below the target."""
+def _write_softmax(q, inverse, pi):  # type: ignore[no-untyped-def]
     n_states, n_actions = q.shape
-    matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
+    for x in range(n_states):
+        largest = q[x, 0]
+        for a in range(1, n_actions):
+            largest = max(largest, q[x, a])
+        total = 0.0
+        for a in range(n_actions):
+            pi[x, a] = np.exp(inverse * (q[x, a] - largest))
+            total += pi[x, a]
+        for a in range(n_actions):
+            pi[x, a] /= total
+
+
+@jit
+def _soften(indptr, indices, data, reward, gamma, initial, q, lowest):  # type: ignore[no-untyped-def]
+    """Return the performances of softmaxes of q, ever softer, until one is at or below `lowest`."""
+    n_states = len(q)
+    matrix, v, pi = np.empty((n_states, n_states)), np.empty(n_states), np.empty(q.shape)
+    found = []
     inverse = _FIRST_INVERSE_TEMPERATURE
-    while True:
-        for x in range(n_states):
-            largest = q[x, 0]
-            for a in range(1, n_actions):
-                largest = max(largest, q[x, a])
-            total = 0.0
-            for a in range(n_actions):
-                pi[x, a] = np.exp(inverse * (q[x, a] - largest))
-                total += pi[x, a]
-            for a in range(n_actions):
-                pi[x, a] /= total
-        found = _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v)
-        # A temperature of no effect ends the search: the uniform policy is as soft as it gets.
-        if found <= target or inverse < 1e-9:
-            return
+    while inverse >= 1e-9:
+        _write_softmax(q, inverse, pi)
+        found.append(_performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v))
+        if found[-1] <= lowest:
+            break
         inverse *= _SOFTENING
+    return np.array(found)
 
 
 @jit
 def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target, pi, rng):  # type: ignore[no-untyped-def]
-    """Take a tenth of the best action's probability in random states until the target is met."""
-    n_states, n_actions = pi.shape
+    """Take a tenth of the best action's probability in random states until the target is met.
+
+    A step changes one row of A = I - gamma P_pi by d, and one reward by r. With u the column of
+    A^-1 at that row, V grows by u (r - d V) / (1 + d u), and A^-1 follows by Sherman and Morrison:
+    the cost of a step is one pass over the inverse. A fresh evaluation has the last word.
+    """
+    n_states = len(pi)
     matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
+    d, u, w = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     while _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v) > target:
-        x = states[rng.integers(0, len(states))]
-        pi[x, best[x]] *= _PERTURBATION
-        total = 0.0
-        for a in range(n_actions):
-            total += pi[x, a]
-        for a in range(n_actions):
-            pi[x, a] /= total
+        fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, w, 0, 1)
+        inverse = np.linalg.inv(matrix)
+        found = target + 1.0
+        while found > target:
+            x = states[rng.integers(0, len(states))]
+            for y in range(n_states):
+                d[y] = 0.0
+                w[y] = 0.0
+                u[y] = inverse[y, x]
+            gain = _take_a_tenth(indptr, indices, data, reward, gamma, x, best[x], pi, d)
+            before, slope = 0.0, 1.0
+            for y in range(n_states):
+                if d[y] != 0.0:
+                    before += d[y] * v[y]
+                    slope += d[y] * u[y]
+                    for z in range(n_states):
+                        w[z] += d[y] * inverse[y, z]
+            factor = (gain - before) / slope
+            found = 0.0
+            for y in range(n_states):
+                v[y] += factor * u[y]
+                found += initial[y] * v[y]
+                share = u[y] / slope
+                for z in range(n_states):
+                    inverse[y, z] -= share * w[z]
+
+
+@jit
+def _take_a_tenth(indptr, indices, data, reward, gamma, x, best, pi, d):  # type: ignore[no-untyped-def]
+    """Perturb the row of x; write the change of its row of I - gamma P_pi, return its reward's."""
+    n_actions = pi.shape[1]
+    total = 1.0 - (1.0 - _PERTURBATION) * pi[x, best]
+    gain = 0.0
+    for a in range(n_actions):
+        new = pi[x, a] * (_PERTURBATION if a == best else 1.0) / total
+        change = new - pi[x, a]
+        pi[x, a] = new
+        gain += change * reward[x, a]
+        for k in range(indptr[x * n_actions + a], indptr[x * n_actions + a + 1]):
+            d[indices[k]] -= gamma * change * data[k]
+    return gain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,12 +60,34 @@ class ModelBatch:
     ending: NDArray[np.float64]
     initial: NDArray[np.float64]
     gamma: float
+    # Whether kernels run on a GPU; spibb.mdp.cuda has the batch that does.
+    is_on_gpu: ClassVar[bool] = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """(B, S, A)."""
         b, s, a = self.reward.shape
         return b, s, a
+
+    def place(self, array: NDArray[Any]) -> Any:
+        """Return a copy of an array where the kernels of this batch work."""
+        return array.copy()
+
+    def keep(self, array: NDArray[np.float64]) -> Any:
+        """Return an array that nobody writes to where the kernels work, placed there once."""
+        return array
+
+    def place_kept(self, array: NDArray[np.float64]) -> Any:
+        """Return a copy, to be written to, of an array that is kept."""
+        return array.copy()
+
+    def unknown(self, shape: tuple[int, ...]) -> Any:
+        """Return values that are not known yet; what is never computed stays NaN."""
+        return np.full(shape, np.nan)
+
+    def fetch(self, array: Any) -> NDArray[np.float64]:
+        """Return a placed array as a NumPy array."""
+        return np.asarray(array)
 
     @classmethod
     def stack(cls, models: Sequence[Model]) -> ModelBatch:

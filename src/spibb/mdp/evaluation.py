@@ -6,6 +6,10 @@ non-singular exactly when the policy ends from every state, which is checked on 
 
 Small systems are solved in a compiled loop over the batch, larger ones by LAPACK, large sparse
 ones by SuperLU. Letters: p transition, r reward, pi policy, v and q values.
+
+The kernels for small systems are written for lanes: lane l of L takes every L-th row, and `barrier`
+stands where all must be done before any goes on. The CPU calls them with one lane; on a GPU the 32
+lanes of a warp share a problem (see spibb.mdp.cuda).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import PolicyError
 from spibb.mdp.batch import ModelBatch
+from spibb.mdp.lanes import barrier
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.parallel import over_chunks
 from spibb.mdp.policy import TabularPolicy
@@ -83,11 +88,10 @@ def evaluate_batch(batch: ModelBatch, policy: NDArray[np.float64]) -> Values:
         v (B, S), q (B, S, A), and whether the policy ends, which only gamma = 1 can fail: there v
         and q are NaN.
     """
-    v = np.full(batch.shape[:2], np.nan)
-    q = np.full(batch.shape, np.nan)
+    v, q = batch.unknown(batch.shape[:2]), batch.unknown(batch.shape)
     everything = np.arange(len(policy), dtype=np.int64)
-    ends, _, _ = update_values(batch, policy, everything, v, q)
-    return v, q, ends
+    ends, _, _ = update_values(batch, batch.place(policy), everything, v, q)
+    return batch.fetch(v), batch.fetch(q), ends
 
 
 def update_values(
@@ -100,7 +104,7 @@ def update_values(
     """Evaluate the policies of some problems, in place.
 
     Args:
-        batch: The models.
+        batch: The models; `policy`, `v` and `q` are where it has placed them.
         policy: Shape (B, S, A).
         problems: Which of the B problems to evaluate, shape (K,).
         v: Values, shape (B, S); overwritten for those problems.
@@ -110,6 +114,10 @@ def update_values(
         Whether each policy ends (values of one that does not are left alone), the Frobenius norm
         of the change in q, and that of the new q; each of shape (K,).
     """
+    if batch.is_on_gpu:
+        from spibb.mdp.cuda import update_values_on_gpu
+
+        return update_values_on_gpu(batch, policy, problems, v, q)
     ends = np.ones(len(problems), dtype=np.bool_)
     if batch.gamma == 1.0:
         _all_end(problems, batch.indptr, batch.indices, batch.ending, policy, ends)
@@ -136,38 +144,47 @@ def _update_small(  # type: ignore[no-untyped-def]
     for place in places:
         problem = problems[place]
         fill_system(indptr, indices, data, reward[problem], policy[problem], gamma, problem,
-                     matrix, v[problem])  # fmt: skip
-        eliminate(matrix, v[problem])
+                     matrix, v[problem], 0, 1)  # fmt: skip
+        eliminate(matrix, v[problem], 0, 1)
     _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale)
 
 
 @jit
 def _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale):  # type: ignore[no-untyped-def]
     """Write Q = R + gamma P V, and the norms of its change and of itself."""
-    n_states, n_actions = reward.shape[1], reward.shape[2]
     for place in places:
         problem = problems[place]
-        moved = 0.0
-        size = 0.0
-        for x in range(n_states):
-            for a in range(n_actions):
-                pair = (problem * n_states + x) * n_actions + a
-                total = 0.0
-                for k in range(indptr[pair], indptr[pair + 1]):
-                    total += data[k] * v[problem, indices[k]]
-                value = reward[problem, x, a] + gamma * total
-                moved += (value - q[problem, x, a]) ** 2
-                size += value**2
-                q[problem, x, a] = value
+        moved, size = update_q_rows(indptr, indices, data, reward[problem], gamma, problem,
+                                    v[problem], q[problem], 0, 1)  # fmt: skip
         change[place] = np.sqrt(moved)
         scale[place] = np.sqrt(size)
 
 
 @jit
-def fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs):  # type: ignore[no-untyped-def]
+def update_q_rows(indptr, indices, data, reward, gamma, problem, v, q, lane, n_lanes):  # type: ignore[no-untyped-def]
+    """Write Q = R + gamma P V of a lane's pairs; return the squares of its change and of itself."""
+    n_states, n_actions = reward.shape
+    moved = 0.0
+    size = 0.0
+    for pair in range(lane, n_states * n_actions, n_lanes):
+        x = pair // n_actions
+        a = pair - x * n_actions
+        row = problem * n_states * n_actions + pair
+        total = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            total += data[k] * v[indices[k]]
+        value = reward[x, a] + gamma * total
+        moved += (value - q[x, a]) ** 2
+        size += value**2
+        q[x, a] = value
+    return moved, size
+
+
+@jit
+def fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-def]
     """Write I - gamma P_pi into ``matrix`` and r_pi into ``rhs``."""
     n_states, n_actions = reward.shape
-    for x in range(n_states):
+    for x in range(lane, n_states, n_lanes):
         row = matrix[x]
         for y in range(n_states):
             row[y] = 0.0
@@ -181,10 +198,11 @@ def fill_system(indptr, indices, data, reward, pi, gamma, problem, matrix, rhs):
                     row[indices[k]] -= gamma * weight * data[k]
         row[x] += 1.0
         rhs[x] = r
+    barrier()
 
 
 @jit
-def eliminate(matrix, rhs):  # type: ignore[no-untyped-def]
+def eliminate(matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-def]
     """Solve matrix v = rhs in place, without pivoting (see the module's docstring).
 
     Two pivots a pass halve the traffic on the rows: a third faster than one at 50 states.
@@ -194,11 +212,13 @@ def eliminate(matrix, rhs):  # type: ignore[no-untyped-def]
         upper, lower = matrix[k], matrix[k + 1]
         upper_inverse = 1.0 / upper[k]
         factor = lower[k] * upper_inverse
-        for j in range(k + 1, n):
+        for j in range(k + 1 + lane, n, n_lanes):
             lower[j] -= factor * upper[j]
-        rhs[k + 1] -= factor * rhs[k]
+        if lane == 0:
+            rhs[k + 1] -= factor * rhs[k]
+        barrier()
         lower_inverse = 1.0 / lower[k + 1]
-        for i in range(k + 2, n):
+        for i in range(k + 2 + lane, n, n_lanes):
             row = matrix[i]
             f = row[k] * upper_inverse
             g = (row[k + 1] - f * upper[k + 1]) * lower_inverse
@@ -206,12 +226,37 @@ def eliminate(matrix, rhs):  # type: ignore[no-untyped-def]
                 for j in range(k + 2, n):
                     row[j] -= f * upper[j] + g * lower[j]
                 rhs[i] -= f * rhs[k] + g * rhs[k + 1]
+        barrier()
+    if n_lanes == 1:
+        _substitute_rows(matrix, rhs)
+    else:
+        _substitute_columns(matrix, rhs, lane, n_lanes)
+
+
+@jit
+def _substitute_rows(matrix, rhs):  # type: ignore[no-untyped-def]
+    """Solve the triangle that elimination leaves, row by row as the memory lies."""
+    n = len(rhs)
     for k in range(n - 1, -1, -1):
         row = matrix[k]
         total = rhs[k]
         for j in range(k + 1, n):
             total -= row[j] * rhs[j]
         rhs[k] = total / row[k]
+
+
+@jit
+def _substitute_columns(matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-def]
+    """Solve the triangle column by column, where lanes need not add up a common sum."""
+    n = len(rhs)
+    for k in range(n - 1, -1, -1):
+        value = rhs[k] / matrix[k, k]
+        barrier()
+        if lane == 0:
+            rhs[k] = value
+        for i in range(lane, k, n_lanes):
+            rhs[i] -= matrix[i, k] * value
+        barrier()
 
 
 def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -224,7 +269,7 @@ def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> ND
         matrix = np.empty((n_states, n_states))
         rhs = np.empty(n_states)
         fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
-                     batch.gamma, problem, matrix, rhs)  # fmt: skip
+                     batch.gamma, problem, matrix, rhs, 0, 1)  # fmt: skip
         # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
         factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
         return np.asarray(scipy.linalg.lu_solve(factor, rhs, trans=1, check_finite=False))

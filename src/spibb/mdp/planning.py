@@ -91,8 +91,7 @@ def policy_iteration(
     """
     cap = checked_cap(max_iterations)
     v, q, ends = first or evaluate_batch(batch, start)
-    v, q = v.copy(), q.copy()
-    policy = start.copy()
+    v, q, policy = (batch.place_kept(part) for part in (v, q, start))
     n_iterations = np.zeros(len(policy), dtype=np.int64)
     status = np.full(len(policy), Status.ONE_STEP if cap == 1 else Status.MAX_ITERATIONS, object)
     status[~ends] = Status.NOT_TERMINATING
@@ -113,7 +112,7 @@ def policy_iteration(
         if cap > 1:
             status[active[settled & ends]] = Status.CONVERGED
         active = active[~settled & ends]
-    return Iterated(policy, v, q, n_iterations, status)
+    return Iterated(batch.fetch(policy), batch.fetch(v), batch.fetch(q), n_iterations, status)
 
 
 def checked_cap(max_iterations: int | None) -> int:

@@ -305,7 +305,7 @@ def _evaluate_one(problem, model, weights, v, scratch):  # type: ignore[no-untyp
         residual = fill_worst(problem, model, weights, v, scratch)
         if residual <= _TOLERANCE * np.abs(v).max():
             break
-        eliminate(matrix, rhs)
+        eliminate(matrix, rhs, 0, 1)
         v[:] = rhs
     return residual
 

@@ -1,20 +1,17 @@
-"""The same row functions on a GPU, one thread a row, for torch tensors that live there.
-
-Numba compiles a row function for the GPU from the very source that it compiles for the CPU; only
-the row functions it calls have to be exchanged for their GPU versions. Needs the extra ``gpu``.
-"""
+"""The same row functions on a GPU, one thread a row: for torch tensors, and in policy iteration."""
 
 from __future__ import annotations
 
-import types
 from functools import cache
 from typing import Any
 
 import numpy as np
-from numba.core.registry import CPUDispatcher
+from numpy.typing import NDArray
 
-from spibb.errors import MissingDependencyError
-from spibb.operators.rows import Operator, step_row
+from spibb.mdp.gpu import device_function, numba_cuda
+from spibb.operators.rows import Operator, improve_row, step_row
+
+cuda = numba_cuda()
 
 _THREADS = 128
 
@@ -44,7 +41,6 @@ def step_tensors(
     # Only one operator needs scratch rows.
     n_work = n_rows if operator is Operator.ADV_EXACT else 1
     work = torch.empty((n_work, 4, n_actions), dtype=q.dtype, device=q.device)
-    cuda = _numba_cuda()
     with torch.cuda.device(q.device):
         # The kernel must wait for what torch has queued on its current stream.
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
@@ -56,24 +52,7 @@ def step_tensors(
 
 
 @cache
-def _numba_cuda() -> Any:
-    # numba-cuda asks for a name that NumPy 2.5 has dropped.
-    if not hasattr(np, "row_stack"):
-        np.row_stack = np.vstack  # noqa: NPY201
-    try:
-        from numba import config, cuda
-    except ImportError:
-        raise MissingDependencyError(
-            "operators on a GPU need numba-cuda", hint='run: pip install "spibb[gpu]"'
-        ) from None
-    # A few rows do not fill a GPU; that is no reason to warn.
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
-    return cuda
-
-
-@cache
 def _kernel() -> Any:
-    cuda = _numba_cuda()
     row = device_function(step_row)
 
     @cuda.jit
@@ -86,13 +65,46 @@ def _kernel() -> Any:
     return kernel
 
 
+def improve_problems_on_gpu(
+    operator: Operator,
+    problems: NDArray[np.int64],
+    q: Any,
+    baseline: Any,
+    errors: Any,
+    epsilon: float,
+    side: Any,
+    policy: Any,
+) -> NDArray[np.bool_]:
+    """Do as `spibb.operators.rows.improve_problems` does; arrays (B, S, A) are on the GPU."""
+    _, n_states, n_actions = policy.shape
+    n_rows = len(problems) * n_states
+    # Only one operator needs more scratch than the new row.
+    n_work = 5 if operator is Operator.ADV_EXACT else 1
+    work = cuda.device_array((n_rows, n_work, n_actions))
+    changed = cuda.to_device(np.zeros(len(problems), dtype=np.bool_))
+    blocks = (n_rows + _THREADS - 1) // _THREADS
+    _improvement_kernel()[blocks, _THREADS](
+        int(operator), cuda.to_device(problems), q, baseline, errors, epsilon, side, policy,
+        work, changed
+    )  # fmt: skip
+    return np.asarray(changed.copy_to_host())
+
+
 @cache
-def device_function(function: Any) -> Any:
-    """Compile a CPU row function, and those it calls, for use inside GPU kernels."""
-    source = function.py_func
-    names = {**source.__globals__}
-    for name in source.__code__.co_names:
-        if isinstance(names.get(name), CPUDispatcher):
-            names[name] = device_function(names[name])
-    twin = types.FunctionType(source.__code__, names, source.__name__, source.__defaults__)
-    return _numba_cuda().jit(device=True)(twin)
+def _improvement_kernel() -> Any:
+    improve = device_function(improve_row)
+
+    @cuda.jit
+    def kernel(  # type: ignore[no-untyped-def]
+        operator, problems, q, baseline, errors, epsilon, side, policy, work, changed
+    ):
+        i = cuda.grid(1)
+        if i < work.shape[0]:
+            place = i // policy.shape[1]
+            x = i - place * policy.shape[1]
+            problem = problems[place]
+            if improve(operator, q[problem, x], baseline[problem, x], errors[problem, x], epsilon,
+                       side[problem, x], policy[problem, x], work[i, 0], work[i, 1:]):  # fmt: skip
+                changed[place] = True
+
+    return kernel

@@ -65,16 +65,32 @@ def step_rows(operator, q, baseline, errors, epsilon, side, out):
 
 
 @row_function
-def improve_problems(
-    places, operator, problems, q, baseline, errors, epsilon, side, policy, changed
-):
-    """Improve the policies of some problems in place, and tell which of them changed.
+def improve_row(operator, q, baseline, errors, epsilon, side, policy, new, work):
+    """Improve one row of a policy in place, and tell whether it changed.
 
     A row is replaced only if its expected q rises: the approximate step need not contain the
     previous row in its search space, and could otherwise cycle (the paper's remark on its
     Pseudo-code 2). For the other operators the test only keeps a row where another ties with it,
     as all do in a terminal state.
     """
+    step_row(operator, q, baseline, errors, epsilon, side, new, work)
+    gain = 0.0
+    for a in range(len(q)):
+        gain += (new[a] - policy[a]) * q[a]
+    changed = False
+    if gain > 0.0:
+        for a in range(len(q)):
+            if new[a] != policy[a]:
+                changed = True
+                policy[a] = new[a]
+    return changed
+
+
+@row_function
+def improve_problems(
+    places, operator, problems, q, baseline, errors, epsilon, side, policy, changed
+):
+    """Improve the policies of some problems in place, and tell which of them changed."""
     n_states = policy.shape[1]
     n_actions = policy.shape[2]
     work = np.empty((4, n_actions))
@@ -83,15 +99,7 @@ def improve_problems(
         problem = problems[place]
         changed[place] = False
         for x in range(n_states):
-            old = policy[problem, x]
-            row_q = q[problem, x]
-            step_row(operator, row_q, baseline[problem, x], errors[problem, x], epsilon,
-                     side[problem, x], new, work)  # fmt: skip
-            gain = 0.0
-            for a in range(n_actions):
-                gain += (new[a] - old[a]) * row_q[a]
-            if gain > 0.0:
-                for a in range(n_actions):
-                    if new[a] != old[a]:
-                        changed[place] = True
-                        old[a] = new[a]
+            changed[place] |= improve_row(
+                operator, q[problem, x], baseline[problem, x], errors[problem, x], epsilon,
+                side[problem, x], policy[problem, x], new, work
+            )  # fmt: skip

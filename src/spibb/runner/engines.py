@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 from spibb.errors import SettingsError
-from spibb.runner.jobs import Engine
+from spibb.runner.jobs import Engine, Job
 from spibb.runner.local import run_local
 from spibb.tables import nearest
 
 
 def _local(workers: int | None, address: str | None) -> Engine:
+    _refuse_address("local", address)
+    return partial(run_local, workers=workers)
+
+
+def _cuda(workers: int | None, address: str | None) -> Engine:
+    """Processes of this machine, which draw and keep its one GPU busy between them."""
+    from spibb.mdp.gpu import check_gpu
+
+    _refuse_address("cuda", address)
+    check_gpu()
+
+    def engine(function: Callable[..., Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
+        return run_local(partial(function, device="cuda"), jobs, workers=workers)
+
+    return engine
+
+
+def _refuse_address(engine: str, address: str | None) -> None:
     if address is not None:
         raise SettingsError(
-            f"the engine 'local' with the address {address!r}",
+            f"the engine {engine!r} with the address {address!r}",
             expected="no address",
             hint="add --engine ray to run on a cluster",
         )
-    return partial(run_local, workers=workers)
 
 
 def _ray(workers: int | None, address: str | None) -> Engine:
@@ -28,14 +46,18 @@ def _ray(workers: int | None, address: str | None) -> Engine:
     return partial(run_ray, workers=workers, address=address)
 
 
-ENGINES: dict[str, Callable[[int | None, str | None], Engine]] = {"local": _local, "ray": _ray}
+ENGINES: dict[str, Callable[[int | None, str | None], Engine]] = {
+    "local": _local,
+    "ray": _ray,
+    "cuda": _cuda,
+}
 
 
 def find_engine(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
     """Return an engine, ready to be given a function and jobs.
 
     Args:
-        name: "local" or "ray".
+        name: "local", "ray" or "cuda".
         workers: Jobs at a time; None: as many as there are cores.
         address: The cluster of the engine "ray".
     """

@@ -17,6 +17,8 @@ Pairs without data have error inf. delta = 1 turns an error function into a mere
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -55,6 +57,44 @@ class Evidence:
         return first_visit_returns(self.log, self.values.gamma)
 
 
+class EvidenceBatch(Sequence[Evidence]):
+    """The evidence of many problems of one shape, each part made when it is asked for.
+
+    Args:
+        n_sa: N(x, a) of every problem, shape (B, S, A).
+        make: Returns the evidence of a problem.
+    """
+
+    def __init__(self, n_sa: NDArray[np.int64], make: Callable[[int], Evidence]) -> None:
+        self.n_sa = n_sa
+        self._make = make
+        self._errors: dict[Any, NDArray[np.float64]] = {}
+
+    @classmethod
+    def of(cls, parts: Sequence[Evidence]) -> EvidenceBatch:
+        """Take evidence that is there already."""
+        return cls(np.stack([part.counts.n_sa for part in parts]), parts.__getitem__)
+
+    def __len__(self) -> int:
+        return len(self.n_sa)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self._make(one) for one in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        return self._make(int(place) % len(self))
+
+    def errors(self, error: ErrorFunction, delta: float) -> NDArray[np.float64]:
+        """Return the errors of every problem, shape (B, S, A)."""
+        if isinstance(error, ByCounts):
+            # Settings often differ in the budget alone.
+            if (error, delta) not in self._errors:
+                self._errors[error, delta] = error.of_counts(self.n_sa, delta)
+            return self._errors[error, delta]
+        return np.stack([error.errors(part, delta) for part in self])
+
+
 # What an error function bounds: the model's Q of the baseline, its Monte-Carlo Q, P and R, nothing.
 Meaning = Literal["model-q", "return-q", "model-p", "none"]
 
@@ -83,29 +123,43 @@ def _hoeffding(n: NDArray[np.int64], log_term: float) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
-class HoeffdingQ:
+class ByCounts(ABC):
+    """An error that depends on the counts alone."""
+
+    @abstractmethod
+    def of_counts(self, n_sa: NDArray[np.int64], delta: float) -> NDArray[np.float64]:
+        """Return the errors for counts of shape (..., S, A)."""
+
+    def errors(self, evidence: Evidence, delta: float) -> NDArray[np.float64]:
+        """Return the errors of one log."""
+        return self.of_counts(evidence.counts.n_sa, delta)
+
+
+@dataclass(frozen=True)
+class HoeffdingQ(ByCounts):
     """The paper's e_Q: error of the baseline's Q, in units of V_max."""
 
     id: ClassVar[str] = "hoeffding-q"
     meaning: ClassVar[Meaning] = "model-q"
 
-    def errors(self, evidence: Evidence, delta: float) -> NDArray[np.float64]:
+    def of_counts(self, n_sa: NDArray[np.int64], delta: float) -> NDArray[np.float64]:
         """Return e_Q."""
-        n = evidence.counts.n_sa
-        return _hoeffding(n, np.log(2.0 * n.size) - np.log(delta))
+        n_states, n_actions = n_sa.shape[-2:]
+        return _hoeffding(n_sa, np.log(2.0 * n_states * n_actions) - np.log(delta))
 
 
 @dataclass(frozen=True)
-class HoeffdingP:
+class HoeffdingP(ByCounts):
     """The paper's e_P: L1 error of the transition probabilities."""
 
     id: ClassVar[str] = "hoeffding-p"
     meaning: ClassVar[Meaning] = "model-p"
 
-    def errors(self, evidence: Evidence, delta: float) -> NDArray[np.float64]:
+    def of_counts(self, n_sa: NDArray[np.int64], delta: float) -> NDArray[np.float64]:
         """Return e_P."""
-        n = evidence.counts.n_sa
-        return _hoeffding(n, np.log(2.0 * n.size) - np.log(delta) + len(n) * np.log(2.0))
+        n_states, n_actions = n_sa.shape[-2:]
+        pairs = np.log(2.0 * n_states * n_actions) - np.log(delta)
+        return _hoeffding(n_sa, pairs + n_states * np.log(2.0))
 
 
 @dataclass(frozen=True)

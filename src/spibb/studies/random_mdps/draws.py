@@ -1,0 +1,140 @@
+"""The processes, baselines and logs of a run, and the estimated models laid out as arrays.
+
+The randomness of a run comes from SeedSequences of the plan's seed and the run's number, that of a
+log also from its place in the plan, so that a log can be drawn again alone, step by step, where an
+algorithm wants more than counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Device, Problems
+from spibb.data.counts import Counts
+from spibb.data.log import Log
+from spibb.envs.garnet import Garnet
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.planning import solve
+from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.sampling import Sampler
+from spibb.studies.plan import Plan
+from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
+from spibb.uncertainty.ranges import ValueRange
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """One log, with what it takes to judge the policies that are trained on it.
+
+    Attributes:
+        plan: The plan.
+        run: The run's number.
+        eta: Place of the baseline's strength in the plan.
+        size: Place of the log's size in the plan.
+        truth: The process.
+        best: Performance of its optimum.
+        baseline: The policy that made the log.
+        n_pairs: Steps from each pair, shape (S * A,).
+        n_entries: How often each entry of ``truth.rows`` was drawn.
+        starts: First states.
+    """
+
+    plan: Plan
+    run: int
+    eta: int
+    size: int
+    truth: TabularMDP
+    best: float
+    baseline: TabularPolicy
+    n_pairs: NDArray[np.int64]
+    n_entries: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What algorithms may look at: counts, and the log itself."""
+        counts = Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
+        return Evidence(counts, ValueRange.of(counts, self.plan.gamma, None), self.log())
+
+    def log(self) -> Log:
+        """Draw the log again, step by step."""
+        return Log.sample(
+            self.truth,
+            self.baseline,
+            n_episodes=self.plan.sizes[self.size],
+            max_steps=self.plan.max_steps,
+            rng=_log_rng(self.plan, self.run, self.eta, self.size),
+        )
+
+
+def draw_run(plan: Plan, run: int) -> list[Drawn]:
+    """Draw one process, a baseline for each eta, and a log for each size."""
+    rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run]))
+    garnet = Garnet.random(
+        rng,
+        n_states=plan.n_states,
+        n_actions=plan.n_actions,
+        n_successors=plan.n_successors,
+        gamma=plan.gamma,
+    )
+    world = garnet.with_second_goal(rng, plan.second_goal) if plan.second_goal else garnet
+    best = solve(world.mdp).performance
+    drawn = []
+    for i, eta in enumerate(plan.etas):
+        baseline = garnet.baseline(eta, rng)
+        sampler = Sampler(world.mdp, baseline)
+        for j, size in enumerate(plan.sizes):
+            rng_log = _log_rng(plan, run, i, j)
+            tally = sampler.tally(n_episodes=size, max_steps=plan.max_steps, rng=rng_log)
+            drawn.append(Drawn(plan, run, i, j, world.mdp, best, baseline, *tally))
+    return drawn
+
+
+def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence([plan.seed, run, eta, size]))
+
+
+def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> Problems:
+    """Return the estimated models of logs, as `spibb.improve_many` would make them.
+
+    The structure of a true process serves all logs from it: successors that were never seen stay,
+    with probability zero.
+    """
+    shape = (len(drawn), drawn[0].plan.n_states, drawn[0].plan.n_actions)
+    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(shape)
+    truth = true_models(drawn)
+    n_entries = np.concatenate([one.n_entries for one in drawn])
+    lengths = np.diff(truth.indptr)
+    weight = np.divide(1.0, n_sa, out=np.zeros(shape), where=n_sa > 0)
+    entry = np.concatenate([_entry_reward(one)[one.truth.rows.indices] for one in drawn])
+    rows = np.repeat(np.arange(n_sa.size), lengths)
+    paid = np.bincount(rows, n_entries * entry, minlength=n_sa.size).reshape(shape)
+    batch = ModelBatch(
+        indptr=truth.indptr,
+        indices=truth.indices,
+        data=n_entries / np.maximum(np.repeat(n_sa.ravel(), lengths), 1),
+        reward=np.asarray(paid * weight, dtype=np.float64),
+        ending=np.where(n_sa > 0, 0.0, 1.0),
+        initial=truth.initial,
+        gamma=truth.gamma,
+    )
+    baseline = np.stack([one.baseline.probabilities for one in drawn])
+    evidence = EvidenceBatch(n_sa, lambda place: drawn[place].evidence)
+    return Problems.stacked(evidence, batch, baseline, device)
+
+
+def true_models(drawn: Sequence[Drawn]) -> ModelBatch:
+    """Return the processes that the logs come from."""
+    return ModelBatch.stack([one.truth for one in drawn])
+
+
+def _entry_reward(drawn: Drawn) -> NDArray[np.float64]:
+    reward = drawn.truth.entry_reward
+    assert reward is not None  # garnets pay on entry
+    return reward
