@@ -10,7 +10,7 @@ SOURCES := $(shell find src -name '*.py')
 demo: $(VENV)/.core $(VENV)/.warm
 	$(BIN)/spibb demo --out demo-result --overwrite
 
-test: $(VENV)/.dev $(VENV)/.warm
+test: $(VENV)/.dev $(VENV)/.warm-all
 	$(BIN)/python -m pytest -n auto
 
 lint: $(VENV)/.dev
@@ -19,10 +19,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.dev $(VENV)/.warm
+bench: $(VENV)/.dev $(VENV)/.warm-all
 	$(BIN)/python -m pytest benchmarks -p no:xdist -s
 
-install: $(VENV)/.dev $(VENV)/.warm
+install: $(VENV)/.dev $(VENV)/.warm-all
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit("spibb needs Python 3.11 or newer; set PYTHON=python3.11 or the like") if sys.version_info < (3, 11) else None'
@@ -41,6 +41,10 @@ $(VENV)/.dev: $(VENV)/.core
 $(VENV)/.warm: $(VENV)/.core $(SOURCES)
 	find src -name '*.nb[ic]' -delete
 	$(BIN)/python -m spibb.algorithms.warmup
+	touch $@
+
+$(VENV)/.warm-all: $(VENV)/.warm
+	$(BIN)/python -m spibb.deep.warmup
 	touch $@
 
 clean:

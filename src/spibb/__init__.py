@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spibb import deep as deep
     from spibb import envs as envs
     from spibb import ope as ope
     from spibb import operators as operators
@@ -104,6 +105,7 @@ _HOME = {
 }
 
 _PACKAGES = {
+    "deep": "spibb.deep",
     "envs": "spibb.envs",
     "figures": "spibb.report.figures",
     "ope": "spibb.ope",

@@ -1,15 +1,17 @@
-"""Benchmarks: random MDPs, the gridworld, Wet Chicken; their Gymnasium ids if it is installed."""
+"""Benchmarks: random MDPs, gridworld, Wet Chicken, helicopter; Gymnasium ids if it is there."""
 
 from importlib.util import find_spec
 
 from spibb.envs.garnet import Garnet
 from spibb.envs.gridworld import GridWorld
+from spibb.envs.helicopter import Helicopter
 from spibb.envs.wet_chicken import WetChicken
 
-__all__ = ["Garnet", "GridWorld", "WetChicken"]
+__all__ = ["Garnet", "GridWorld", "Helicopter", "WetChicken"]
 
 if find_spec("gymnasium") is not None:
     from spibb.envs.gym import TabularEnv, from_gymnasium, register
+    from spibb.envs.gym_continuous import HelicopterEnv, collect_transitions
 
     register()
-    __all__ += ["TabularEnv", "from_gymnasium"]
+    __all__ += ["HelicopterEnv", "TabularEnv", "collect_transitions", "from_gymnasium"]

@@ -1,4 +1,7 @@
-"""Finite processes as Gymnasium environments, and Gymnasium's toy-text ones as finite processes."""
+"""Finite processes as Gymnasium environments, and Gymnasium's toy-text ones as finite processes.
+
+The ids of all environments are registered here, those with continuous states included.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,14 @@ from spibb.envs.wet_chicken import WetChicken
 from spibb.errors import ModelError
 from spibb.mdp.model import TabularMDP
 
+# Id, the function that makes it, and after how many steps it is cut off: None where the
+# environment does that itself.
 ENTRIES = {
-    "spibb/Garnet-v0": "make_garnet",
-    "spibb/GridWorld-v0": "make_gridworld",
-    "spibb/WetChicken-v0": "make_wet_chicken",
+    "spibb/Garnet-v0": ("spibb.envs.gym:make_garnet", 1_000),
+    "spibb/GridWorld-v0": ("spibb.envs.gym:make_gridworld", 1_000),
+    "spibb/WetChicken-v0": ("spibb.envs.gym:make_wet_chicken", 1_000),
+    "spibb/Helicopter-v0": ("spibb.envs.gym_continuous:HelicopterEnv", None),
+    "spibb/CartPole-v0": ("spibb.envs.cart_pole:CartPole", 200),
 }
 
 
@@ -107,6 +114,6 @@ def make_wet_chicken() -> TabularEnv:
 
 def register() -> None:
     """Make the ids known to Gymnasium; safe to repeat."""
-    for name, entry in ENTRIES.items():
+    for name, (entry, n_steps) in ENTRIES.items():
         if name not in gymnasium.registry:
-            gymnasium.register(name, entry_point=f"{__name__}:{entry}", max_episode_steps=1_000)
+            gymnasium.register(name, entry_point=entry, max_episode_steps=n_steps)

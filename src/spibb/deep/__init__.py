@@ -1,0 +1,59 @@
+"""Q-networks trained safely from a log of transitions: the improvement steps on continuous states.
+
+The way of the data: transitions, pseudo-counts, targets by the operators, a population of networks
+trained together, a fitted policy that acts. Training needs ``pip install "spibb[deep]"``.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spibb.deep.baseline import SoftmaxNetwork as SoftmaxNetwork
+    from spibb.deep.kernel_width import choose_width as choose_width
+    from spibb.deep.network import Network as Network
+    from spibb.deep.policy import NetworkPolicy as NetworkPolicy
+    from spibb.deep.pseudo_counts import HashCounts as HashCounts
+    from spibb.deep.pseudo_counts import KernelCounts as KernelCounts
+    from spibb.deep.rules import DQN as DQN
+    from spibb.deep.rules import ApproxSoftSPIBBDQN as ApproxSoftSPIBBDQN
+    from spibb.deep.rules import DoubleDQN as DoubleDQN
+    from spibb.deep.rules import ExactSoftSPIBBDQN as ExactSoftSPIBBDQN
+    from spibb.deep.rules import PiBSPIBBDQN as PiBSPIBBDQN
+    from spibb.deep.rules import PiLeqBSPIBBDQN as PiLeqBSPIBBDQN
+    from spibb.deep.rules import RaMDPDQN as RaMDPDQN
+    from spibb.deep.training import Member as Member
+    from spibb.deep.training import Population as Population
+    from spibb.deep.training import TrainingData as TrainingData
+    from spibb.deep.training import TrainingSettings as TrainingSettings
+    from spibb.deep.training import train_population as train_population
+    from spibb.deep.transitions import Transitions as Transitions
+
+_HOME = {
+    "ApproxSoftSPIBBDQN": "spibb.deep.rules",
+    "DQN": "spibb.deep.rules",
+    "DoubleDQN": "spibb.deep.rules",
+    "ExactSoftSPIBBDQN": "spibb.deep.rules",
+    "HashCounts": "spibb.deep.pseudo_counts",
+    "KernelCounts": "spibb.deep.pseudo_counts",
+    "Member": "spibb.deep.training",
+    "Network": "spibb.deep.network",
+    "NetworkPolicy": "spibb.deep.policy",
+    "PiBSPIBBDQN": "spibb.deep.rules",
+    "PiLeqBSPIBBDQN": "spibb.deep.rules",
+    "Population": "spibb.deep.training",
+    "RaMDPDQN": "spibb.deep.rules",
+    "SoftmaxNetwork": "spibb.deep.baseline",
+    "TrainingData": "spibb.deep.training",
+    "TrainingSettings": "spibb.deep.training",
+    "Transitions": "spibb.deep.transitions",
+    "choose_width": "spibb.deep.kernel_width",
+    "train_population": "spibb.deep.training",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'spibb.deep' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)

@@ -1,0 +1,173 @@
+"""Baselines on continuous states: a softmax of a Q-network, or any callable.
+
+A baseline is whatever maps states (..., d) to probabilities (..., A): an object with a method
+``probabilities``, as :class:`SoftmaxNetwork`, or a plain function. :func:`as_probabilities` turns
+either into a function whose answers are checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spibb.deep.arrays import is_tensor, namespace
+from spibb.deep.network import Network, checked_observations, read_arrays
+from spibb.errors import DataError, PolicyError, SettingsError, as_number
+
+Probabilities = Callable[[Any], Any]
+# Rows of float32 probabilities sum to one up to this.
+_TOLERANCE = 1e-4
+# Products (rows x inputs x outputs) up to this size OpenBLAS does alone; beyond, its threads wait
+# for each other, which on a busy machine costs a hundred times the product.
+_UNSHARED = 64**3
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxNetwork:
+    """The policy softmax(Q / temperature) of a dense ReLU network.
+
+    Args:
+        network: The Q-network.
+        temperature: > 0; small is nearly greedy.
+        metadata: What its file says about it.
+
+    Example:
+        >>> policy = SoftmaxNetwork(Network([[[1.0], [-1.0]]], [[0.0, 0.0]]), temperature=2.0)
+        >>> policy.probabilities([[0.0], [1.0]]).round(3)
+        array([[0.5  , 0.5  ],
+               [0.731, 0.269]], dtype=float32)
+    """
+
+    network: Network
+    temperature: float
+    metadata: dict[str, Any] = field(default_factory=dict)
+    _tensors: dict[str, list[Any]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not 0 < as_number(self.temperature, "temperature") < np.inf:
+            raise SettingsError(
+                f"temperature is {self.temperature}", expected="a finite number > 0"
+            )
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return self.network.n_actions
+
+    def q(self, states: Any) -> Any:
+        """Return the network's values, shape (..., A): tensors for tensors, on their device."""
+        if not is_tensor(states):
+            return self._q_in_blocks(states)
+        import torch
+
+        n_features = self.network.n_features
+        if states.ndim == 0 or states.shape[-1] != n_features:
+            raise DataError(
+                f"observations have shape {tuple(states.shape)}", expected=f"(..., {n_features})"
+            )
+        layers = self._tensors.get(str(states.device))
+        if layers is None:
+            layers = [
+                torch.tensor(part, device=states.device)
+                for pair in zip(self.network.weights, self.network.biases, strict=True)
+                for part in pair
+            ]
+            self._tensors[str(states.device)] = layers
+        with torch.no_grad():
+            values = states.to(torch.float32)
+            for k in range(0, len(layers), 2):
+                values = torch.nn.functional.linear(values, layers[k], layers[k + 1])
+                values = values.relu() if k + 2 < len(layers) else values
+        return values
+
+    def _q_in_blocks(self, states: Any) -> Any:
+        rows = checked_observations(states, self.network.n_features)
+        n_block = max(1, _UNSHARED // max(weight.size for weight in self.network.weights))
+        flat = rows.reshape(-1, rows.shape[-1])
+        out = np.empty((len(flat), self.n_actions), np.float32)
+        for first in range(0, len(flat), n_block):
+            out[first : first + n_block] = self.network.q(flat[first : first + n_block])
+        return out.reshape(*rows.shape[:-1], self.n_actions)
+
+    def probabilities(self, states: Any) -> Any:
+        """Return the probabilities of the actions, shape (..., A), float32.
+
+        NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
+        """
+        scaled = self.q(states) / self.temperature
+        xp = namespace(scaled)
+        # The largest value is subtracted, so that nothing overflows.
+        powers = xp.exp(scaled - xp.amax(scaled, -1)[..., None])
+        return powers / powers.sum(-1)[..., None]
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        temperature: float | None = None,
+        *,
+        n_features: int | None = None,
+        n_actions: int | None = None,
+    ) -> SoftmaxNetwork:
+        """Read a dense ReLU network, ``weight_0, bias_0, ...``, from a safetensors file.
+
+        Args:
+            path: The file.
+            temperature: Temperature of the softmax; the one in the file's metadata where None.
+            n_features: Length of an observation it must fit, if known.
+            n_actions: Number of actions it must fit, if known.
+        """
+        arrays, metadata = read_arrays(path)
+        network = Network.from_arrays(arrays, source=str(path))
+        network.refuse_other_shape(n_features, n_actions, source=str(path))
+        chosen = metadata.get("temperature") if temperature is None else temperature
+        if chosen is None:
+            raise SettingsError(
+                f"{path} tells no temperature",
+                expected="'temperature' in the file's metadata, or the argument",
+                hint="give temperature=0.1 or the like",
+            )
+        return cls(network, chosen, metadata)
+
+
+def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
+    """Return a baseline as a function of states whose answers are checked.
+
+    Args:
+        baseline: An object with a method ``probabilities``, or a callable.
+        n_actions: Number of actions it must know.
+    """
+    ask = getattr(baseline, "probabilities", baseline)
+    if not callable(ask):
+        raise PolicyError(
+            f"the baseline is {type(baseline).__name__}",
+            expected="a callable, or an object with a method probabilities",
+            hint="wrap a network as SoftmaxNetwork(network, temperature=0.1)",
+        )
+
+    def checked(states: Any) -> Any:
+        found = ask(states)
+        if not is_tensor(found):
+            found = np.asarray(found)
+        shape = (*states.shape[:-1], n_actions)
+        if tuple(found.shape) != shape:
+            raise PolicyError(
+                f"the baseline returned shape {tuple(found.shape)}",
+                expected=f"{shape}: one probability for each action",
+                hint="check that the baseline belongs to this environment",
+            )
+        is_row = (found >= 0).all(-1) & (abs(found.sum(-1) - 1) <= _TOLERANCE)  # false for NaN
+        if not bool(is_row.all()):
+            row = int((~is_row).reshape(-1).nonzero()[0][0])
+            raise PolicyError(
+                "the baseline returned a row that is not a distribution",
+                where=f"row {row}",
+                expected="probabilities >= 0 that sum to one",
+            )
+        return found
+
+    return checked

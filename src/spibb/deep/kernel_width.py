@@ -1,0 +1,139 @@
+"""Choose the width of the kernel that counts.
+
+A count claims that what happened to the neighbours tells what will happen here.
+:func:`choose_width` takes this at its word: it predicts each transition's displacement and reward
+from its neighbours, weighted by the kernel and without itself, and returns the width that predicts
+best, together with how many neighbours each width gives. Coordinates must be comparable first:
+divide each by the distance in it that matters (the helicopter's positions and speeds are of one
+size already).
+
+Read the answer with two things in mind. The best width for prediction shrinks as data grow; a width
+for comparing data sets of several sizes, as the paper's 0.2, is one at which the largest predicts
+well. And a wide kernel counts transitions that say little: where safety matters more than gain,
+prefer the narrow side of a flat minimum. On data of the helicopter's baseline the least error lies
+at 0.6, 0.4 and 0.3 for 1,000, 3,000 and 10,000 transitions, and at 10,000 the paper's 0.2 is nearly
+as good (0.61 of the plain mean's error against 0.57).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.deep.pseudo_counts import refuse_length
+from spibb.deep.transitions import Transitions
+from spibb.errors import SettingsError
+from spibb.mdp.parallel import over_chunks
+
+
+@dataclass(frozen=True)
+class WidthChoice:
+    """What :func:`choose_width` found, one entry per candidate.
+
+    Args:
+        width: The candidate of least error.
+        widths: Candidates, ascending.
+        error: Mean squared error of the neighbours' prediction, as a share of that of the action's
+            mean: 1 means that neighbours tell nothing.
+        median_count: Median of N~(x_j, a_j) - 1, the neighbours a transition has.
+        alone: Share of transitions without any neighbour.
+    """
+
+    width: float
+    widths: tuple[float, ...]
+    error: tuple[float, ...]
+    median_count: tuple[float, ...]
+    alone: tuple[float, ...]
+
+
+def choose_width(
+    transitions: Transitions,
+    widths: ArrayLike = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6, 0.8),
+    *,
+    n_queries: int = 2_000,
+) -> WidthChoice:
+    """Return the kernel width at which neighbours predict each other's transition best.
+
+    For a transition j the prediction of (x'_j - x_j, r_j), each coordinate in units of its standard
+    deviation, is the mean over the other transitions of the same action, weighted by the kernel;
+    where a transition has no neighbour it is the mean over the action. Too narrow a kernel follows
+    the noise, too wide a one joins states where different things happen.
+
+    Args:
+        transitions: The data set.
+        widths: Candidates, > 0.
+        n_queries: How many transitions, evenly spread over the rows, are predicted.
+    """
+    tried = np.unique(np.asarray(widths, dtype=np.float64))
+    if tried.size == 0:
+        raise SettingsError("widths is empty", expected="at least one candidate")
+    for width in tried:
+        refuse_length("width", width)
+    outcome = np.concatenate(
+        (transitions.next_state - transitions.state, transitions.reward[:, None]), axis=1
+    ).astype(np.float64)
+    spread = outcome.std(axis=0)
+    outcome = (outcome - outcome.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    sums = np.zeros((transitions.n_actions, outcome.shape[1]))
+    np.add.at(sums, transitions.action, outcome)
+    sizes = np.bincount(transitions.action, minlength=transitions.n_actions).astype(np.float64)
+    n_rows = len(transitions)
+    chosen = np.unique(np.linspace(0, n_rows - 1, min(n_queries, n_rows)).astype(np.int64))
+    error = np.empty((len(chosen), len(tried) + 1))
+    neighbours = np.empty((len(chosen), len(tried)))
+
+    def fill(part: NDArray[np.int64]) -> None:
+        for place in part:
+            _predict(
+                chosen[place], transitions.state, transitions.action, outcome, sums, sizes,
+                tried, error[place], neighbours[place],
+            )  # fmt: skip
+
+    over_chunks(fill, np.arange(len(chosen)))
+    by_mean = error[:, -1].mean()
+    share = error[:, :-1].mean(axis=0) / (by_mean if by_mean > 0 else 1.0)
+    return WidthChoice(
+        width=float(tried[share.argmin()]),
+        widths=tuple(tried.tolist()),
+        error=tuple(share.tolist()),
+        median_count=tuple(np.median(neighbours, axis=0).tolist()),
+        alone=tuple((neighbours == 0).mean(axis=0).tolist()),
+    )
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy")
+def _predict(
+    i: int, state: Any, action: Any, outcome: Any, sums: Any, sizes: Any, widths: Any,
+    error: Any, neighbours: Any,
+) -> None:  # fmt: skip
+    """Fill the squared errors of predicting row ``i``: by each width, and last by the mean."""
+    n_widths, n_outcomes = len(widths), outcome.shape[1]
+    weighted = np.zeros((n_widths, n_outcomes))
+    neighbours[:] = 0
+    for j in range(len(state)):
+        if j == i or action[j] != action[i]:
+            continue
+        square = 0.0
+        for k in range(state.shape[1]):
+            gap = np.float64(state[j, k]) - np.float64(state[i, k])
+            square += gap * gap
+        distance = np.sqrt(square)
+        for w in range(n_widths):
+            if distance < widths[w]:
+                weight = 1 - distance / widths[w]
+                neighbours[w] += weight
+                for k in range(n_outcomes):
+                    weighted[w, k] += weight * outcome[j, k]
+    n_others = sizes[action[i]] - 1
+    error[:] = 0
+    for k in range(n_outcomes):
+        own = outcome[i, k]
+        mean = (sums[action[i], k] - own) / n_others if n_others > 0 else 0.0
+        error[n_widths] += (own - mean) ** 2
+        for w in range(n_widths):
+            guess = weighted[w, k] / neighbours[w] if neighbours[w] > 0 else mean
+            error[w] += (own - guess) ** 2

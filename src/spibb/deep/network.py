@@ -1,0 +1,322 @@
+"""A dense ReLU network as plain NumPy arrays, and a population of them as one table.
+
+One member of a population is a row of P numbers: for each layer the weights (fan_in, fan_out) in C
+order, so that ``h_out = h_in @ w + b``, then the biases. Files hold ``weight_0, bias_0, ...`` as
+safetensors, weights (fan_out, fan_in) as torch.nn.Linear has them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
+from spibb.errors import DataError, MissingDependencyError, OutputError, SettingsError
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A dense network with ReLU between its layers and a linear output.
+
+    Args:
+        weights: One matrix (fan_out, fan_in) for each layer.
+        biases: One vector (fan_out,) for each layer.
+
+    Example:
+        Two inputs, one hidden unit max(0, x - y), two outputs.
+
+        >>> network = Network([[[1.0, -1.0]], [[2.0], [3.0]]], [[0.0], [0.5, 0.0]])
+        >>> network.sizes
+        (2, 1, 2)
+        >>> network.q([[3.0, 1.0], [0.0, 1.0]])
+        array([[4.5, 6. ],
+               [0.5, 0. ]], dtype=float32)
+    """
+
+    weights: Sequence[Floats]
+    biases: Sequence[Floats]
+
+    def __post_init__(self) -> None:
+        weights = tuple(_frozen(part, f"weight_{k}") for k, part in enumerate(self.weights))
+        biases = tuple(_frozen(part, f"bias_{k}") for k, part in enumerate(self.biases))
+        _refuse_bad_layers(weights, biases)
+        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "biases", biases)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Numbers of units, from the inputs to the actions."""
+        return (self.weights[0].shape[1], *(len(bias) for bias in self.biases))
+
+    @property
+    def n_features(self) -> int:
+        """Length of an observation."""
+        return self.sizes[0]
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return self.sizes[-1]
+
+    def q(self, observations: ArrayLike) -> Floats:
+        """Return Q of observations of shape (..., n_features): shape (..., n_actions)."""
+        values = checked_observations(observations, self.n_features)
+        last = len(self.weights) - 1
+        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            values = values @ weight.T + bias
+            if k < last:
+                values = np.maximum(values, np.float32(0))
+        return values
+
+    def to_flat(self) -> Floats:
+        """Return the parameters as one row of a population."""
+        return np.concatenate(
+            [
+                part
+                for weight, bias in zip(self.weights, self.biases, strict=True)
+                for part in (weight.T.ravel(), bias)
+            ]
+        )
+
+    @classmethod
+    def from_flat(cls, parameters: ArrayLike, sizes: Sequence[int]) -> Network:
+        """Return the network that a row of a population holds."""
+        flat = np.asarray(parameters, dtype=np.float32)
+        if flat.shape != (n_parameters(sizes),):
+            raise DataError(
+                f"parameters have shape {flat.shape}",
+                expected=f"({n_parameters(sizes)},) for sizes {tuple(sizes)}",
+            )
+        weights, biases = [], []
+        for first, middle, last, fan_in, fan_out in layer_places(sizes):
+            weights.append(flat[first:middle].reshape(fan_in, fan_out).T)
+            biases.append(flat[middle:last])
+        return cls(weights, biases)
+
+    def to_arrays(self) -> dict[str, Floats]:
+        """Return the arrays that a file holds."""
+        arrays: dict[str, Floats] = {}
+        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            arrays[f"weight_{k}"], arrays[f"bias_{k}"] = weight, bias
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any], *, source: str = "the arrays") -> Network:
+        """Build a network from ``weight_0, bias_0, ...``."""
+        n_layers = sum(name.startswith("weight_") for name in arrays)
+        names = {f"{kind}_{k}" for k in range(n_layers) for kind in ("weight", "bias")}
+        if n_layers == 0 or names != set(arrays):
+            missing, odd = sorted(names - set(arrays)), sorted(set(arrays) - names)
+            told = f"lacks {missing[0]}" if missing else f"holds {odd[0]!r}" if odd else "is empty"
+            raise DataError(
+                f"{source} {told}",
+                expected="weight_0, bias_0, weight_1, bias_1, ... and nothing else",
+                hint="number the layers from 0, each with a weight and a bias",
+            )
+        try:
+            return cls(
+                [arrays[f"weight_{k}"] for k in range(n_layers)],
+                [arrays[f"bias_{k}"] for k in range(n_layers)],
+            )
+        except DataError as problem:
+            raise DataError(f"{source}: {str(problem).rstrip('.')}") from None
+
+    def write(self, path: str | Path, metadata: Mapping[str, Any] | None = None) -> None:
+        """Write a safetensors file; ``metadata`` goes into its header as JSON."""
+        write_arrays(path, self.to_arrays(), {"format": "spibb-network-1"} | dict(metadata or {}))
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        n_features: int | None = None,
+        n_actions: int | None = None,
+    ) -> Network:
+        """Read a safetensors file.
+
+        Args:
+            path: The file.
+            n_features: Length of an observation it must fit, if known.
+            n_actions: Number of actions it must fit, if known.
+        """
+        arrays, _ = read_arrays(path)
+        network = cls.from_arrays(arrays, source=str(path))
+        network.refuse_other_shape(n_features, n_actions, source=str(path))
+        return network
+
+    def refuse_other_shape(
+        self, n_features: int | None, n_actions: int | None, *, source: str = "the network"
+    ) -> None:
+        """Raise unless inputs and outputs have these sizes, where given."""
+        for what, found, wanted in (
+            ("inputs", self.n_features, n_features),
+            ("outputs", self.n_actions, n_actions),
+        ):
+            if wanted is not None and found != wanted:
+                raise DataError(
+                    f"{source} has {found} {what}",
+                    expected=f"{wanted}, as the data have",
+                    hint="check that the network belongs to this environment",
+                )
+
+
+def checked_observations(observations: ArrayLike, n_features: int) -> Floats:
+    """Return observations as float32, or name the first that cannot be used."""
+    try:
+        found = np.asarray(observations, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DataError("observations are not numbers", expected="an array of numbers") from None
+    if found.ndim == 0 or found.shape[-1] != n_features:
+        raise DataError(f"observations have shape {found.shape}", expected=f"(..., {n_features})")
+    good = np.isfinite(found).all(axis=-1)
+    if not good.all():
+        row = int((~good).reshape(-1).argmax())
+        raise DataError(
+            f"an observation is {found.reshape(-1, n_features)[row]}",
+            where=f"row {row}",
+            expected="finite numbers",
+        )
+    return found
+
+
+def n_parameters(sizes: Sequence[int]) -> int:
+    """Return the length of one member's row.
+
+    Example:
+        >>> n_parameters((4, 32, 128, 32, 9))
+        8809
+    """
+    return sum(a * b + b for a, b in pairwise(sizes))
+
+
+def layer_places(sizes: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
+    """Return (first weight, first bias, end, fan_in, fan_out) of each layer in a row."""
+    places, at = [], 0
+    for fan_in, fan_out in pairwise(sizes):
+        middle = at + fan_in * fan_out
+        places.append((at, middle, middle + fan_out, fan_in, fan_out))
+        at = middle + fan_out
+    return places
+
+
+def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
+    """Return a population's first parameters, shape (R, P): he_uniform, biases 0.
+
+    W is uniform in +-sqrt(6 / fan_in); the i-th weight of a member, layer by layer, takes the i-th
+    number of its stream for first weights.
+    """
+    if not all(size > 0 for size in sizes) or len(sizes) < 2:
+        raise SettingsError(f"sizes are {tuple(sizes)}", expected="at least two numbers > 0")
+    keys = np.array([seed % 2**64 for seed in seeds], dtype=np.uint64)
+    population = np.zeros((len(keys), n_parameters(sizes)), dtype=np.float32)
+    drawn = 0
+    for first, middle, _, fan_in, fan_out in layer_places(sizes):
+        places = np.arange(drawn, drawn + fan_in * fan_out)
+        drawn += fan_in * fan_out
+        bound = np.float32(np.sqrt(6.0 / fan_in))
+        unit = uniforms(keys[:, None], FIRST_WEIGHTS, places)
+        population[:, first:middle] = (np.float32(2) * unit - np.float32(1)) * bound
+    return population
+
+
+def write_arrays(
+    path: str | Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
+) -> None:
+    """Write arrays as safetensors, atomically; each value of ``metadata`` as JSON."""
+    kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header = {name: json.dumps(value) for name, value in metadata.items()}
+    data = _safetensors("numpy").save(kept, metadata=header)
+    path = Path(path)
+    part = path.with_name(path.name + ".part")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as problem:
+        raise OutputError(f"cannot write {path}: {problem.strerror}") from None
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays and the metadata of a safetensors file."""
+    safetensors = _safetensors()
+    try:
+        with safetensors.safe_open(str(path), framework="numpy") as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = file.metadata() or {}
+    except FileNotFoundError:
+        raise DataError(f"no file {path}", hint="check the path") from None
+    except OSError as problem:
+        raise DataError(f"cannot read {path}: {problem}") from None
+    except safetensors.SafetensorError as problem:
+        raise DataError(
+            f"{path} is not a safetensors file ({problem})", expected="a safetensors file"
+        ) from None
+    return arrays, {name: _from_json(text) for name, text in header.items()}
+
+
+def _from_json(text: str) -> Any:
+    """Return a header's value; files of others hold plain text there."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _safetensors(part: str | None = None) -> Any:
+    try:
+        import safetensors
+        import safetensors.numpy
+    except ImportError:
+        raise MissingDependencyError(
+            "network files need safetensors", hint='run: pip install "spibb[deep]"'
+        ) from None
+    return safetensors if part is None else getattr(safetensors, part)
+
+
+def _frozen(array: ArrayLike, name: str) -> Floats:
+    try:
+        # A copy, so that the network cannot change behind the caller's back.
+        found = np.array(array, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} is not an array of numbers") from None
+    bad = ~np.isfinite(found)
+    if bad.any():
+        place = tuple(int(k) for k in np.argwhere(bad)[0])
+        raise DataError(
+            f"{name} is {found[place]}",
+            where=f"position {place}",
+            expected="finite numbers",
+            hint="the training that made it diverged; use another file",
+        )
+    found.flags.writeable = False
+    return found
+
+
+def _refuse_bad_layers(weights: Sequence[Floats], biases: Sequence[Floats]) -> None:
+    if not weights or len(weights) != len(biases):
+        raise DataError(
+            f"{len(weights)} weights and {len(biases)} biases",
+            expected="at least one layer, each with a weight and a bias",
+        )
+    fan_in: int | None = None
+    for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        if weight.ndim != 2 or weight.size == 0 or weight.shape[1] != (fan_in or weight.shape[1]):
+            raise DataError(
+                f"weight_{k} has shape {weight.shape}",
+                expected=f"(fan_out, {'fan_in' if fan_in is None else fan_in})",
+                hint="weights are (outputs, inputs), as torch.nn.Linear has them",
+            )
+        fan_in = weight.shape[0]
+        if bias.shape != (fan_in,):
+            raise DataError(
+                f"bias_{k} has shape {bias.shape}", expected=f"({fan_in},), as weight_{k} has rows"
+            )

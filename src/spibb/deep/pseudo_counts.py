@@ -1,0 +1,314 @@
+"""How much a data set knows about a pair of a continuous state and an action.
+
+A pseudo-count N~(x, a) stands where tabular algorithms have N(x, a). :class:`KernelCounts` is the
+paper's: every transition that took the action counts by its similarity,
+
+    N~(x, a) = sum over j with a_j = a of max(0, 1 - |x - x_j| / width),
+
+with the Euclidean distance and width 0.2 (the paper writes 1 - 5 d). :class:`HashCounts` counts the
+transitions in the same cell of a grid instead. A method of your own needs the two verbs of
+:class:`PseudoCounts` and :class:`FittedCounts`, nothing else.
+
+:func:`spibb.deep.kernel_width.choose_width` helps to choose the width.
+
+Exactness. Distances come from differences of coordinates, never from |x|^2 + |y|^2 - 2 xy, which
+cancels: a transition counts itself as exactly 1. On the CPU a compiled loop visits, per action,
+only the transitions whose widest-spread coordinate is within reach; on a GPU a tiled sum over all
+of them runs where the tensor is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.deep.arrays import is_tensor
+from spibb.deep.transitions import Floats, Transitions
+from spibb.errors import DataError, SettingsError, as_number
+from spibb.mdp.parallel import over_chunks
+
+# Odd 64-bit numbers from the digits of pi: any would do.
+_HASH_FACTOR, _HASH_OFFSET = np.int64(0x243F6A8885A308D3), np.int64(0x13198A2E03707345)
+
+
+class FittedCounts(Protocol):
+    """Pseudo-counts of one data set."""
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+
+    def counts(self, states: Any) -> Any:
+        """Return N~(x, a), shape (..., n_actions), float32, for states of shape (..., d).
+
+        NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
+        """
+
+
+class PseudoCounts(Protocol):
+    """A way to count: settings with one verb."""
+
+    def fit(self, transitions: Transitions) -> FittedCounts:
+        """Return the counts of a data set."""
+
+
+@dataclass(frozen=True)
+class KernelCounts:
+    """The paper's kernel: similarity falls linearly from 1 to 0 at distance ``width``.
+
+    Args:
+        width: Distance at which a transition counts no more, > 0.
+
+    Example:
+        A neighbour at half the width counts one half, and only for its own action.
+
+        >>> data = Transitions.from_arrays([[0.0], [0.1]], [0, 1], [0, 0], [[0.0], [0.0]], [0, 0])
+        >>> KernelCounts(width=0.2).fit(data).counts([[0.0]])
+        array([[1. , 0.5]], dtype=float32)
+    """
+
+    width: float = 0.2
+
+    def __post_init__(self) -> None:
+        refuse_length("width", self.width)
+
+    def fit(self, transitions: Transitions) -> FittedKernelCounts:
+        """Return the counts of a data set."""
+        axis = int(np.ptp(transitions.state, axis=0).argmax())
+        order = np.lexsort((transitions.state[:, axis], transitions.action))
+        bounds = np.searchsorted(
+            transitions.action[order], np.arange(transitions.n_actions + 1)
+        ).astype(np.int64)
+        # The transpose, so that the innermost loop runs through memory.
+        points = np.ascontiguousarray(transitions.state[order].T)
+        return FittedKernelCounts(points, bounds, axis, float(self.width))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedKernelCounts:
+    """Kernel counts of one data set.
+
+    Args:
+        points: Its states, shape (d, N), ordered by action, then by coordinate ``axis``.
+        bounds: Where each action's states begin, shape (n_actions + 1,).
+        axis: The coordinate that is sorted.
+        width: Distance at which a transition counts no more.
+    """
+
+    points: Floats
+    bounds: NDArray[np.int64]
+    axis: int
+    width: float
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return len(self.bounds) - 1
+
+    def counts(self, states: Any) -> Any:
+        """Return N~(x, a), shape (..., n_actions), float32, for states of shape (..., d)."""
+        if is_tensor(states):
+            return self._on_tensor(states)
+        rows, lead = _rows(states, len(self.points))
+        out = np.empty((len(rows), self.n_actions), np.float32)
+
+        def fill(chosen: NDArray[np.int64]) -> None:
+            first, last = (chosen[0], chosen[-1] + 1) if len(chosen) else (0, 0)
+            _kernel_counts(
+                rows[first:last], self.points, self.bounds, self.axis, self.width, out[first:last]
+            )
+
+        over_chunks(fill, np.arange(len(rows)))
+        return out.reshape(*lead, self.n_actions)
+
+    def _on_tensor(self, states: Any) -> Any:
+        """Sum tile by tile where the tensor is; the CPU has the compiled loop."""
+        import torch
+
+        _refuse_shape(tuple(states.shape), len(self.points))
+        if states.device.type == "cpu":
+            return torch.from_numpy(self.counts(states.detach().numpy()))
+        queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
+        if not bool(queries.isfinite().all()):
+            _rows(queries.cpu().numpy(), len(self.points))
+        return tiled_kernel_counts(queries, self.points, self.bounds.tolist(), self.width).reshape(
+            *states.shape[:-1], self.n_actions
+        )
+
+
+def tiled_kernel_counts(
+    queries: Any, points: Floats, bounds: list[int], width: float, *, n_held: int = 2**26
+) -> Any:
+    """Return the kernel counts by tiles of all distances, on the device of ``queries``.
+
+    Args:
+        queries: States, a float32 tensor of shape (M, d).
+        points: States of the data set, shape (d, N), ordered by action.
+        bounds: Where each action begins in them.
+        width: Kernel width.
+        n_held: Similarities held at a time; 2^26 float32 are 256 MB.
+    """
+    import torch
+
+    data = torch.as_tensor(points, device=queries.device)
+    n_points, n_actions = data.shape[1], len(bounds) - 1
+    out = torch.empty((len(queries), n_actions), dtype=torch.float32, device=queries.device)
+    tile = max(1, n_held // n_points)
+    for first in range(0, len(queries), tile):
+        block = queries[first : first + tile]
+        squares = torch.zeros((len(block), n_points), device=queries.device)
+        for k, coordinate in enumerate(data):
+            gap = block[:, k, None] - coordinate
+            squares.addcmul_(gap, gap)
+        similar = squares.sqrt_().mul_(-1 / width).add_(1).clamp_(min=0)
+        for a in range(n_actions):
+            torch.sum(similar[:, bounds[a] : bounds[a + 1]], 1, out=out[first : first + tile, a])
+    return out
+
+
+@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+def _kernel_counts(
+    queries: Any, points: Any, bounds: Any, axis: int, width: float, out: Any
+) -> None:
+    """Fill ``out``: per query and action, the similarities within reach.
+
+    Passes over a buffer, coordinate by coordinate, so that each loop is one vector instruction
+    after the other.
+    """
+    n_dimensions = len(points)
+    narrow = np.float32(width)
+    squares = np.empty(points.shape[1], np.float32)
+    for row in range(len(queries)):
+        centre = queries[row, axis]
+        for a in range(len(bounds) - 1):
+            column = points[axis, bounds[a] : bounds[a + 1]]
+            first = bounds[a] + np.searchsorted(column, centre - narrow)
+            last = bounds[a] + np.searchsorted(column, centre + narrow, side="right")
+            n_near = last - first
+            for j in range(n_near):
+                squares[j] = 0
+            for k in range(n_dimensions):
+                place = queries[row, k]
+                near = points[k, first:last]
+                for j in range(n_near):
+                    gap = near[j] - place
+                    squares[j] += gap * gap
+            total = 0.0
+            for j in range(n_near):
+                total += max(np.float32(0), np.float32(1) - np.sqrt(squares[j]) / narrow)
+            out[row, a] = total
+
+
+@dataclass(frozen=True)
+class HashCounts:
+    """The number of transitions in the same cell of a grid, cells being found by their hash.
+
+    Constant time a state whatever the size of the data set, but jumps at the borders of cells. Two
+    different cells share a 64-bit hash with probability about (number of cells)^2 / 2^65.
+
+    Args:
+        cell: Side of a cell, > 0.
+
+    Example:
+        >>> data = Transitions.from_arrays([[0.1], [0.3]], [0, 1], [0, 0], [[0.0], [0.0]], [0, 0])
+        >>> HashCounts(cell=0.25).fit(data).counts([[0.0], [0.4], [0.9]])
+        array([[1., 0.],
+               [0., 1.],
+               [0., 0.]], dtype=float32)
+    """
+
+    cell: float = 0.2
+
+    def __post_init__(self) -> None:
+        refuse_length("cell", self.cell)
+
+    def fit(self, transitions: Transitions) -> FittedHashCounts:
+        """Return the counts of a data set."""
+        hashes = _hashes(transitions.state, float(self.cell))
+        keys, place = np.unique(hashes, return_inverse=True)
+        table = np.zeros((len(keys), transitions.n_actions), np.float32)
+        np.add.at(table, (place.reshape(-1), transitions.action), 1)
+        return FittedHashCounts(keys, table, transitions.n_dimensions, float(self.cell))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedHashCounts:
+    """Counts of one data set by cells.
+
+    Args:
+        keys: Hashes of the cells that hold something, ascending.
+        table: What they hold, shape (cells, n_actions).
+        n_dimensions: Number of coordinates of a state.
+        cell: Side of a cell.
+    """
+
+    keys: NDArray[np.int64]
+    table: Floats
+    n_dimensions: int
+    cell: float
+
+    @property
+    def n_actions(self) -> int:
+        """Number of actions."""
+        return int(self.table.shape[1])
+
+    def counts(self, states: Any) -> Any:
+        """Return N~(x, a), shape (..., n_actions), float32, for states of shape (..., d).
+
+        Tensors are counted on the CPU and come back on their device.
+        """
+        if is_tensor(states):
+            import torch
+
+            found = self.counts(states.detach().cpu().numpy())
+            return torch.from_numpy(found).to(states.device)
+        rows, lead = _rows(states, self.n_dimensions)
+        hashes = _hashes(rows, self.cell)
+        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
+        found = np.where((self.keys[place] == hashes)[:, None], self.table[place], np.float32(0))
+        return found.reshape(*lead, self.n_actions)
+
+
+def _hashes(states: Floats, cell: float) -> NDArray[np.int64]:
+    """Return one 64-bit number per cell: a polynomial in its coordinates, wrapping around."""
+    cells = np.floor(states.astype(np.float64) / cell).astype(np.int64)
+    found = np.full(len(states), _HASH_OFFSET)
+    for k in range(cells.shape[1]):
+        found = (found + cells[:, k]) * _HASH_FACTOR
+        found ^= found >> np.int64(29)
+    return found
+
+
+def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
+    """Return states as contiguous float32 rows, and their leading axes."""
+    try:
+        array = np.asarray(states)
+        _refuse_shape(array.shape, n_dimensions)
+        rows = np.ascontiguousarray(array, dtype=np.float32).reshape(-1, n_dimensions)
+    except (TypeError, ValueError) as problem:
+        if isinstance(problem, DataError):
+            raise
+        raise DataError("states are not numbers", expected="an array of numbers") from None
+    good = np.isfinite(rows).all(axis=1)
+    if not good.all():
+        row = int((~good).argmax())
+        raise DataError(f"a state is {rows[row]}", where=f"row {row}", expected="finite numbers")
+    return rows, array.shape[:-1]
+
+
+def _refuse_shape(shape: tuple[int, ...], n_dimensions: int) -> None:
+    if len(shape) == 0 or shape[-1] != n_dimensions:
+        raise DataError(
+            f"states have shape {shape}",
+            expected=f"(..., {n_dimensions}), as the data set the counts were fitted on",
+        )
+
+
+def refuse_length(name: str, value: float) -> None:
+    """Raise unless a setting is a finite number > 0."""
+    if not 0 < as_number(value, name) < np.inf:
+        raise SettingsError(f"{name} is {value}", expected="a finite number > 0")

@@ -1,0 +1,213 @@
+"""What a Q-network is trained towards: one frozen settings object for each algorithm.
+
+All rules share one target (spibb.deep.targets); a rule is reduced to five scalars that every engine
+understands, so that members of different rules may be trained side by side.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, NamedTuple
+
+from spibb.errors import SettingsError, as_number
+from spibb.operators.rows import Operator
+from spibb.plain import strict_json
+
+_INF = math.inf
+
+
+class Step(NamedTuple):
+    """A rule as the engines see it.
+
+    Attributes:
+        operator: The improvement step at the next state.
+        is_double: Whether the online network drives the step (else the target network).
+        kappa: Penalty on the reward, kappa / sqrt(N~(x, a)).
+        n_wedge: Pseudo-count from which a pair is trusted, for the bootstrapping steps.
+        epsilon: Budget of the soft steps, in errors 1 / sqrt(N~).
+    """
+
+    operator: Operator
+    is_double: bool = True
+    kappa: float = 0.0
+    n_wedge: float = 0.0
+    epsilon: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule(ABC):
+    """Base of the rules."""
+
+    id: ClassVar[str]
+
+    @abstractmethod
+    def step(self) -> Step:
+        """Return the scalars of this rule."""
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether acting needs neither baseline nor pseudo-counts."""
+        return self.step().operator is Operator.GREEDY
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = as_number(getattr(self, item.name), item.name)
+            if math.isnan(value) or value < 0 or (item.name == "kappa" and value == _INF):
+                raise SettingsError(f"{item.name} is {value}", expected="a number >= 0")
+            object.__setattr__(self, item.name, value)
+
+    def to_config(self) -> dict[str, Any]:
+        """Return the id and the settings as plain JSON values."""
+        settings = {item.name: strict_json(getattr(self, item.name)) for item in fields(self)}
+        return {"rule": self.id} | settings
+
+    @staticmethod
+    def from_config(config: dict[str, Any]) -> Rule:
+        """Build the rule from what :meth:`to_config` returned."""
+        settings = dict(config)
+        kind = find_rule(str(settings.pop("rule", None)))
+        known = {item.name for item in fields(kind)}
+        odd = sorted(set(settings) - known)
+        if odd:
+            raise SettingsError(
+                f"{kind.id} has no setting {odd[0]!r}",
+                expected=f"one of {', '.join(sorted(known))}" if known else "no settings",
+            )
+        return kind(**settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQN(Rule):
+    """y = r + gamma max_a Q_target(x', a)."""
+
+    id: ClassVar[str] = "dqn"
+
+    def step(self) -> Step:
+        """Be greedy by the target network."""
+        return Step(Operator.GREEDY, is_double=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoubleDQN(Rule):
+    """y = r + gamma Q_target(x', argmax_a Q_online(x', a))."""
+
+    id: ClassVar[str] = "double-dqn"
+
+    def step(self) -> Step:
+        """Be greedy by the online network."""
+        return Step(Operator.GREEDY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaMDPDQN(Rule):
+    """Double-DQN on the reward r - kappa / sqrt(N~(x, a)).
+
+    Args:
+        kappa: Penalty on rare pairs; 0 is Double-DQN.
+    """
+
+    kappa: float = 0.003
+    id: ClassVar[str] = "ramdp-dqn"
+
+    def step(self) -> Step:
+        """Be greedy on penalised rewards."""
+        return Step(Operator.GREEDY, kappa=self.kappa)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bootstrapping(Rule):
+    n_wedge: float = 10.0
+    operator: ClassVar[Operator]
+
+    def step(self) -> Step:
+        """Bootstrap on rare pairs; with n_wedge = 0 there are none, and the step is greedy."""
+        operator = Operator.GREEDY if self.n_wedge == 0 else self.operator
+        return Step(operator, n_wedge=self.n_wedge)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiBSPIBBDQN(_Bootstrapping):
+    """SPIBB-DQN: the baseline where N~(x', a) < n_wedge, greedy among the other actions.
+
+    Args:
+        n_wedge: Pseudo-count from which a pair is trusted; 0 is Double-DQN, inf the baseline.
+    """
+
+    id: ClassVar[str] = "pi-b-spibb-dqn"
+    operator: ClassVar[Operator] = Operator.PI_B
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiLeqBSPIBBDQN(_Bootstrapping):
+    """As SPIBB-DQN, but rare pairs may also lose probability.
+
+    Args:
+        n_wedge: Pseudo-count from which a pair is trusted; 0 is Double-DQN, inf the baseline.
+    """
+
+    id: ClassVar[str] = "pi-leq-b-spibb-dqn"
+    operator: ClassVar[Operator] = Operator.PI_LEQ_B
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Soft(Rule):
+    epsilon: float = 0.5
+    operator: ClassVar[Operator]
+
+    def step(self) -> Step:
+        """Stay within the budget; with an infinite one the step is greedy."""
+        operator = Operator.GREEDY if self.epsilon == _INF else self.operator
+        return Step(operator, epsilon=self.epsilon)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproxSoftSPIBBDQN(_Soft):
+    """The approximate Soft-SPIBB step at x' with errors 1 / sqrt(N~(x', a)).
+
+    Args:
+        epsilon: Budget of sum_a e(x', a) |pi(a) - pi_b(a)|; 0 is the baseline, inf Double-DQN.
+    """
+
+    id: ClassVar[str] = "approx-soft-spibb-dqn"
+    operator: ClassVar[Operator] = Operator.SOFT_APPROX
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactSoftSPIBBDQN(_Soft):
+    """The exact Soft-SPIBB step at x', in closed form.
+
+    Args:
+        epsilon: Budget as for :class:`ApproxSoftSPIBBDQN`.
+    """
+
+    id: ClassVar[str] = "exact-soft-spibb-dqn"
+    operator: ClassVar[Operator] = Operator.SOFT_EXACT
+
+
+RULES: dict[str, type[Rule]] = {
+    kind.id: kind
+    for kind in (
+        DQN,
+        DoubleDQN,
+        RaMDPDQN,
+        PiBSPIBBDQN,
+        PiLeqBSPIBBDQN,
+        ApproxSoftSPIBBDQN,
+        ExactSoftSPIBBDQN,
+    )
+}
+
+
+def find_rule(name: str) -> type[Rule]:
+    """Return the rule of this id."""
+    if name in RULES:
+        return RULES[name]
+    near = difflib.get_close_matches(name, RULES, n=1)
+    raise SettingsError(
+        f"no rule is called {name!r}",
+        expected=f"one of {', '.join(RULES)}",
+        hint=f"use {near[0]!r}" if near else None,
+    )

@@ -1,0 +1,337 @@
+"""Train a population on the CPU: a compiled loop trains one member after the other.
+
+Threads share out the members. A member's numbers come from its own seed, its own data set and one
+fixed order of additions (spibb.deep.products), so its result is the same, bit for bit, alone or in
+any population, on any number of threads. The improvement step is the row function of the tabular
+algorithms.
+
+Activations are (batch, units) in C order; the states of a minibatch and their next states go
+through the online network as one batch of twice the size, states first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.deep.counter_rng import MINIBATCHES, below, number, stream_state
+from spibb.deep.population import PopulationState, Trainings
+from spibb.deep.products import product, transpose
+from spibb.mdp.parallel import n_threads, over_chunks
+from spibb.operators.rows import step_row
+
+jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+_STREAM = np.uint64(MINIBATCHES)
+_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
+# spibb.mdp.parallel works alone below 32 items and makes four chunks a thread.
+_SMALLEST_SHARED, _CHUNKS_PER_THREAD = 32, 4
+
+
+class Constants(NamedTuple):
+    """The settings, as the compiled loop reads them."""
+
+    sizes: NDArray[np.int64]
+    batch_size: int
+    target_period: int
+    annealing_samples: int
+    gamma: float
+    learning_rate: float
+    rms_decay: float
+    rms_epsilon: float
+    q_limit: float
+
+
+def advance(trainings: Trainings, state: PopulationState, n_steps: int) -> PopulationState:
+    """Return the state after ``n_steps`` more steps; the old one stays as it is."""
+    params, target, v = state.params.copy(), state.target.copy(), state.v.copy()
+    after = PopulationState(params, target, v, state.t, state.diverged_at.copy())
+    if n_steps > 0:
+        _run(trainings, after, n_steps)
+    return replace(after, t=state.t + n_steps)
+
+
+def measure(
+    trainings: Trainings, state: PopulationState
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Look at the minibatch that each member draws next. Every engine's curves come from here.
+
+    Returns:
+        Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged; and
+        whether they are in bounds, shape (R,).
+    """
+    return _run(trainings, state, 0)
+
+
+def _run(
+    trainings: Trainings, state: PopulationState, n_steps: int
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Take steps in place; with none, look at the next one."""
+    n_members = len(state.params)
+    found = np.full((2, n_members), np.nan, dtype=np.float32)
+    is_good = np.ones(n_members, dtype=np.bool_)
+    constants = _constants(trainings)
+
+    def train(places: NDArray[np.int64]) -> None:
+        _train(places[places >= 0], state.t, n_steps, constants, trainings.records,
+               trainings.recipes, state.params, state.target, state.v, state.diverged_at, found,
+               is_good)  # fmt: skip
+
+    over_chunks(train, _shared(trainings.recipes.n_steps - state.t))
+    return found, is_good
+
+
+def _constants(trainings: Trainings) -> Constants:
+    chosen = trainings.settings
+    return Constants(
+        sizes=np.array(trainings.sizes, dtype=np.int64),
+        batch_size=int(chosen.batch_size),
+        target_period=int(chosen.target_period),
+        annealing_samples=int(chosen.annealing_samples),
+        gamma=float(chosen.gamma),
+        learning_rate=float(chosen.learning_rate),
+        rms_decay=float(chosen.rms_decay),
+        rms_epsilon=float(chosen.rms_epsilon),
+        q_limit=float(chosen.q_limit),
+    )
+
+
+def _shared(work: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Order the members so that consecutive chunks hold equal work; -1 fills up small populations.
+
+    A training is long, so that even two members deserve two threads.
+    """
+    order = np.argsort(-work, kind="stable")
+    n_chunks = n_threads() * _CHUNKS_PER_THREAD
+    depth = max(-(-len(order) // n_chunks), -(-_SMALLEST_SHARED // n_chunks))
+    table = np.full(depth * n_chunks, -1, dtype=np.int64)
+    table[: len(order)] = order
+    return np.ascontiguousarray(table.reshape(depth, n_chunks).T).ravel()
+
+
+class _Scratch(NamedTuple):
+    """Memory of one thread."""
+
+    rows: Any  # (batch,) which transitions
+    first: Any  # places of the layers' activations, one more than there are layers
+    values: Any  # activations of the online network, layer after layer, (2 batch, units) each
+    others: Any  # two buffers (2 batch, widest layer): the target network, then gradients
+    gradient: Any  # (P,)
+    turned: Any  # the transpose of one layer's weights
+    zeros: Any  # (widest layer,)
+    ones: Any  # (batch,)
+    row: Any  # (4, A): q, baseline, errors and the new policy of one next state
+    work: Any  # (4, A): for the row functions
+
+
+@inlined
+def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
+    n_layers = len(sizes)
+    first = np.zeros(n_layers + 1, np.int64)
+    widest, n_weights, largest = 0, 0, 0
+    for k in range(n_layers):
+        first[k + 1] = first[k] + 2 * batch_size * sizes[k]
+        widest = max(widest, sizes[k])
+        if k > 0:
+            n_weights += (sizes[k - 1] + 1) * sizes[k]
+            largest = max(largest, sizes[k - 1] * sizes[k])
+    n_actions = sizes[n_layers - 1]
+    return _Scratch(
+        np.empty(batch_size, np.int64),
+        first,
+        np.empty(first[n_layers], np.float32),
+        np.empty((2, 2 * batch_size * widest), np.float32),
+        np.empty(n_weights, np.float32),
+        np.empty(largest, np.float32),
+        np.zeros(widest, np.float32),
+        np.ones(batch_size, np.float32),
+        np.empty((4, n_actions), np.float64),
+        np.empty((4, n_actions), np.float64),
+    )
+
+
+@jit
+def _train(  # type: ignore[no-untyped-def]
+    places, t0, n_steps, constants, records, recipes, params, target, v, diverged_at, found, is_good
+):
+    """Train some members, or, with n_steps = 0, only look at their next minibatch.
+
+    One function for both, because compiling takes seconds.
+    """
+    scratch = _scratch(constants.sizes, constants.batch_size)
+    delta = np.empty(constants.batch_size, np.float32)
+    for m in places:
+        if diverged_at[m] >= 0:
+            continue
+        online, frozen = params[m], target[m]
+        period = max(constants.annealing_samples, recipes.n_rows[m])
+        for t in range(t0, min(t0 + max(n_steps, 1), recipes.n_steps[m])):
+            if t % constants.target_period == 0:
+                if n_steps > 0:
+                    for i in range(len(online)):
+                        frozen[i] = online[i]
+                else:
+                    frozen = online
+            loss, max_q, in_bounds = _look(m, t, constants, records, recipes, online, frozen,
+                                           scratch, delta)  # fmt: skip
+            in_bounds = in_bounds and np.isfinite(loss)
+            if n_steps == 0:
+                found[0, m], found[1, m], is_good[m] = loss, max_q, in_bounds
+                break
+            if not in_bounds:
+                diverged_at[m] = t
+                break
+            _backward(constants.sizes, constants.batch_size, records, online, scratch, delta)
+            rate = constants.learning_rate / ((t * constants.batch_size) // period + 1)
+            _descend(online, v[m], scratch.gradient, np.float32(rate),
+                     np.float32(constants.rms_decay), np.float32(1.0 - constants.rms_decay),
+                     np.float32(constants.rms_epsilon))  # fmt: skip
+
+
+@inlined
+def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  # type: ignore[no-untyped-def]
+    """Draw a minibatch and write Q - y into ``delta``.
+
+    Returns the mean of its square, the mean over the states of max Q, and whether |Q| is in bounds.
+    """
+    sizes, batch_size = constants.sizes, constants.batch_size
+    n_layers = len(sizes) - 1
+    n_actions = sizes[n_layers]
+    is_double = recipes.is_double[m]
+    _draw(t, recipes.seed[m], recipes.first_row[m], recipes.n_rows[m], scratch.rows)
+    _gather(records.state, scratch.rows, scratch.values, 0)
+    next_at = batch_size * sizes[0]
+    _gather(records.next_state, scratch.rows, scratch.values, next_at)
+    _online(sizes, 2 * batch_size if is_double else batch_size, online, scratch)
+    q_next, at = _frozen(sizes, batch_size, frozen, scratch)
+    values, first = scratch.values, scratch.first[n_layers]
+    q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
+    operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
+    is_soft = operator == 3 or operator == 4
+    loss, total, is_good = np.float32(0.0), np.float32(0.0), True
+    for b in range(batch_size):
+        row = scratch.rows[b]
+        y = np.float64(records.reward[row])
+        if kappa > 0.0:
+            y -= kappa / np.sqrt(np.float64(records.n_here[row]))
+        if not records.terminated[row]:
+            for a in range(n_actions):
+                if is_double:
+                    q[a] = values[first + (batch_size + b) * n_actions + a]
+                else:
+                    q[a] = q_next[at + b * n_actions + a]
+            if operator != 0:
+                for a in range(n_actions):
+                    baseline[a] = records.baseline_next[row, a]
+                    n = np.float64(records.n_next[row, a])
+                    if is_soft:
+                        errors[a] = 1.0 / np.sqrt(n)
+                    else:
+                        errors[a] = 0.0 if n >= n_wedge else np.inf
+            step_row(operator, q, baseline, errors, recipes.epsilon[m], q, policy, scratch.work)
+            ahead = 0.0
+            for a in range(n_actions):
+                ahead += policy[a] * q_next[at + b * n_actions + a]
+            y += constants.gamma * ahead
+        own = first + b * n_actions
+        best = values[own]
+        for a in range(n_actions):
+            value = values[own + a]
+            best = max(best, value)
+            # Written so that NaN fails.
+            is_good &= abs(value) <= constants.q_limit
+        total += best
+        delta[b] = values[own + records.action[row]] - np.float32(y)
+        loss += delta[b] * delta[b]
+    return loss / np.float32(batch_size), total / np.float32(batch_size), is_good
+
+
+@inlined
+def _draw(t, seed, first_row, n_rows, rows):  # type: ignore[no-untyped-def]
+    state = stream_state(seed, _STREAM)
+    for b in range(len(rows)):
+        drawn = number(state, np.uint64(t * len(rows) + b))
+        rows[b] = first_row + np.int64(below(drawn, np.uint64(n_rows)))
+
+
+@inlined
+def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
+    width = table.shape[1]
+    for b in range(len(rows)):
+        for k in range(width):
+            out[at + b * width + k] = table[rows[b], k]
+
+
+@inlined
+def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
+    """Run the online network, keeping the activations of every layer."""
+    at = 0
+    for k in range(len(sizes) - 1):
+        fan_in, fan_out = sizes[k], sizes[k + 1]
+        bias = at + fan_in * fan_out
+        floor = _ZERO if k + 2 < len(sizes) else _LEAST
+        product(scratch.values, scratch.first[k], fan_in, 1, params, at, params, bias, floor,
+                scratch.values, scratch.first[k + 1], n_rows, fan_out, fan_in)  # fmt: skip
+        at = bias + fan_out
+
+
+@inlined
+def _frozen(sizes, batch_size, params, scratch):  # type: ignore[no-untyped-def]
+    """Run the target network on the next states; return the array that holds Q, and the place."""
+    source, source_at = scratch.values, batch_size * sizes[0]
+    at = 0
+    for k in range(len(sizes) - 1):
+        fan_in, fan_out = sizes[k], sizes[k + 1]
+        to = scratch.others[k % 2]
+        bias = at + fan_in * fan_out
+        floor = _ZERO if k + 2 < len(sizes) else _LEAST
+        product(source, source_at, fan_in, 1, params, at, params, bias, floor, to, 0, batch_size,
+                fan_out, fan_in)  # fmt: skip
+        at = bias + fan_out
+        source, source_at = to, 0
+    return source, source_at
+
+
+@inlined
+def _backward(sizes, batch_size, records, params, scratch, delta):  # type: ignore[no-untyped-def]
+    """Write the gradient of the mean of delta^2 into the scratch."""
+    n_layers = len(sizes) - 1
+    n_actions = sizes[n_layers]
+    values, gradient = scratch.values, scratch.gradient
+    here, below_here = scratch.others[0], scratch.others[1]
+    scale = np.float32(2.0) / np.float32(batch_size)
+    for i in range(batch_size * n_actions):
+        here[i] = 0.0
+    for b in range(batch_size):
+        here[b * n_actions + records.action[scratch.rows[b]]] = scale * delta[b]
+    at = len(params)
+    for k in range(n_layers - 1, -1, -1):
+        fan_in, fan_out = sizes[k], sizes[k + 1]
+        at -= fan_out
+        product(scratch.ones, 0, batch_size, 1, here, 0, scratch.zeros, 0, _LEAST, gradient, at, 1,
+                fan_out, batch_size)  # fmt: skip
+        at -= fan_in * fan_out
+        product(values, scratch.first[k], 1, fan_in, here, 0, scratch.zeros, 0, _LEAST, gradient,
+                at, fan_in, fan_out, batch_size)  # fmt: skip
+        if k == 0:
+            break
+        transpose(params, at, fan_in, fan_out, scratch.turned)
+        product(here, 0, fan_out, 1, scratch.turned, 0, scratch.zeros, 0, _LEAST, below_here, 0,
+                batch_size, fan_in, fan_out)  # fmt: skip
+        first = scratch.first[k]
+        for i in range(batch_size * fan_in):
+            below_here[i] = below_here[i] if values[first + i] > _ZERO else _ZERO
+        here, below_here = below_here, here
+
+
+@inlined
+def _descend(params, v, gradient, rate, decay, fresh, epsilon):  # type: ignore[no-untyped-def]
+    """Take one step of RMSProp."""
+    for i in range(len(params)):
+        g = gradient[i]
+        v[i] = decay * v[i] + fresh * g * g
+        params[i] -= rate * g / (np.sqrt(v[i]) + epsilon)

@@ -1,0 +1,249 @@
+"""Train a population with torch: every tensor has a leading run axis, on the CPU or a GPU.
+
+The general GPU path, for networks of any shape, and the independent check of the compiled engine:
+the same arithmetic written as batched products, float32 throughout (the improvement step too,
+where the compiled engine has float64). Gradients are written out, which is short for a dense
+network and lets a whole target period be captured as one CUDA graph: ten steps then cost one
+launch.
+
+Members are ordered by operator, so that each step function sees one contiguous block of them.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from spibb.deep.counter_rng import signed, torch_minibatch
+from spibb.deep.network import layer_places, n_parameters
+from spibb.deep.population import PopulationState, Records, Trainings
+from spibb.deep.torch_steps import step
+from spibb.operators.rows import Operator
+
+_SOFT = (Operator.SOFT_APPROX, Operator.SOFT_EXACT)
+
+
+class _Group(NamedTuple):
+    """Members of one operator: a slice of the run axis."""
+
+    operator: Operator
+    is_double: bool
+    members: slice
+
+
+class TorchEngine:
+    """Trains a population on one device.
+
+    Args:
+        trainings: What to train.
+        device: "cpu", "cuda" or "cuda:0".
+    """
+
+    def __init__(self, trainings: Trainings, device: str) -> None:
+        self._device = torch.device(device)
+        self._records = Records._make(
+            torch.as_tensor(column, device=self._device) for column in trainings.records
+        )
+        self._block: _Block | None = None
+
+    @torch.no_grad()
+    def advance(
+        self, trainings: Trainings, state: PopulationState, n_steps: int
+    ) -> PopulationState:
+        """Return the state after ``n_steps`` more steps, at none of which a member ends."""
+        recipes = trainings.recipes
+        alive = np.flatnonzero((state.diverged_at < 0) & (recipes.n_steps > state.t))
+        params, target, v = state.params.copy(), state.target.copy(), state.v.copy()
+        diverged_at = state.diverged_at.copy()
+        if len(alive):
+            order = np.lexsort((recipes.is_double[alive], recipes.operator[alive]))
+            chosen = alive[order]
+            if self._block is None or not np.array_equal(self._block.chosen, chosen):
+                self._block = _Block(trainings, chosen, self._records, self._device)
+            before = params[chosen], target[chosen], v[chosen]
+            # Of several GPUs, graphs are captured on the current one.
+            is_gpu = self._device.type == "cuda"
+            with torch.cuda.device(self._device) if is_gpu else nullcontext():
+                parts = self._block.run(*before, state.t, n_steps)
+            params[chosen], target[chosen], v[chosen], diverged_at[chosen] = parts
+        return PopulationState(params, target, v, state.t + n_steps, diverged_at)
+
+
+class _Block:
+    """The members that train now, as tensors that stay where they are: a graph points at them."""
+
+    def __init__(
+        self, trainings: Trainings, chosen: NDArray[np.int64], records: Records, device: Any
+    ) -> None:
+        self.chosen = chosen
+        self._settings = trainings.settings
+        self._records = records
+        self._device = device
+        recipes, n_members = trainings.recipes, len(chosen)
+        self._groups = _groups(recipes.operator[chosen], recipes.is_double[chosen])
+        whole = {"dtype": torch.int64, "device": device}
+        self._seed = torch.tensor(signed(recipes.seed[chosen]), **whole)[:, None]
+        self._n_rows = torch.tensor(recipes.n_rows[chosen], **whole)[:, None]
+        self._first_row = torch.tensor(recipes.first_row[chosen], **whole)[:, None]
+        self._period = self._n_rows[:, 0].clamp(min=trainings.settings.annealing_samples)
+        self._kappa, self._n_wedge, self._epsilon = (
+            torch.tensor(column[chosen], dtype=torch.float32, device=device)
+            for column in (recipes.kappa, recipes.n_wedge, recipes.epsilon)
+        )
+        self._places = torch.arange(self._settings.batch_size, device=device)
+        shape = (n_members, n_parameters(trainings.sizes))
+        self._params, self._target, self._v, self._gradient = (
+            torch.zeros(shape, device=device) for _ in range(4)
+        )
+        self._layers, self._frozen_layers, self._gradient_layers = (
+            _layers(flat, trainings.sizes) for flat in (self._params, self._target, self._gradient)
+        )
+        self._t = torch.zeros((), **whole)
+        self._diverged_at = torch.full((n_members,), -1, **whole)
+        self._graph: Any = None
+
+    def run(
+        self, params: Any, target: Any, v: Any, t: int, n_steps: int
+    ) -> tuple[NDArray[Any], ...]:
+        """Take ``n_steps`` from step ``t``; return parameters, target, mean squares, divergence."""
+        for tensor, array in ((self._params, params), (self._target, target), (self._v, v)):
+            tensor.copy_(torch.from_numpy(array))
+        self._t.fill_(t)
+        self._diverged_at.fill_(-1)
+        period, last = self._settings.target_period, t + n_steps
+        while t < last:
+            if self._device.type == "cuda" and t % period == 0 and last - t >= period:
+                self._replay_period()
+                t += period
+            else:
+                self._step(is_first=t % period == 0)
+                t += 1
+        state = (self._params, self._target, self._v, self._diverged_at)
+        return tuple(tensor.cpu().numpy().copy() for tensor in state)
+
+    def _replay_period(self) -> None:
+        if self._graph is None:
+            self._capture()
+        self._graph.replay()
+
+    def _capture(self) -> None:
+        """Record one target period; what the warm-up changes is put back."""
+        kept = [self._params, self._target, self._v, self._t, self._diverged_at]
+        copies = [tensor.clone() for tensor in kept]
+        side = torch.cuda.Stream(self._device)
+        side.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self._step(is_first=True)
+        torch.cuda.current_stream(self._device).wait_stream(side)
+        for tensor, copy in zip(kept, copies, strict=True):
+            tensor.copy_(copy)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            for k in range(self._settings.target_period):
+                self._step(is_first=k == 0)
+
+    def _step(self, *, is_first: bool) -> None:
+        """Take one step, as spibb.deep.train_cpu does; ``is_first`` of a target period."""
+        if is_first:
+            self._target.copy_(self._params)
+        settings, records = self._settings, self._records
+        batch_size = settings.batch_size
+        drawn = torch_minibatch(self._seed, self._t * batch_size + self._places, self._n_rows)
+        rows = drawn + self._first_row
+        states = torch.cat([records.state[rows], records.next_state[rows]], dim=1)
+        values = _forward(self._layers, states)
+        q, q_online = values[-1][:, :batch_size], values[-1][:, batch_size:]
+        q_target = _forward(self._frozen_layers, states[:, batch_size:])[-1]
+        y = self._targets(rows, q_online, q_target)
+        action = records.action[rows][..., None]
+        delta = q.gather(-1, action)[..., 0] - y
+        loss = delta.square().mean(-1)
+        # Written so that NaN fails.
+        is_good = loss.isfinite() & (q.abs().amax((1, 2)) <= settings.q_limit)
+        is_new = ~is_good & (self._diverged_at < 0)
+        self._diverged_at.copy_(self._t.where(is_new, self._diverged_at))
+        pushed = torch.zeros_like(q).scatter_(-1, action, (delta * (2.0 / batch_size))[..., None])
+        _backward(self._layers, self._gradient_layers, values, pushed, batch_size)
+        self._gradient.masked_fill_((self._diverged_at >= 0)[:, None], 0.0)
+        passed = torch.div(self._t * batch_size, self._period, rounding_mode="floor")
+        rate = (settings.learning_rate / (passed + 1).double()).float()[:, None]
+        decay = settings.rms_decay
+        self._v.mul_(decay).addcmul_(self._gradient, self._gradient, value=1.0 - decay)
+        root = self._v.sqrt().add_(settings.rms_epsilon)
+        self._params.sub_(self._gradient.mul_(rate).div_(root))
+        self._t.add_(1)
+
+    def _targets(self, rows: Any, q_online: Any, q_target: Any) -> Any:
+        """Return y, shape (R, batch)."""
+        records = self._records
+        ahead = torch.empty_like(q_target[..., 0])
+        for operator, is_double, members in self._groups:
+            driver = (q_online if is_double else q_target)[members]
+            if operator is Operator.GREEDY:
+                best = driver.argmax(-1, keepdim=True)
+                ahead[members] = q_target[members].gather(-1, best)[..., 0]
+                continue
+            counts = records.n_next[rows[members]]
+            if operator in _SOFT:
+                errors = 1.0 / counts.sqrt()
+            else:
+                is_trusted = counts >= self._n_wedge[members, None, None]
+                errors = torch.zeros_like(counts).masked_fill_(~is_trusted, float("inf"))
+            epsilon = self._epsilon[members, None].expand(driver.shape[:-1])
+            policy = step(operator, driver, records.baseline_next[rows[members]], errors, epsilon)
+            ahead[members] = (policy * q_target[members]).sum(-1)
+        ahead = ahead.masked_fill_(records.terminated[rows], 0.0)
+        kappa = self._kappa[:, None]
+        penalty = (kappa / records.n_here[rows].sqrt()).masked_fill_(kappa == 0, 0.0)
+        return records.reward[rows] - penalty + self._settings.gamma * ahead
+
+
+def _groups(operators: NDArray[np.int64], is_double: NDArray[np.bool_]) -> list[_Group]:
+    """Return the runs of equal operators; members are in that order."""
+    keys = np.stack([operators, is_double.astype(np.int64)])
+    cuts = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
+    bounds = [0, *cuts.tolist(), keys.shape[1]]
+    return [
+        _Group(Operator(int(operators[first])), bool(is_double[first]), slice(first, last))
+        for first, last in pairwise(bounds)
+    ]
+
+
+def _layers(flat: Any, sizes: tuple[int, ...]) -> list[tuple[Any, Any]]:
+    """Return views (R, fan_in, fan_out) and (R, 1, fan_out) of each layer."""
+    return [
+        (flat[:, first:middle].unflatten(1, (fan_in, fan_out)), flat[:, None, middle:last])
+        for first, middle, last, fan_in, fan_out in layer_places(sizes)
+    ]
+
+
+def _forward(layers: list[tuple[Any, Any]], states: Any) -> list[Any]:
+    """Return the activations of every layer, from the states to Q."""
+    values = [states]
+    for k, (weight, bias) in enumerate(layers):
+        found = torch.baddbmm(bias, values[-1], weight)
+        values.append(found.relu_() if k + 1 < len(layers) else found)
+    return values
+
+
+def _backward(
+    layers: list[tuple[Any, Any]],
+    gradients: list[tuple[Any, Any]],
+    values: list[Any],
+    pushed: Any,
+    batch_size: int,
+) -> None:
+    """Write the gradient; ``pushed`` is that of Q at the states."""
+    for k in range(len(layers) - 1, -1, -1):
+        weight, bias = gradients[k]
+        here = values[k][:, :batch_size]
+        torch.bmm(here.transpose(1, 2), pushed, out=weight)
+        torch.sum(pushed, dim=1, keepdim=True, out=bias)
+        if k > 0:
+            pushed = torch.bmm(pushed, layers[k][0].transpose(1, 2)).mul_(here > 0)

@@ -1,0 +1,187 @@
+"""A data set of transitions with continuous states, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.errors import DataError
+
+Floats = NDArray[np.float32]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions:
+    """Rows (state, action, reward, next_state, terminated, truncated), in any order.
+
+    Make one with :meth:`from_arrays`, which checks what it is given.
+
+    Args:
+        state: States x, shape (N, d), float32.
+        action: Actions taken, shape (N,), int64 in 0 .. n_actions - 1.
+        reward: Rewards, shape (N,), float32.
+        next_state: States x' entered, shape (N, d), float32.
+        terminated: Whether the task ended in x', shape (N,): nothing is earned from there on.
+        truncated: Whether the record stops in x' although the task went on, shape (N,).
+        n_actions: Number of actions.
+
+    Example:
+        >>> data = Transitions.from_arrays([[0.0], [0.5]], [0, 1], [0, 1], [[0.5], [1.0]], [0, 1])
+        >>> len(data), data.n_dimensions, data.n_actions
+        (2, 1, 2)
+    """
+
+    state: Floats
+    action: NDArray[np.int64]
+    reward: Floats
+    next_state: Floats
+    terminated: Flags
+    truncated: Flags
+    n_actions: int
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    @property
+    def n_dimensions(self) -> int:
+        """Number of coordinates of a state."""
+        return int(self.state.shape[1])
+
+    @classmethod
+    def from_arrays(
+        cls,
+        state: ArrayLike,
+        action: ArrayLike,
+        reward: ArrayLike,
+        next_state: ArrayLike,
+        terminated: ArrayLike,
+        truncated: ArrayLike | None = None,
+        *,
+        n_actions: int | None = None,
+    ) -> Transitions:
+        """Check the columns and return a data set.
+
+        Args:
+            state: States, shape (N, d).
+            action: Whole numbers from 0, shape (N,).
+            reward: Rewards, shape (N,).
+            next_state: States entered, shape (N, d); also where the episode ended.
+            terminated: Whether the task ended, shape (N,).
+            truncated: Whether the record stops there; nowhere where None.
+            n_actions: Number of actions; the largest one seen and those below it where None.
+        """
+        states = _finite("state", state, n_axes=2)
+        n_rows, n_dimensions = states.shape
+        if n_rows == 0:
+            raise DataError("the data set is empty", expected="at least one transition")
+        if n_dimensions == 0:
+            raise DataError("states have no coordinates", expected="shape (N, d) with d >= 1")
+        next_states = _finite("next_state", next_state, n_axes=2)
+        rewards = _finite("reward", reward, n_axes=1)
+        actions = _actions(action)
+        ends = _flags("terminated", terminated)
+        cuts = np.zeros(n_rows, np.bool_) if truncated is None else _flags("truncated", truncated)
+        for name, column, shape in (
+            ("action", actions, (n_rows,)),
+            ("reward", rewards, (n_rows,)),
+            ("next_state", next_states, (n_rows, n_dimensions)),
+            ("terminated", ends, (n_rows,)),
+            ("truncated", cuts, (n_rows,)),
+        ):
+            if column.shape != shape:
+                raise DataError(
+                    f"{name} has shape {column.shape}", expected=f"{shape}, as state has"
+                )
+        both = ends & cuts
+        if both.any():
+            raise DataError(
+                "a transition is terminated and truncated",
+                where=f"row {both.argmax()}",
+                expected="at most one of the two",
+                hint="keep terminated where the task ended, truncated where only the record did",
+            )
+        return cls(
+            states, actions, rewards, next_states, ends, cuts, _n_actions(actions, n_actions)
+        )
+
+
+def _finite(name: str, values: ArrayLike, *, n_axes: int) -> Floats:
+    array = _column(name, values)
+    if array.ndim != n_axes:
+        shape = "(N, d)" if n_axes == 2 else "(N,)"
+        raise DataError(f"{name} has shape {array.shape}", expected=f"shape {shape}")
+    try:
+        with np.errstate(over="ignore"):
+            found = np.ascontiguousarray(array, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise DataError(f"{name} has type {array.dtype}", expected="numbers") from None
+    good = np.isfinite(found)
+    if not good.all():
+        place = tuple(int(i) for i in np.argwhere(~good)[0])
+        column = f", coordinate {place[1]}" if n_axes == 2 else ""
+        raise DataError(
+            f"{name} is {array[place]}",
+            where=f"row {place[0]}{column}",
+            expected="finite numbers in the range of float32",
+            hint="drop or repair such rows before training",
+        )
+    return found
+
+
+def _actions(values: ArrayLike) -> NDArray[np.int64]:
+    array = _column("action", values)
+    if array.dtype.kind not in "iuf" or array.ndim != 1:
+        raise DataError(
+            f"action has shape {array.shape} and type {array.dtype}",
+            expected="whole numbers from 0, shape (N,)",
+        )
+    whole = array == np.floor(array)  # false for NaN
+    bad = ~(whole & (array >= 0))
+    if bad.any():
+        row = int(bad.argmax())
+        raise DataError(
+            f"action is {array[row]}", where=f"row {row}", expected="whole numbers from 0"
+        )
+    return array.astype(np.int64)
+
+
+def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
+    if n_actions is None:
+        return int(actions.max()) + 1
+    over = actions >= n_actions
+    if over.any():
+        row = int(over.argmax())
+        raise DataError(
+            f"action is {actions[row]}",
+            where=f"row {row}",
+            expected=f"an action below n_actions = {n_actions}",
+        )
+    return int(n_actions)
+
+
+def _flags(name: str, values: ArrayLike) -> Flags:
+    array = _column(name, values)
+    bad = (
+        np.zeros(array.shape, np.bool_) if array.dtype == np.bool_ else (array != 0) & (array != 1)
+    )
+    if array.dtype.kind not in "biuf" or bad.any():
+        where = f"row {np.argwhere(bad)[0][0]}" if array.dtype.kind in "iuf" else None
+        raise DataError(
+            f"{name} has values that are neither true nor false",
+            where=where,
+            expected="booleans, or 0 and 1",
+        )
+    return array.astype(np.bool_)
+
+
+def _column(name: str, values: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise DataError(
+            f"{name} is ragged", expected="rows of the same number of coordinates"
+        ) from None

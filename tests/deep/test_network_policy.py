@@ -1,0 +1,163 @@
+"""A fitted policy: acts, is written and read, is exported, and complains clearly."""
+
+import math
+import sys
+
+import numpy as np
+import onnx
+import onnx.reference
+import pytest
+from small_problems import RULES
+
+from spibb.deep.baseline import SoftmaxNetwork
+from spibb.deep.network import Network, first_parameters
+from spibb.deep.policy import NetworkPolicy
+from spibb.deep.pseudo_counts import HashCounts, KernelCounts
+from spibb.deep.rules import (
+    DQN,
+    ApproxSoftSPIBBDQN,
+    ExactSoftSPIBBDQN,
+    PiBSPIBBDQN,
+    PiLeqBSPIBBDQN,
+)
+from spibb.deep.targets import improved_policy
+from spibb.deep.transitions import Transitions
+from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
+
+SIZES = (3, 16, 8, 4)
+
+
+def network(seed):
+    return Network.from_flat(first_parameters([seed], SIZES)[0], SIZES)
+
+
+def transitions():
+    rng = np.random.default_rng(0)
+    return Transitions.from_arrays(
+        rng.random((200, 3)), rng.integers(0, 4, 200), np.zeros(200), rng.random((200, 3)),
+        np.zeros(200), n_actions=4,
+    )  # fmt: skip
+
+
+def policy(rule, counts=None):
+    fitted = (counts or KernelCounts(width=0.4)).fit(transitions())
+    return NetworkPolicy(network(1), rule, SoftmaxNetwork(network(2), 0.5), fitted)
+
+
+STATES = np.random.default_rng(1).random((50, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_acting_is_the_step_of_the_targets(rule):
+    made = policy(rule)
+    expected = improved_policy(
+        rule,
+        made.network.q(STATES),
+        baseline=made.baseline.probabilities(STATES),
+        counts=made.pseudo_counts.counts(STATES),
+    )
+    found = made.probabilities(STATES)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(found.sum(-1), 1, atol=1e-6)
+    assert made.probabilities(STATES.reshape(5, 10, 3)).shape == (5, 10, 4)
+    np.testing.assert_allclose(made.probabilities(STATES[7]), found[7], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        PiBSPIBBDQN(n_wedge=math.inf),
+        PiLeqBSPIBBDQN(n_wedge=math.inf),
+        ApproxSoftSPIBBDQN(epsilon=0),
+        ExactSoftSPIBBDQN(epsilon=0),
+    ],
+    ids=lambda rule: rule.id,
+)
+def test_tight_limits_act_as_the_baseline_exactly(rule):
+    made = policy(rule)
+    np.testing.assert_array_equal(made.probabilities(STATES), made.baseline.probabilities(STATES))
+
+
+def test_act():
+    made = policy(ExactSoftSPIBBDQN(epsilon=0.5))
+    one = made.act(STATES[0], np.random.default_rng(0))
+    assert isinstance(one, int)
+    assert made.act(STATES[0], np.random.default_rng(0)) == one
+    many = made.act(np.repeat(STATES[:1], 20_000, axis=0), np.random.default_rng(1))
+    assert many.dtype == np.int64
+    share = np.bincount(many, minlength=4) / len(many)
+    np.testing.assert_allclose(share, made.probabilities(STATES[0]), atol=0.02)
+    assert made.act(STATES).shape == (50,)
+    # A greedy policy always takes its action, also an end of the range.
+    greedy = NetworkPolicy(network(1), DQN())
+    np.testing.assert_array_equal(greedy.act(STATES), greedy.network.q(STATES).argmax(-1))
+
+
+@pytest.mark.parametrize("rule", [*RULES, PiBSPIBBDQN(n_wedge=math.inf)], ids=lambda rule: rule.id)
+@pytest.mark.parametrize("counts", [KernelCounts(width=0.4), HashCounts(cell=0.5)])
+def test_files_round_trip(rule, counts, tmp_path):
+    made = policy(rule, counts)
+    path = tmp_path / "policy.safetensors"
+    made.write(path)
+    again = NetworkPolicy.read(path)
+    assert again.rule == rule
+    np.testing.assert_array_equal(again.probabilities(STATES), made.probabilities(STATES))
+
+
+def test_what_cannot_be_stored_says_so(tmp_path):
+    rule, path = PiBSPIBBDQN(n_wedge=1), tmp_path / "policy"
+    counts = KernelCounts().fit(transitions())
+    uniform = NetworkPolicy(network(1), rule, lambda x: np.full((len(x), 4), 0.25), counts)
+    np.testing.assert_allclose(uniform.probabilities(STATES).sum(-1), 1, atol=1e-6)
+    with pytest.raises(OutputError, match="a baseline that is a function cannot be stored"):
+        uniform.write(path)
+
+    class Own:
+        n_actions = 4
+
+    with pytest.raises(OutputError, match="pseudo-counts that are a Own cannot be stored"):
+        NetworkPolicy(network(1), rule, SoftmaxNetwork(network(2), 0.5), Own()).write(path)
+    assert not path.exists()
+    network(1).write(path)
+    with pytest.raises(DataError, match="holds no policy"):
+        NetworkPolicy.read(path)
+
+
+def test_bad_observations_name_the_row():
+    made = policy(ExactSoftSPIBBDQN(epsilon=1))
+    bad = STATES.copy()
+    bad[3, 1] = np.nan
+    with pytest.raises(DataError, match="row 3"):
+        made.act(bad)
+    with pytest.raises(DataError, match=r"shape \(2,\)"):
+        made.act([0.0, 1.0])
+
+
+def test_bad_parts():
+    with pytest.raises(PolicyError, match="acts without baseline"):
+        NetworkPolicy(network(1), PiBSPIBBDQN())
+    with pytest.raises(PolicyError, match="acts without pseudo_counts"):
+        NetworkPolicy(network(1), PiBSPIBBDQN(), SoftmaxNetwork(network(2), 1.0))
+    narrow = Transitions.from_arrays(np.zeros((1, 3)), [1], [0], np.zeros((1, 3)), [0])
+    with pytest.raises(PolicyError, match="pseudo-counts of 2 actions; expected 4"):
+        NetworkPolicy(
+            network(1), PiBSPIBBDQN(), SoftmaxNetwork(network(2), 1.0), KernelCounts().fit(narrow)
+        )
+
+
+def test_onnx_gives_the_same_q(tmp_path):
+    made, path = policy(ExactSoftSPIBBDQN(epsilon=1)), tmp_path / "q.onnx"
+    made.to_onnx(path)
+    model = onnx.load(path)
+    assert {part.key: part.value for part in model.metadata_props} == {"rule": made.rule.id}
+    (found,) = onnx.reference.ReferenceEvaluator(model).run(["q"], {"observation": STATES})
+    np.testing.assert_allclose(found, made.network.q(STATES), atol=1e-5)
+
+
+def test_absent_packages_name_the_command(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(MissingDependencyError, match="pip install onnx"):
+        policy(DQN()).to_onnx(tmp_path / "q.onnx")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    with pytest.raises(MissingDependencyError, match=r'pip install "spibb\[deep\]"'):
+        policy(DQN()).write(tmp_path / "policy")
