@@ -97,7 +97,7 @@ def test_a_process_that_is_killed_leaves_its_lock(tiny):
 
 @pytest.fixture
 def counting(monkeypatch):
-    monkeypatch.setitem(registry.JOBS, "counting", count)
+    monkeypatch.setitem(registry.STUDIES, "counting", registry.Study(count, {}))
     return replace(SMOKE, study="counting")
 
 

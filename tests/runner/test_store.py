@@ -169,3 +169,64 @@ def test_a_file_in_the_way(tmp_path):
     (tmp_path / "study").write_text("a file")
     with pytest.raises(OutputError, match=r"cannot write .*study: File exists"):
         run_all(TINY, tmp_path / "study", workers=1)
+
+
+def test_folding_puts_files_in_the_place_of_parts(tmp_path):
+    with opened(tmp_path) as store:
+        for job in ("0000001", "0000002", "0000003"):
+            store.write(job, TABLE)
+        assert store.folded() is None
+        store.fold("0000002", {"sums.parquet": b"one"})
+        assert store.folded() == "0000002"
+        assert store.finished() == ({"0000002", "0000003"}, set())
+        store.fold("0000004", {"sums.parquet": b"three", "more": b""})
+    assert content(tmp_path) == {
+        "compact/0000004/more": b"", "compact/0000004/sums.parquet": b"three",
+        "plan.toml": b"seed = 1\n",
+    }  # fmt: skip
+
+
+def test_names_that_outgrow_their_zeros_stay_in_order(tmp_path):
+    with opened(tmp_path) as store:
+        for job in ("9999998", "10000002"):
+            store.write(job, TABLE)
+        assert [file.stem for file in store.files()] == ["9999998", "10000002"]
+        store.fold("10000000", {"sums": b""})
+        assert store.finished() == ({"10000002"}, set())
+        store.fold("10000004", {"sums": b""})
+        assert store.folded() == "10000004"
+
+
+def test_a_disk_too_full_to_fold(tmp_path):
+    with mounted(tmp_path / "disk", "size=100k") as disk, opened(disk / "study") as store:
+        store.write("1", TABLE)
+        before = content(disk / "study")
+        with pytest.raises(OutputError, match="No space left on device"):
+            store.fold("2", {"small": b"", "large": b"x" * 200_000})
+        assert content(disk / "study") == before
+        assert store.folded() is None
+
+
+def test_a_piece_is_recorded(tmp_path):
+    def piece(folder, piece, *, resume=False):
+        return Store.open(folder, "seed = 1\n", resume=resume, piece=piece)
+
+    with piece(tmp_path / "a", (4, 8)) as store:
+        assert store.piece() == (4, 8)
+    with piece(tmp_path / "a", (4, 8), resume=True) as store:
+        assert store.piece() == (4, 8)
+    with (
+        pytest.raises(OutputError, match="begun with the runs 4 to 7; expected the runs 0 to 3"),
+        piece(tmp_path / "a", (0, 4), resume=True),
+    ):
+        pass
+    with opened(tmp_path / "b") as store:
+        assert store.piece() is None
+    # A folder that was left before it had a plan.
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "piece.toml").write_text("first = 0\nlast = 4\n")
+    with opened(tmp_path / "c") as store:
+        assert store.piece() is None
+    (tmp_path / "c" / "piece.toml").write_text("first = 'none'\n")
+    with pytest.raises(DataError, match=r"cannot read .*piece\.toml"):
+        store.piece()

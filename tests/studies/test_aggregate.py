@@ -187,7 +187,7 @@ def test_a_study_is_aggregated_from_its_parts_and_else_from_its_file(plan, rows,
         (1, 0.5, "the eta 0.5, which the plan has not"),
         (2, 11, "the size 11, which the plan has not"),
         (3, "HCPI", "the setting 'HCPI', which the plan has not"),
-        (4, np.nan, r"a score is not a number \(first at row 1\)"),
+        (4, np.nan, r"a score is not a number \(first at row 1, run "),
     ],
 )
 def test_rows_that_are_not_of_the_plan(plan, rows, place, value, message):

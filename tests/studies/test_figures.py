@@ -271,7 +271,7 @@ def test_a_folder_that_is_no_study(tmp_path):
     ("study", "error", "message"),
     [
         ("random-mdps", DataError, r"has no results yet.*run the study first"),
-        ("other", SettingsError, "the study 'other' has no figures"),
+        ("other", SettingsError, "no study is called 'other'"),
     ],
 )
 def test_a_study_without_parts_or_figures(tmp_path, study, error, message):

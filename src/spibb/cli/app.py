@@ -279,12 +279,18 @@ def study_run(
     out: Annotated[Path, typer.Option("--out", help="Folder for the study.")],
     runs: Annotated[int | None, typer.Option("--runs", help="Repetitions.")] = None,
     workers: Annotated[int | None, typer.Option("--workers", help="Jobs at a time.")] = None,
-    engine: Annotated[str, typer.Option("--engine", help="Who computes: local or ray.")] = "local",
+    engine: Annotated[
+        str, typer.Option("--engine", help="Who computes: local, ray or cuda.")
+    ] = "local",
     address: Annotated[
         str | None,
         typer.Option(
             "--address", metavar="HOST:PORT", help="A running ray cluster [default: RAY_ADDRESS]."
         ),
+    ] = None,
+    piece: Annotated[
+        str | None,
+        typer.Option("--piece", metavar="N/OF", help="A piece such as 2/4, to be merged later."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an earlier run.")] = False,
 ) -> None:
@@ -292,8 +298,28 @@ def study_run(
     from spibb.cli.study_command import run_named_study
 
     run_named_study(
-        name, out, runs=runs, workers=workers, resume=resume, engine=engine, address=address
+        name,
+        out,
+        runs=runs,
+        workers=workers,
+        resume=resume,
+        engine=engine,
+        address=address,
+        piece=piece,
     )
+
+
+@study.command("merge")
+def study_merge(
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for the merged study.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Pieces, or plans of the same draws.")
+    ],
+) -> None:
+    """Make one study of pieces of a plan, or of plans with other settings on the same draws."""
+    from spibb.cli.study_command import merge_folders
+
+    merge_folders(out, folders)
 
 
 @study.command("figures")

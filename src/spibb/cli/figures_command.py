@@ -4,26 +4,51 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.progress import track
 from rich.text import Text
 
 from spibb.cli.printing import console
-from spibb.errors import OutputError, SettingsError
+from spibb.errors import OutputError
 from spibb.report.figures import to_svg
 from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates, describe_runs
+from spibb.studies.complexity.figures import draw_complexity
+from spibb.studies.finite.figures import draw_finite
 from spibb.studies.gallery import Drawing, render_gallery
+from spibb.studies.helicopter.figures import draw_helicopter
+from spibb.studies.helicopter.scores import aggregate_helicopter
 from spibb.studies.plan import Plan
 from spibb.studies.random_mdps.figures import draw_random_mdps
+from spibb.studies.registry import read_plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_FIGURES: dict[str, Callable[[Plan, Aggregates], Sequence[Drawing]]] = {
-    "random-mdps": draw_random_mdps
+
+@dataclass(frozen=True)
+class _Figures:
+    """What a study's page needs: who draws, the names of its two axes, and who aggregates."""
+
+    draw: Callable[[Any, Aggregates, Path], Sequence[Drawing]]
+    eta: str
+    size: str
+    aggregate: Callable[[Path, Any], Aggregates] = Aggregates.of_study
+
+
+_FIGURES: dict[str, _Figures] = {
+    "random-mdps": _Figures(lambda plan, a, _: draw_random_mdps(plan, a), "η", "Trajectories"),
+    "finite": _Figures(lambda plan, a, _: draw_finite(plan, a), "Baselines", "Sizes"),
+    "complexity": _Figures(draw_complexity, "Temperature", "Actions"),
+    "helicopter": _Figures(
+        lambda plan, a, _: draw_helicopter(plan, a),
+        "Evaluation (0: short, 1: long)",
+        "Transitions",
+        aggregate_helicopter,
+    ),
 }
 _DPI = 120
 
@@ -31,19 +56,15 @@ _DPI = 120
 def draw_study(folder: Path) -> None:
     """Write aggregates.parquet, every figure as SVG and PNG, and a page with all of them.
 
-    A folder that has aggregates and no parts, as a published study may, is drawn from those.
+    A folder that has a plan and aggregates only, as a published study may, is drawn from those.
 
     Args:
         folder: The study's folder; figures go to ``figures/`` in it.
     """
-    plan = Plan.from_toml(Store(folder).plan())
-    if plan.study not in _FIGURES:
-        raise SettingsError(
-            f"the study {plan.study!r} has no figures", expected=", ".join(_FIGURES)
-        )
-    aggregates = Aggregates.of_study(folder, plan)
+    plan = read_plan(Store(folder).plan())
+    aggregates = _FIGURES[plan.study].aggregate(folder, plan)
     aggregates.write(folder / FILE, plan)
-    drawings = _FIGURES[plan.study](plan, aggregates)
+    drawings = _FIGURES[plan.study].draw(plan, aggregates, folder)
     try:
         _write(folder / "figures", drawings, plan, aggregates)
     except OSError as error:
@@ -79,10 +100,11 @@ def _to_png(figure: Figure) -> bytes:
 
 
 def _facts(plan: Plan, aggregates: Aggregates) -> dict[str, str]:
+    names = _FIGURES[plan.study]
     return {
         "Results": f"{describe_runs(aggregates.n, plan)} of {len(plan.settings)} settings",
         "Plan": f"{plan.name}, fingerprint {plan.fingerprint}, seed {plan.seed}",
-        "η": ", ".join(f"{eta:g}" for eta in plan.etas),
-        "Trajectories": ", ".join(str(size) for size in plan.sizes),
-        "Numbers": f"../{FILE}: one row for each η, number of trajectories and setting",
+        names.eta: ", ".join(f"{eta:g}" for eta in plan.etas),
+        names.size: ", ".join(str(size) for size in plan.sizes),
+        "Numbers": f"../{FILE}: one row for each of these and setting",
     }

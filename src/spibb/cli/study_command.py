@@ -1,19 +1,22 @@
-"""``spibb study``: list, run."""
+"""``spibb study``: list, run, merge."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
-from rich.table import Table
+from rich.table import Column, Table
 
 from spibb.cli.printing import console, print_json
+from spibb.studies.merging import merge_studies
 from spibb.studies.plan import Plan
-from spibb.studies.registry import PLANS, Progress, find_plan, run_study
+from spibb.studies.recording import find_piece
+from spibb.studies.registry import PLANS, Progress, find_plan, read_plan, run_study
 
 # What shells expect of a program that Ctrl-C ended.
 _INTERRUPTED = 130
@@ -35,9 +38,11 @@ def list_studies(printed: str) -> None:
     if printed == "json":
         print_json(facts)
         return
-    table = Table("plan", "study", "runs", "etas", "sizes", "settings", "fingerprint")
+    table = Table(Column("plan", no_wrap=True), "study", "runs", "etas", "sizes", "settings")
     for name, fact in facts.items():
-        table.add_row(name, *(str(part) for part in fact.values()))
+        table.add_row(
+            name, *(str(fact[part]) for part in ("study", "runs", "etas", "sizes", "settings"))
+        )
     console.print(table)
 
 
@@ -50,14 +55,20 @@ def run_named_study(
     resume: bool,
     engine: str = "local",
     address: str | None = None,
+    piece: str | None = None,
 ) -> None:
     """Run a plan with a bar that tells rate and time left."""
     plan = find_plan(name, runs)
+    steps = run_study(
+        plan, out, engine=engine, workers=workers, address=address, resume=resume, piece=piece
+    )
     try:
-        _run_with_bar(plan, out, workers=workers, resume=resume, engine=engine, address=address)
+        _run_with_bar(plan, steps)
     except KeyboardInterrupt:
         named = engine if engine != "local" else None
-        options = {"runs": runs, "workers": workers, "engine": named, "address": address}
+        options = {
+            "runs": runs, "workers": workers, "engine": named, "address": address, "piece": piece,
+        }  # fmt: skip
         given = [f"--{option}={value}" for option, value in options.items() if value is not None]
         command = ["spibb", "study", "run", name, "--out", str(out), *given, "--resume"]
         print(
@@ -65,13 +76,21 @@ def run_named_study(
             file=sys.stderr,
         )
         sys.exit(_INTERRUPTED)
-    console.print(f"{plan.n_runs} runs are in {out}", markup=False, soft_wrap=True)
+    first, last = (0, plan.n_runs) if piece is None else find_piece(plan, piece)
+    console.print(f"{last - first} runs are in {out}", markup=False, soft_wrap=True)
 
 
-def _run_with_bar(
-    plan: Plan, out: Path, *, workers: int | None, resume: bool, engine: str, address: str | None
-) -> None:
-    steps = run_study(plan, out, engine=engine, workers=workers, address=address, resume=resume)
+def merge_folders(out: Path, folders: Sequence[Path]) -> None:
+    """Make one study of pieces, or of plans with other settings, and say what is in it."""
+    merged = merge_studies(out, folders, read_plan=read_plan)
+    numbers = sorted({len(runs) for runs in merged.runs})
+    runs = " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
+    console.print(
+        f"{runs} runs of {len(merged.runs)} settings are in {out}", markup=False, soft_wrap=True
+    )
+
+
+def _run_with_bar(plan: Plan, steps: Generator[Progress, None, None]) -> None:
     with closing(steps):
         first = next(steps)
         _mention(first)

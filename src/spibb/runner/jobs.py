@@ -15,6 +15,8 @@ from spibb.errors import SpibbError
 
 # Workers compute on one thread each: the engines share out the cores already.
 THREADS_VARIABLE = "SPIBB_THREADS"
+# BLAS reads its own before the worker is asked anything: it must find it in its environment.
+BLAS_VARIABLE = "OPENBLAS_NUM_THREADS"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,16 @@ from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from spibb.mdp.parallel import n_threads
-from spibb.runner.jobs import THREADS_VARIABLE, Answer, Job, JobError, attempt, describe, settle
+from spibb.runner.jobs import (
+    BLAS_VARIABLE,
+    THREADS_VARIABLE,
+    Answer,
+    Job,
+    JobError,
+    attempt,
+    describe,
+    settle,
+)
 
 # A forked child would inherit the locks of this process's threads; a spawned one starts clean.
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -72,7 +81,7 @@ class _Worker:
     def __init__(self, function: Callable[..., Any], job: Job) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_serve, args=(theirs, function), daemon=True)
-        with _without_interrupts():
+        with _without_interrupts(), _one_blas_thread():
             self.process.start()
         theirs.close()  # so that the end of the process ends the pipe
         self.give(job)
@@ -127,6 +136,20 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Give processes started meanwhile one BLAS thread each: more would fight over the cores."""
+    before = os.environ.get(BLAS_VARIABLE)
+    os.environ[BLAS_VARIABLE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[BLAS_VARIABLE]
+        else:
+            os.environ[BLAS_VARIABLE] = before
 
 
 def _serve(pipe: Any, function: Callable[..., Any]) -> None:

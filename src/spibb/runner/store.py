@@ -3,16 +3,23 @@
 A part is written under another name and then renamed, which is one step to the file system: a study
 killed at any moment leaves whole parts, and perhaps unfinished files that are swept up on resume.
 One process at a time works in the folder; its lock ends with it, however it ends.
+
+A large study folds its parts, in the order of the jobs, into tables that stay small:
+``compact/NAME`` holds what the jobs before NAME came to, and appears in one step too. Only then are
+those parts deleted, and parts of jobs before NAME count for nothing from that step on: no moment is
+left at which a job would count twice, or not at all.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError, OutputError
 
@@ -20,8 +27,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _PLAN = "plan.toml"
+_PIECE = "piece.toml"
 _PARTS = "parts"
+_COMPACT = "compact"
 _UNFINISHED = ".unfinished"
+
+# The first run of a piece, and the run after its last.
+Piece = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -39,15 +51,23 @@ class Store:
         """The folder of parts."""
         return self.folder / _PARTS
 
+    @property
+    def compact(self) -> Path:
+        """The folder of what parts were folded into."""
+        return self.folder / _COMPACT
+
     @classmethod
     @contextmanager
-    def open(cls, folder: Path, plan: str, *, resume: bool) -> Iterator[Store]:
+    def open(
+        cls, folder: Path, plan: str, *, resume: bool, piece: Piece | None = None
+    ) -> Iterator[Store]:
         """Open a study's folder, or begin one, and keep others from working in it meanwhile.
 
         Args:
             folder: Where the study lives.
             plan: The plan as TOML; a study that is resumed must have the same.
             resume: Go on with an earlier run; without it, a folder with a study is refused.
+            piece: The runs of the plan that belong here; None for all. It must be the same too.
         """
         store = cls(Path(folder))
         with _output(store.folder):
@@ -56,7 +76,7 @@ class Store:
         with _locked(store.folder):
             try:
                 with _output(store.folder):
-                    store._begin(plan, resume=resume)
+                    store._begin(plan, piece, resume=resume)
             except OutputError:
                 if is_new:
                     with suppress(OSError):
@@ -71,53 +91,129 @@ class Store:
         except OSError:
             raise DataError(f"{self.folder} is no study: it has no {_PLAN}") from None
 
+    def piece(self) -> Piece | None:
+        """Return the runs of the plan that belong here; None for all."""
+        file = self.folder / _PIECE
+        try:
+            facts = tomllib.loads(file.read_text(encoding="utf-8"))
+            return int(facts["first"]), int(facts["last"])
+        except FileNotFoundError:
+            return None
+        except (OSError, tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(
+                f"cannot read {file}: {error}", expected="two numbers of runs, first and last"
+            ) from None
+
+    def folded(self) -> str | None:
+        """Return the name up to which jobs are folded away: those before it in order."""
+        names = [file.name for file in _entries(self.compact) if file.suffix != _UNFINISHED]
+        return max(names, key=_rank, default=None)
+
+    def files(self) -> list[Path]:
+        """Return the parts that are not folded away, in the order of the jobs."""
+        return sorted(self._parts(self.folded()), key=lambda file: _rank(file.stem))
+
     def finished(self) -> tuple[set[str], set[str]]:
-        """Return the names of the jobs whose parts are whole, and of those whose are damaged."""
-        files = list(self.parts.glob("*.parquet"))
+        """Return the names of the jobs whose parts are whole, and of those whose are damaged.
+
+        Jobs that are folded away have no parts: their names come before ``folded()``.
+        """
+        files = self.files()
         whole = {file.stem for file in files if _is_whole(file)}
         return whole, {file.stem for file in files} - whole
 
     def write(self, job: str, table: pa.Table) -> None:
         """Write a job's part, whole or not at all."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
         with _output(self.folder):
-            _write_whole(self._file(job), sink.getvalue())
+            _write_whole(self._file(job), to_bytes(table))
 
-    def read(self) -> pa.Table:
-        """Return all parts as one table, in the order of the jobs."""
+    def read(self, jobs: Iterable[str] | None = None) -> pa.Table:
+        """Return the parts of jobs, or all that are not folded away, as one table in their order.
+
+        Args:
+            jobs: Names of jobs; None for all.
+        """
         import pyarrow as pa
 
-        files = sorted(self.parts.glob("*.parquet"))
+        files = self.files() if jobs is None else [self._file(job) for job in jobs]
         if not files:
-            raise DataError(f"{self.folder} has no results yet", hint="run the study first")
-        return pa.concat_tables([_read_checked(file) for file in files])
+            what = "has no results yet" if self.folded() is None else "keeps no rows but the worst"
+            raise DataError(f"{self.folder} {what}", hint="run the study first")
+        return pa.concat_tables([read_checked(file) for file in files])
 
-    def _begin(self, plan: str, *, resume: bool) -> None:
+    def fold(self, name: str, files: Mapping[str, Any]) -> None:
+        """Put files in the place of all jobs before a name, in one step.
+
+        Args:
+            name: The first job, in order, that is not part of them.
+            files: What the jobs before it came to, those that were folded earlier included: the
+                content of each file by name.
+        """
+        unfinished = self.compact / f"{name}.{os.getpid()}{_UNFINISHED}"
+        with _output(self.folder):
+            try:
+                unfinished.mkdir(parents=True)
+                for file, content in files.items():
+                    _write_whole(unfinished / file, content)
+                _sync(unfinished)
+                unfinished.rename(self.compact / name)
+                # The parts must not be gone from the disk before this is there.
+                _sync(self.compact)
+            except BaseException:
+                shutil.rmtree(unfinished, ignore_errors=True)
+                raise
+            self._sweep()
+
+    def _begin(self, plan: str, piece: Piece | None, *, resume: bool) -> None:
         """Check that the folder is ours to write in, and make it ready."""
         file = self.folder / _PLAN
         if file.exists():
-            self._check_resumable(file.read_text(encoding="utf-8"), plan, resume=resume)
+            self._check_resumable(file.read_text(encoding="utf-8"), plan, piece, resume=resume)
         else:
             self._check_empty()
+            (self.folder / _PIECE).unlink(missing_ok=True)
+            if piece is not None:
+                text = f"first = {piece[0]}\nlast = {piece[1]}\n"
+                _write_whole(self.folder / _PIECE, text.encode())
+            # Last, because a folder with a plan is a study.
             _write_whole(file, plan.encode())
         self.parts.mkdir(exist_ok=True)
-        for leftover in (*self.folder.glob(f"*{_UNFINISHED}"), *self.parts.glob(f"*{_UNFINISHED}")):
-            leftover.unlink()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what was never finished, and what is folded away."""
+        for folder in (self.folder, self.parts, self.compact):
+            for entry in _entries(folder):
+                if entry.suffix == _UNFINISHED:
+                    _remove(entry)
+        last = self.folded()
+        if last is None:
+            return
+        for entry in _entries(self.compact):
+            if entry.name != last:
+                _remove(entry)
+        left = set(self._parts(last))
+        for file in self._parts(None):
+            if file not in left:
+                file.unlink()
+
+    def _parts(self, folded: str | None) -> list[Path]:
+        """Return the parts of jobs that are not before a name."""
+        files = self.parts.glob("*.parquet")
+        return [file for file in files if folded is None or _rank(file.stem) >= _rank(folded)]
 
     def _check_empty(self) -> None:
         """Refuse a folder that holds anything but a plan that was never finished."""
         for entry in self.folder.iterdir():
-            if entry.suffix != _UNFINISHED:
+            if entry.suffix != _UNFINISHED and entry.name != _PIECE:
                 raise OutputError(
                     f"{self.folder} exists and is no study: it holds {entry.name}",
                     hint="choose another folder",
                 )
 
-    def _check_resumable(self, earlier: str, plan: str, *, resume: bool) -> None:
+    def _check_resumable(
+        self, earlier: str, plan: str, piece: Piece | None, *, resume: bool
+    ) -> None:
         if not resume:
             raise OutputError(
                 f"{self.folder} holds a study already",
@@ -129,9 +225,51 @@ class Store:
                 expected="the same plan, settings and number of runs",
                 hint="choose another folder",
             )
+        if self.piece() != piece:
+            raise OutputError(
+                f"{self.folder} was begun with {_describe(self.piece())}",
+                expected=_describe(piece),
+                hint="choose another folder",
+            )
 
     def _file(self, job: str) -> Path:
         return self.parts / f"{job}.parquet"
+
+
+def to_bytes(table: pa.Table, **options: Any) -> Any:
+    """Return a table as a Parquet file with checksums.
+
+    Args:
+        table: The table.
+        options: How to encode it, as pyarrow calls it.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True, **options)
+    return sink.getvalue()
+
+
+_AGAIN = "delete it, then run the study with --resume to compute it again"
+
+
+def read_checked(file: Path, *, hint: str = _AGAIN) -> pa.Table:
+    """Read a table that ``to_bytes`` wrote and compare its pages with their checksums.
+
+    Args:
+        file: The file.
+        hint: What to do where it is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(file, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"the part {file} is damaged: {' '.join(str(error).split())}", hint=hint
+        ) from None
 
 
 @contextmanager
@@ -172,7 +310,7 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _write_whole(file: Path, content: bytes) -> None:
+def _write_whole(file: Path, content: Any) -> None:
     unfinished = file.with_suffix(f".{os.getpid()}{_UNFINISHED}")
     try:
         with unfinished.open("wb") as stream:
@@ -196,15 +334,31 @@ def _is_whole(file: Path) -> bool:
         return False
 
 
-def _read_checked(file: Path) -> pa.Table:
-    """Read a part and compare its pages with their checksums."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _rank(name: str) -> tuple[int, str]:
+    """Return what sorts names of jobs: numbers with leading zeros, until they outgrow these."""
+    return len(name), name
 
-    try:
-        return pq.read_table(file, page_checksum_verification=True)
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"the part {file} is damaged: {' '.join(str(error).split())}",
-            hint="delete it, then run the study with --resume to compute it again",
-        ) from None
+
+def _describe(piece: Piece | None) -> str:
+    return "all runs" if piece is None else f"the runs {piece[0]} to {piece[1] - 1}"
+
+
+def _entries(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _remove(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry)
+    else:
+        entry.unlink()
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder written to the disk, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

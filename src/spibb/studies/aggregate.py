@@ -7,7 +7,7 @@ The statistics are all that the figures need, and a few hundred kilobytes for an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import DataError, OutputError
 from spibb.runner.store import Store
-from spibb.studies.metrics import (
-    Estimate,
-    Measure,
-    cvar_interval,
-    mean_interval,
-    probability_worse,
-)
+from spibb.studies.compact import UNITS, Compact, shape_of
+from spibb.studies.metrics import Estimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
+from spibb.studies.recording import read_results
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,8 +31,9 @@ _FORMAT = 1
 _METADATA = b"spibb"
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
 _BOOTSTRAP = 0xB007
-# Cells are computed in groups of about this many scores, to bound the memory.
-_GROUP = 5_000_000
+# Cells that are computed together, to bound the memory. The same for any number of runs that are
+# kept, and with it the last bits of a CVaR.
+_GROUP = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +59,12 @@ class Aggregates:
 
     @classmethod
     def of_study(cls, folder: Path, plan: Plan) -> Aggregates:
-        """Aggregate the parts of a study; without parts, read the aggregates that it has."""
+        """Aggregate the results of a study; without any, read the aggregates that it has."""
         file = Path(folder) / FILE
         store = Store(Path(folder))
-        if not any(store.parts.glob("*.parquet")) and file.exists():
+        if store.folded() is None and not store.files() and file.exists():
             return cls.read(file, plan)
-        return aggregate(store.read(), plan)
+        return summarise(read_results(store, plan), plan)
 
     @classmethod
     def read(cls, file: Path, plan: Plan) -> Aggregates:
@@ -87,7 +84,7 @@ class Aggregates:
                 hint="make it anew from the study's parts",
             )
         columns = {
-            name: table[name].to_numpy().reshape(_shape(plan))
+            name: table[name].to_numpy().reshape(shape_of(plan))
             for name in table.column_names
             if name not in _KEYS
         }
@@ -114,7 +111,7 @@ class Aggregates:
         import pyarrow as pa
 
         n_cells, n_settings = self.n.size, len(plan.settings)
-        etas, sizes, codes = (part.ravel() for part in np.indices(_shape(plan)))
+        etas, sizes, codes = (part.ravel() for part in np.indices(shape_of(plan)))
         labels = pa.array([setting.label for setting in plan.settings])
         groups = np.tile([setting.group for setting in plan.settings], n_cells // n_settings)
         columns: dict[str, Any] = {
@@ -153,87 +150,71 @@ def aggregate(table: pa.Table, plan: Plan) -> Aggregates:
             have different numbers of runs, and no run may be there twice.
         plan: The plan that the rows are of.
     """
-    scores = table["score"].to_numpy()
-    if np.isnan(scores).any():
-        row = int(np.flatnonzero(np.isnan(scores))[0])
-        raise DataError("a score is not a number", where=f"row {row}")
-    cells = _cells(table, plan)
-    n = np.bincount(cells, minlength=int(np.prod(_shape(plan))))
-    _refuse_twice(cells, table["run"].to_numpy(), plan)
-    names = [name + end for name in ("mean", *map(_name, SHARES)) for end in _ENDS]
+    return summarise(Compact.of_table(table, plan), plan)
+
+
+def summarise(compact: Compact, plan: Plan) -> Aggregates:
+    """Return the statistics of every cell from what is kept of the runs.
+
+    They are those of all runs. A CVaR that reaches beyond the worst runs that are kept, as that of
+    10 % does in a large study, is NaN.
+    """
+    names = [_name(share) + end for share in SHARES for end in _ENDS]
     # Kept as exact as the scores: the last bits of a long sum are the machine's, not ours.
-    columns = {name: np.full(len(n), np.nan, dtype=np.float32) for name in [*names, "worse"]}
-    for which, block in _blocks(scores, cells, n):
-        for name, found in _statistics(block, plan).items():
-            columns[name][which] = found
-    shaped = {name: column.reshape(_shape(plan)) for name, column in columns.items()}
+    columns = {name: np.full(len(compact.n), np.nan, dtype=np.float32) for name in names}
+    for which in _groups(compact):
+        scores, n_runs = compact.worst_scores(which), int(compact.n[which[0]])
+        for share in SHARES:
+            rng = np.random.default_rng([plan.seed, _BOOTSTRAP, round(1 / share)])
+            for end, part in zip(_ENDS, _cvar(scores, share, rng, n_runs), strict=True):
+                columns[_name(share) + end][which] = part
+    columns |= dict(zip(_MEAN, _means(compact), strict=True))
+    n = np.where(compact.n > 0, compact.n, np.nan)
+    columns["worse"] = (compact.worse / n).astype(np.float32)
+    shaped = {name: column.reshape(shape_of(plan)) for name, column in columns.items()}
     return Aggregates(
-        n=n.reshape(_shape(plan)),
+        n=compact.n.reshape(shape_of(plan)),
         mean=_estimate(shaped, "mean"),
         cvar={share: _estimate(shaped, _name(share)) for share in SHARES},
         worse=shaped["worse"],
     )
 
 
-def _statistics(block: NDArray[Any], plan: Plan) -> dict[str, NDArray[np.float64]]:
-    """Return the statistics of cells with equally many runs, scores of shape (cells, runs)."""
-    found = dict(zip(("mean", "mean_low", "mean_high"), mean_interval(block), strict=True))
-    for share in SHARES:
-        rng = np.random.default_rng([plan.seed, _BOOTSTRAP, round(1 / share)])
-        estimate = cvar_interval(block, share, rng)
-        found |= {_name(share) + end: part for end, part in zip(_ENDS, estimate, strict=True)}
-    return found | {"worse": probability_worse(block)}
+_MEAN = tuple("mean" + end for end in _ENDS)
 
 
-def _blocks(
-    scores: NDArray[Any], cells: NDArray[np.int64], n: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], NDArray[Any]]]:
-    """Yield (cells, their scores in rising order) in groups of cells with equally many runs."""
-    ordered = scores[np.lexsort((scores, cells))]
-    first = np.cumsum(n) - n
-    for n_runs in np.unique(n[n > 0]).tolist():
-        alike = np.flatnonzero(n == n_runs)
-        for which in np.array_split(alike, -(-len(alike) * n_runs // _GROUP)):
-            if len(which):
-                yield which, ordered[first[which][:, None] + np.arange(n_runs)]
+def _means(compact: Compact) -> list[NDArray[np.float32]]:
+    """Return the mean of every cell with its interval, from exact sums."""
+    mean, variance = np.full((2, len(compact.n)), np.nan)
+    for cell, n in enumerate(compact.n.tolist()):
+        total, squares = compact.total[cell], compact.squares[cell]
+        if n > 0:
+            mean[cell] = total / (n * UNITS)
+        if n > 1:
+            # Squares are rounded to units: those of equal scores may come out below their mean.
+            spread = max(0, n * squares * UNITS - total * total)
+            variance[cell] = spread / (n * (n - 1) * UNITS**2)
+    n_runs = np.where(compact.n > 0, compact.n, np.nan)
+    estimate = student_interval(mean, np.sqrt(variance), n_runs)
+    return [np.asarray(part, dtype=np.float32) for part in estimate]
 
 
-def _cells(table: pa.Table, plan: Plan) -> NDArray[np.int64]:
-    """Return the number of each row's cell."""
-    labels = table["setting"].combine_chunks().dictionary_encode()
-    known = [setting.label for setting in plan.settings]
-    settings = _places(labels.dictionary.to_pylist(), known, "setting")[labels.indices.to_numpy()]
-    place = []
-    for name, wanted in (("eta", plan.etas), ("size", plan.sizes)):
-        values, codes = np.unique(table[name].to_numpy(), return_inverse=True)
-        place.append(_places(values.tolist(), list(wanted), name)[codes])
-    return np.asarray((place[0] * len(plan.sizes) + place[1]) * len(known) + settings)
+def _cvar(
+    scores: NDArray[np.float32], share: float, rng: np.random.Generator, n_runs: int
+) -> Estimate:
+    """Return the CVaR of cells with equally many runs, or NaN where it reaches too far."""
+    try:
+        return cvar_interval(scores, share, rng, n_runs=n_runs)
+    except DataError:
+        return Estimate(np.nan, np.nan, np.nan)
 
 
-def _places(found: Sequence[Any], known: list[Any], name: str) -> NDArray[np.int64]:
-    unknown = [value for value in found if value not in known]
-    if unknown:
-        raise DataError(
-            f"the results hold the {name} {unknown[0]!r}, which the plan has not",
-            hint="put plan and results of the same study into the folder",
-        )
-    return np.array([known.index(value) for value in found], dtype=np.int64)
-
-
-def _refuse_twice(cells: NDArray[np.int64], runs: NDArray[np.int32], plan: Plan) -> None:
-    order = np.lexsort((runs, cells))
-    twice = (np.diff(cells[order]) == 0) & (np.diff(runs[order]) == 0)
-    if twice.any():
-        row = order[int(np.flatnonzero(twice)[0])]
-        label = plan.settings[int(cells[row]) % len(plan.settings)].label
-        raise DataError(
-            f"a run is there twice: run {int(runs[row])} of {label}",
-            hint="keep one of the parts that hold it",
-        )
-
-
-def _shape(plan: Plan) -> tuple[int, int, int]:
-    return len(plan.etas), len(plan.sizes), len(plan.settings)
+def _groups(compact: Compact) -> Iterator[NDArray[np.int64]]:
+    """Yield groups of cells with equally many runs, all in all and kept."""
+    pairs = np.stack([compact.n, compact.n_kept], axis=1)
+    for pair in np.unique(pairs[compact.n > 0], axis=0):
+        alike = np.flatnonzero((pairs == pair).all(axis=1))
+        yield from np.array_split(alike, range(_GROUP, len(alike), _GROUP))
 
 
 def _name(share: float) -> str:

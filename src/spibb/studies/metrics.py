@@ -90,16 +90,29 @@ def normalised_performance(
 def mean_interval(scores: ArrayLike, confidence: float = 0.95) -> Estimate:
     """Return the mean and its confidence interval by Student's t; NaN ends for a single run."""
     values = _as_scores(scores)
-    _check_share(confidence, "confidence")
     n = values.shape[-1]
-    mean = values.mean(axis=-1)
-    if n < 2:
-        return Estimate(mean, mean + np.nan, mean + np.nan)
+    deviation = values.std(axis=-1, ddof=1) if n > 1 else np.full(values.shape[:-1], np.nan)
+    return student_interval(values.mean(axis=-1), deviation, n, confidence)
+
+
+def student_interval(
+    mean: ArrayLike, deviation: ArrayLike, n_runs: ArrayLike, confidence: float = 0.95
+) -> Estimate:
+    """Return a mean with its confidence interval by Student's t; NaN ends for a single run.
+
+    Args:
+        mean: Mean of the scores.
+        deviation: Their standard deviation, with n - 1 in the denominator.
+        n_runs: How many scores.
+        confidence: Probability that the interval shall hold the truth.
+    """
+    _check_share(confidence, "confidence")
     from scipy.special import stdtrit
 
-    error = values.std(axis=-1, ddof=1) / math.sqrt(n)
-    half = stdtrit(n - 1, (1 + confidence) / 2) * error
-    return Estimate(mean, mean - half, mean + half)
+    n, value = np.asarray(n_runs, dtype=np.float64), np.asarray(mean, dtype=np.float64)
+    # A quantile without degrees of freedom is NaN.
+    half = stdtrit(n - 1, (1 + confidence) / 2) * (np.asarray(deviation) / np.sqrt(n))
+    return Estimate(value[()], (value - half)[()], (value + half)[()])
 
 
 def cvar(scores: ArrayLike, share: float, *, n_runs: int | None = None) -> NDArray[np.float64]:
@@ -192,7 +205,8 @@ def _reach(ordered: NDArray[np.float64], n_needed: int, share: float) -> NDArray
             expected=f"{n_needed} for a CVaR of {100 * share:g} %",
             hint="keep more of the worst runs",
         )
-    return ordered[..., :n_needed]
+    # In one piece, so that the same runs give the same bits whatever else is kept.
+    return np.ascontiguousarray(ordered[..., :n_needed])
 
 
 def _n_runs(scores: NDArray[np.float64], n_runs: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tomllib
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -13,15 +14,64 @@ from spibb.errors import SettingsError
 from spibb.runner.engines import find_engine
 from spibb.runner.jobs import Engine, Job, JobError
 from spibb.runner.store import Store
+from spibb.studies.complexity import plan as complexity
+from spibb.studies.complexity.run import run_job as run_complexity
+from spibb.studies.complexity.timings import ensure_timings
+from spibb.studies.finite import plans as finite
+from spibb.studies.finite.plan import FinitePlan
+from spibb.studies.finite.run import run_job as run_finite
+from spibb.studies.helicopter import plan as helicopter
+from spibb.studies.helicopter.run import run_job as run_helicopter
 from spibb.studies.plan import Plan
 from spibb.studies.random_mdps import plans as random_mdps
 from spibb.studies.random_mdps.run import run_job as run_random_mdps
+from spibb.studies.recording import Recorder, find_piece
 from spibb.tables import nearest
 
-# What computes a job: (plan, first run, run after the last) -> table. Importable, so that other
-# processes and machines can be told by name.
-JOBS: dict[str, Callable[[Plan, int, int], Any]] = {"random-mdps": run_random_mdps}
-PLANS: dict[str, Plan] = {**random_mdps.PLANS}
+# A study of many runs has larger jobs, which keep a GPU busy: about so many jobs, of so many runs.
+_N_JOBS, _LARGEST_JOB = 200, 50
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the runner knows of a study.
+
+    Attributes:
+        run: Computes a job: (plan, first run, run after the last) -> table. Importable, so that
+            other processes and machines can be told by name.
+        plans: The plans that ship with it, by name.
+        kind: How a plan is read.
+        on_gpu: Whether ``run`` takes ``device="cuda"``.
+        gpu_workers: Jobs at a time with the engine "cuda" where nobody says; None: one for each
+            core, where what surrounds the GPU's work needs them.
+        finish: What is done when all jobs are, with the plan and the folder; safe to repeat.
+    """
+
+    run: Callable[..., Any]
+    plans: dict[str, Plan]
+    kind: type[Plan] = Plan
+    on_gpu: bool = False
+    gpu_workers: int | None = None
+    finish: Callable[[Any, Path], None] | None = None
+
+
+STUDIES: dict[str, Study] = {
+    "random-mdps": Study(run_random_mdps, random_mdps.PLANS, on_gpu=True),
+    "finite": Study(run_finite, dict(finite.PLANS), FinitePlan),
+    "complexity": Study(
+        run_complexity, dict(complexity.PLANS), complexity.ComplexityPlan, finish=ensure_timings
+    ),
+    "helicopter": Study(
+        run_helicopter,
+        dict(helicopter.PLANS),
+        helicopter.HelicopterPlan,
+        on_gpu=True,
+        gpu_workers=1,
+    ),
+}
+PLANS: dict[str, Plan] = {
+    name: plan for study in STUDIES.values() for name, plan in study.plans.items()
+}
 
 
 @dataclass(frozen=True)
@@ -49,7 +99,7 @@ def find_plan(name: str, n_runs: int | None = None) -> Plan:
         plan = PLANS[name]
     elif name.endswith(".toml"):
         try:
-            plan = Plan.from_toml(Path(name).read_text(encoding="utf-8"))
+            plan = read_plan(Path(name).read_text(encoding="utf-8"))
         except OSError as error:
             raise SettingsError(f"cannot read the plan {name}: {error.strerror}") from None
     else:
@@ -59,9 +109,21 @@ def find_plan(name: str, n_runs: int | None = None) -> Plan:
             expected=f"one of {', '.join(PLANS)}, or a .toml file",
             hint=f"use {near!r}" if near else None,
         )
-    if plan.study not in JOBS:
-        raise SettingsError(f"no study is called {plan.study!r}", expected=", ".join(JOBS))
-    return plan if n_runs is None else replace(plan, n_runs=n_runs)
+    if n_runs is None:
+        return plan
+    per_job = max(plan.runs_per_job, min(n_runs // _N_JOBS, _LARGEST_JOB))
+    return replace(plan, n_runs=n_runs, runs_per_job=per_job)
+
+
+def read_plan(text: str) -> Plan:
+    """Read a plan of any study from TOML."""
+    try:
+        name = tomllib.loads(text).get("study")
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"the plan is not TOML: {error}") from None
+    if name not in STUDIES:
+        raise SettingsError(f"no study is called {name!r}", expected=", ".join(STUDIES))
+    return STUDIES[name].kind.from_toml(text)
 
 
 def run_study(
@@ -72,46 +134,66 @@ def run_study(
     workers: int | None = None,
     address: str | None = None,
     resume: bool = False,
+    piece: str | None = None,
 ) -> Generator[Progress, None, None]:
     """Run the jobs that are not done yet, and tell the progress after each.
 
     Args:
         plan: What to run.
         out: The study's folder.
-        engine: Who computes: "local" (processes of this machine) or "ray" (a cluster).
+        engine: Who computes: "local" (processes of this machine), "ray" (a cluster) or "cuda"
+            (processes of this machine that share its GPU).
         workers: Jobs at a time; None: one for each core.
         address: The cluster of the engine "ray"; None: that of ``RAY_ADDRESS``, or one of its own.
         resume: Go on with an earlier run of the same plan; an absent folder is begun.
+        piece: Such as "2/4": the second quarter only, to be merged with the others later.
     """
+    study = STUDIES[plan.study]
+    if engine == "cuda" and not study.on_gpu:
+        raise SettingsError(
+            f"the study {plan.study!r} with the engine 'cuda'",
+            expected=", ".join(name for name, one in STUDIES.items() if one.on_gpu),
+            hint="use the engine 'local'",
+        )
+    if engine == "cuda" and workers is None:
+        workers = study.gpu_workers
     compute = find_engine(engine, workers=workers, address=address)
-    with Store.open(out, plan.to_toml(), resume=resume) as store:
-        yield from _run_left(plan, store, compute)
+    runs = None if piece is None else find_piece(plan, piece)
+    with Recorder.open(plan, out, resume=resume, piece=runs) as recorder:
+        yield from _run_left(study, recorder, compute)
+        if study.finish is not None:
+            study.finish(plan, recorder.store.folder)
 
 
-def rerun(folder: Path, job: str) -> Any:
+def rerun(folder: Path, job: str | int) -> Any:
     """Compute a job of a study again, here, and return its rows; nothing is stored.
 
     Args:
         folder: The study's folder.
-        job: The job's id, which is the name of its part.
+        job: The job's id, which is the name of its part; or the number of a run, for its rows only.
     """
-    plan = Plan.from_toml(Store(Path(folder)).plan())
+    plan = read_plan(Store(Path(folder)).plan())
+    run = STUDIES[plan.study].run
+    if isinstance(job, int):
+        if not 0 <= job < plan.n_runs:
+            raise SettingsError(f"the study has no run {job}", expected=f"0 to {plan.n_runs - 1}")
+        return run(plan, job, job + 1)
     jobs = {name: (first, last) for name, first, last in plan.jobs()}
     if job not in jobs:
         raise SettingsError(f"the study has no job {job!r}", expected=f"{min(jobs)} to {max(jobs)}")
-    return JOBS[plan.study](plan, *jobs[job])
+    return run(plan, *jobs[job])
 
 
-def _run_left(plan: Plan, store: Store, compute: Engine) -> Generator[Progress, None, None]:
-    """Compute the jobs without a whole part, and store each as it comes."""
-    jobs = [_job(plan, *facts) for facts in plan.jobs()]
-    whole, damaged = store.finished()
+def _run_left(study: Study, recorder: Recorder, compute: Engine) -> Generator[Progress, None, None]:
+    """Compute the jobs that are not done, and keep the rows of each as they come."""
+    jobs = [_job(recorder.plan, *facts) for facts in recorder.jobs]
+    whole, damaged = recorder.finished()
     left = [job for job in jobs if job.name not in whole]
     n_done, n_runs, began = len(jobs) - len(left), 0, time.monotonic()
     yield Progress(n_done, len(jobs), n_runs, len(damaged), 0.0)
-    with closing(_computed(store, compute, JOBS[plan.study], left)) as results:
+    with closing(_computed(recorder.store, compute, study.run, left)) as results:
         for job, table in results:
-            store.write(job.name, table)
+            recorder.write(job.name, table)
             _, first, last = job.arguments
             n_done, n_runs = n_done + 1, n_runs + last - first
             seconds = time.monotonic() - began

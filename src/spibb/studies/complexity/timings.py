@@ -1,0 +1,178 @@
+"""How long the algorithms take: measured alone, after the jobs, and kept in a table of its own.
+
+What is timed begins with the model that was estimated from a log and the values of the baseline in
+it, and ends with the converged policy: errors, improvement steps and evaluations. Everything runs
+on one thread, after a first call that is not counted, and the median of several calls is kept.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Algorithm, Problems
+from spibb.errors import DataError, OutputError
+from spibb.runner.jobs import THREADS_VARIABLE
+from spibb.studies.complexity.plan import ComplexityPlan
+from spibb.studies.complexity.run import draw_counts, make_baseline
+from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.ranges import ValueRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE = "timings.parquet"
+_FORMAT = 1
+_METADATA = b"spibb"
+_COLUMNS = ("eta", "n_actions", "setting", "n_problems", "run", "seconds", "n_iterations")
+
+
+def ensure_timings(plan: ComplexityPlan, folder: Path) -> None:
+    """Measure what the folder does not hold yet, and write it there."""
+    file = Path(folder) / FILE
+    if not file.exists():
+        write_timings(measure(plan), plan, file)
+
+
+def measure(plan: ComplexityPlan) -> pa.Table:
+    """Time every setting on the first logs, one at a time and in a batch.
+
+    Returns:
+        Columns ``eta, n_actions, setting, n_problems, run, seconds, n_iterations``: seconds for
+        each of ``n_problems`` logs that were solved together, the first of them that of ``run``,
+        and the mean of their iterations.
+    """
+    import pyarrow as pa
+
+    rows: list[tuple[Any, ...]] = []
+    with _one_thread():
+        for eta in plan.etas:
+            for n_actions in plan.sizes:
+                rows += _measure_world(plan, eta, n_actions)
+    table = pa.table(dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
+    return table.replace_schema_metadata({_METADATA: json.dumps(_facts(plan))})
+
+
+def _measure_world(plan: ComplexityPlan, eta: float, n_actions: int) -> Iterator[tuple[Any, ...]]:
+    n_logs = max(plan.n_timed, plan.n_together)
+    evidence = [_evidence(plan, run, eta, n_actions) for run in range(n_logs)]
+    groups = [(run, evidence[run : run + 1]) for run in range(plan.n_timed)]
+    if plan.n_together:
+        groups.append((0, evidence[: plan.n_together]))
+    baseline = make_baseline(plan, eta, n_actions)
+    for run, group in groups:
+        models = [part.counts.estimate(plan.gamma) for part in group]
+        problems = Problems.of(group, models, [baseline] * len(group))
+        for setting in plan.settings:
+            seconds, n_iterations = _time(setting.build(), problems, plan.n_repeats)
+            n, label = len(group), setting.label
+            yield eta, n_actions, label, n, run, seconds / n, float(n_iterations.mean())
+
+
+def _time(
+    algorithm: Algorithm, problems: Problems, n_repeats: int
+) -> tuple[float, NDArray[np.int64]]:
+    n_iterations = algorithm.search(problems).n_iterations
+    seconds = []
+    for _ in range(n_repeats):
+        began = time.perf_counter()
+        algorithm.search(problems)
+        seconds.append(time.perf_counter() - began)
+    return median(seconds), n_iterations
+
+
+def _evidence(plan: ComplexityPlan, run: int, eta: float, n_actions: int) -> Evidence:
+    counts = draw_counts(plan, run, eta, n_actions)
+    return Evidence(counts, ValueRange.of(counts, plan.gamma, None))
+
+
+def write_timings(table: pa.Table, plan: ComplexityPlan, file: Path) -> None:
+    """Write what ``measure`` returned, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    unfinished = Path(file).with_suffix(".unfinished")
+    try:
+        pq.write_table(table, unfinished, compression="zstd")
+        unfinished.replace(file)
+    except OSError as error:
+        raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
+
+
+def read_timings(folder: Path, plan: ComplexityPlan) -> pa.Table:
+    """Read the timings of a study."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = Path(folder) / FILE
+    try:
+        table = pq.read_table(file)
+    except FileNotFoundError:
+        raise DataError(
+            f"{folder} has no {FILE}",
+            hint="run the study to its end with --resume: it measures when its jobs are done",
+        ) from None
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {file}: {str(error).splitlines()[0]}") from None
+    facts = facts_of(table)
+    if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
+        raise DataError(
+            f"{file} does not belong to the plan beside it",
+            expected=f"timings of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
+            hint="delete it and run the study with --resume to measure again",
+        )
+    return table
+
+
+def facts_of(table: pa.Table) -> dict[str, Any]:
+    """Return what a table of timings says about itself: plan, machine, versions."""
+    facts: dict[str, Any] = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+    return facts
+
+
+def _facts(plan: ComplexityPlan) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "plan": plan.name,
+        "fingerprint": plan.fingerprint,
+        "machine": _machine(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("spibb", "numpy", "numba")},
+    }
+
+
+def _machine() -> str:
+    """Return the name of the processor, as far as the system tells it."""
+    try:
+        lines: Sequence[str] = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = ()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep kernels on one thread, and the garbage collector from breaking in."""
+    before, was_enabled = os.environ.get(THREADS_VARIABLE), gc.isenabled()
+    os.environ[THREADS_VARIABLE] = "1"
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        del os.environ[THREADS_VARIABLE]
+        if before is not None:
+            os.environ[THREADS_VARIABLE] = before

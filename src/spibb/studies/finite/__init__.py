@@ -1,0 +1,1 @@
+"""The study on fixed processes: Wet Chicken, the gridworld, Gymnasium's toy-text environments."""

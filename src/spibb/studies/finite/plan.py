@@ -1,0 +1,83 @@
+"""The plan of a study on fixed processes."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+
+from spibb.errors import SettingsError
+from spibb.studies.finite.processes import PROCESSES
+from spibb.studies.plan import Plan, Setting
+
+# What only a plan on random MDPs has.
+UNUSED = ("second_goal", "n_states", "n_actions", "n_successors")
+
+
+@dataclass(frozen=True)
+class FiniteSetting(Setting):
+    """One algorithm with its settings, on one process.
+
+    Attributes:
+        process: Id of the process, a key of ``PROCESSES``.
+    """
+
+    process: str = ""
+
+
+@dataclass(frozen=True)
+class FinitePlan(Plan):
+    """What a study on fixed processes varies.
+
+    Fields as in :class:`Plan`, except that ``etas`` are what each process calls the strength of its
+    baselines, and that ``max_steps = 0`` makes each log one trajectory whose steps ``sizes`` count.
+    """
+
+    settings: tuple[FiniteSetting, ...]
+    second_goal: float = field(init=False, default=0.0)
+    n_states: int = field(init=False, default=0)
+    n_actions: int = field(init=False, default=0)
+    n_successors: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for setting in self.settings:
+            process = getattr(setting, "process", "")
+            if process not in PROCESSES:
+                raise SettingsError(
+                    f"no process is called {process!r}",
+                    where=f"the setting {setting.label!r}",
+                    expected=f"one of {', '.join(PROCESSES)}",
+                )
+
+    @property
+    def unit(self) -> str:
+        """What the sizes count."""
+        return "trajectories" if self.max_steps else "steps of one trajectory"
+
+    def places(self) -> dict[str, list[int]]:
+        """Return the settings of each process, as places in the plan."""
+        found: dict[str, list[int]] = {}
+        for place, setting in enumerate(self.settings):
+            found.setdefault(setting.process, []).append(place)
+        return found
+
+    def to_toml(self) -> str:
+        """Return the plan as TOML."""
+        lines = super().to_toml().splitlines(keepends=True)
+        return "".join(line for line in lines if line.partition(" = ")[0] not in UNUSED)
+
+    @classmethod
+    def from_toml(cls, text: str) -> FinitePlan:
+        """Read a plan."""
+        try:
+            facts = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SettingsError(f"the plan is not TOML: {error}") from None
+        try:
+            settings = facts.get("settings", ())
+            facts["settings"] = tuple(FiniteSetting(**setting) for setting in settings)
+            for name in ("etas", "sizes"):
+                facts[name] = tuple(facts[name])
+            return cls(**facts)
+        except (KeyError, TypeError) as error:
+            raise SettingsError(f"the plan lacks an entry or has a wrong one ({error})") from None

@@ -1,0 +1,161 @@
+"""The fixed processes of the study, each with its baselines of several strengths.
+
+``eta`` of a plan means what the literature on the process varies: the share of uniform actions in
+Wet Chicken, the temperature of the softmax in the gridworld, and for the toy-text environments, as
+for random MDPs, the performance between the uniform policy (0) and the optimum (1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spibb.envs.gridworld import GridWorld, softmax_policy
+from spibb.envs.wet_chicken import WetChicken
+from spibb.errors import SettingsError
+from spibb.mdp.evaluation import evaluate
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.planning import solve
+from spibb.mdp.policy import TabularPolicy
+
+# The temperature of a softened optimum is sought between these, in units of the range of Q*.
+_COLDEST, _HOTTEST = 1e-9, 1e6
+_HALVINGS = 60
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that is the same in every run.
+
+    Attributes:
+        title: What figures call it.
+        axis: What figures call the strength of its baselines.
+        make: gamma -> the exact process.
+        soften: (exact process, eta) -> a baseline.
+    """
+
+    title: str
+    axis: str
+    make: Callable[[float], TabularMDP]
+    soften: Callable[[TabularMDP, float], TabularPolicy]
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a study knows about a process, and its algorithms do not.
+
+    Attributes:
+        truth: The process.
+        best: The largest performance in it.
+    """
+
+    truth: TabularMDP
+    best: float
+
+
+@lru_cache(maxsize=32)
+def know(name: str, gamma: float) -> Known:
+    """Build a process, once in each worker."""
+    truth = PROCESSES[name].make(gamma)
+    return Known(truth, solve(truth).performance)
+
+
+@lru_cache(maxsize=128)
+def make_baseline(name: str, gamma: float, eta: float) -> TabularPolicy:
+    """Build a baseline of a process, once in each worker."""
+    return PROCESSES[name].soften(know(name, gamma).truth, eta)
+
+
+def softened_optimum(mdp: TabularMDP, eta: float) -> TabularPolicy:
+    """Return the softmax of Q* with performance eta rho* + (1 - eta) rho_uniform.
+
+    Example:
+        >>> mdp = GridWorld().to_mdp(gamma=0.95)
+        >>> best, worst = (evaluate(mdp, softened_optimum(mdp, eta)).performance for eta in (1, 0))
+        >>> middle = evaluate(mdp, softened_optimum(mdp, 0.5)).performance
+        >>> round((middle - worst) / (best - worst), 6)
+        0.5
+    """
+    if not 0 <= eta <= 1:
+        raise SettingsError(f"eta is {eta}", expected="a strength in [0, 1]")
+    optimum = solve(mdp)
+    uniform = TabularPolicy.uniform(mdp.n_states, mdp.n_actions)
+    worst = evaluate(mdp, uniform).performance
+    target = eta * optimum.performance + (1 - eta) * worst
+    unit = max(float(np.ptp(optimum.q)), 1e-300)
+    cold, hot = np.log(_COLDEST * unit), np.log(_HOTTEST * unit)
+    # Whether or not performance falls all the way, the target is crossed between the two.
+    for _ in range(_HALVINGS):
+        middle = (cold + hot) / 2
+        found = evaluate(mdp, softmax_policy(optimum.q, float(np.exp(middle)))).performance
+        cold, hot = (middle, hot) if found > target else (cold, middle)
+    return softmax_policy(optimum.q, float(np.exp(hot)))
+
+
+def _frozen_lake(gamma: float) -> TabularMDP:
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+
+    return _by_entry(FrozenLakeEnv(is_slippery=True), gamma)
+
+
+def _cliff_walking(gamma: float) -> TabularMDP:
+    from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
+
+    from spibb.envs.gym import from_gymnasium
+
+    return from_gymnasium(CliffWalkingEnv(), gamma)
+
+
+def _taxi(gamma: float) -> TabularMDP:
+    from gymnasium.envs.toy_text.taxi import TaxiEnv
+
+    from spibb.envs.gym import from_gymnasium
+
+    return from_gymnasium(TaxiEnv(), gamma)
+
+
+def _by_entry(env: Any, gamma: float) -> TabularMDP:
+    """Return an environment's process with what entering a state pays.
+
+    ``from_gymnasium`` gives expected rewards, and a log of those keeps the reward of a slippery
+    step to the goal without the end that goes with it: a pair seen once then looks worth staying.
+    """
+    dynamics = env.unwrapped.P
+    n_states, n_actions = len(dynamics), len(dynamics[0])
+    terminal = np.zeros(n_states, dtype=np.bool_)
+    steps = [
+        (x, a, *outcome)
+        for x in range(n_states) for a in range(n_actions) for outcome in dynamics[x][a]
+    ]  # fmt: skip
+    for _, _, _, successor, _, terminated in steps:
+        terminal[successor] |= terminated
+    transition, entry = np.zeros((n_states, n_actions, n_states)), np.zeros(n_states)
+    for x, a, probability, successor, pay, _ in steps:
+        if not terminal[x]:
+            transition[x, a, successor] += probability
+            entry[successor] = pay
+    initial = np.asarray(env.unwrapped.initial_state_distrib, dtype=np.float64)
+    return TabularMDP(transition, None, gamma, initial, terminal, entry_reward=entry)
+
+
+PROCESSES: dict[str, Process] = {
+    "wet-chicken": Process(
+        "Wet Chicken",
+        r"$\varepsilon_b$",
+        lambda gamma: WetChicken().to_mdp(gamma),
+        lambda mdp, eta: WetChicken().baseline(epsilon=eta),
+    ),
+    "gridworld": Process(
+        "gridworld",
+        "temperature",
+        lambda gamma: GridWorld().to_mdp(gamma),
+        lambda mdp, eta: GridWorld().baseline(temperature=eta, gamma=mdp.gamma),
+    ),
+    "frozen-lake": Process("FrozenLake", "η", _frozen_lake, softened_optimum),
+    "cliff-walking": Process("CliffWalking", "η", _cliff_walking, softened_optimum),
+    "taxi": Process("Taxi", "η", _taxi, softened_optimum),
+}

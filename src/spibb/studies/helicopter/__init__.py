@@ -1,0 +1,1 @@
+"""The study of Soft-SPIBB with neural networks: the helicopter."""

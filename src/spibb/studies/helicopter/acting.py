@@ -1,0 +1,212 @@
+"""Let a whole population act: networks of many rules on one data set, thousands of states at once.
+
+On NumPy arrays networks are evaluated by the compiled products of the training, pseudo-counts and
+improvement steps row by row: what a member does in a state depends on nothing else, bit for bit.
+On a GPU the same runs on tensors, where batched products round as the batch suggests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb import operators
+from spibb.deep.arrays import is_tensor, namespace, on_device
+from spibb.deep.baseline import SoftmaxNetwork
+from spibb.deep.network import layer_places
+from spibb.deep.products import product
+from spibb.deep.pseudo_counts import FittedCounts
+from spibb.deep.rules import Rule
+from spibb.deep.targets import errors_of
+from spibb.envs.helicopter import Helicopter
+from spibb.mdp.parallel import over_chunks
+from spibb.operators.rows import Operator
+
+Floats = NDArray[np.float32]
+_BLOCK = 64  # states that go through a network together: small enough for the cache
+_BASELINE, _TRUSTING = -1, (int(Operator.PI_B), int(Operator.PI_LEQ_B))
+_STEPS: dict[int, Callable[..., Any]] = {
+    int(Operator.PI_B): operators.pi_b_step,
+    int(Operator.PI_LEQ_B): operators.pi_leq_b_step,
+    int(Operator.SOFT_APPROX): operators.soft_approx_step,
+    int(Operator.SOFT_EXACT): operators.soft_exact_step,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """A population of dense ReLU networks, ready to be asked.
+
+    Args:
+        params: Flat parameters, shape (R, P), float32.
+        sizes: Units of each layer.
+        device: None for NumPy arrays, else where the tensors live.
+    """
+
+    params: Floats
+    sizes: tuple[int, ...]
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        layers = None if self.device is None else self._on_device()
+        object.__setattr__(self, "_layers", layers)
+
+    def _on_device(self) -> list[tuple[Any, Any]]:
+        flat = on_device(self.params, self.device)
+        return [
+            (flat[:, a:b].reshape(-1, i, o), flat[:, None, b:c])
+            for a, b, c, i, o in layer_places(self.sizes)
+        ]
+
+    def q(self, states: Any) -> Any:
+        """Return the values of states (R, E, d), member r's in row r: shape (R, E, A)."""
+        if is_tensor(states):
+            return self._q_of_tensors(states)
+        rows = np.ascontiguousarray(states, dtype=np.float32)
+        out = np.empty((*rows.shape[:2], self.sizes[-1]), np.float32)
+        # One network may stand for all.
+        owners = np.arange(len(rows)) if len(self.params) > 1 else np.zeros(len(rows), np.int64)
+        sizes = np.array(self.sizes, np.int64)
+        over_chunks(
+            lambda chosen: _fill_q(chosen, owners, self.params, sizes, rows, out),
+            np.arange(len(rows)),
+        )
+        return out
+
+    def _q_of_tensors(self, states: Any) -> Any:
+        layers: Any = self._layers  # type: ignore[attr-defined]
+        values = states
+        for k, (weight, bias) in enumerate(layers):
+            values = namespace(states).matmul(values, weight) + bias
+            values = values.relu() if k + 1 < len(layers) else values
+        return values
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_q(chosen, owners, params, sizes, states, out):  # type: ignore[no-untyped-def]
+    """Write the values of the states of some members; each element is one fixed chain of sums."""
+    n_layers = len(sizes) - 1
+    buffers = np.empty((2, _BLOCK * sizes.max()), np.float32)
+    for m in chosen:
+        flat = params[owners[m]]
+        for first in range(0, states.shape[1], _BLOCK):
+            n_rows = min(_BLOCK, states.shape[1] - first)
+            here, after = buffers[0], buffers[1]
+            for e in range(n_rows):
+                for k in range(sizes[0]):
+                    here[e * sizes[0] + k] = states[m, first + e, k]
+            at = 0
+            for k in range(n_layers):
+                fan_in, fan_out = sizes[k], sizes[k + 1]
+                floor = np.float32(0.0) if k + 1 < n_layers else np.float32(-np.inf)
+                bias = at + fan_in * fan_out
+                product(here, 0, fan_in, 1, flat, at, flat, bias, floor, after, 0, n_rows, fan_out,
+                        fan_in)  # fmt: skip
+                at = bias + fan_out
+                here, after = after, here
+            for e in range(n_rows):
+                for a in range(sizes[n_layers]):
+                    out[m, first + e, a] = here[e * sizes[n_layers] + a]
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Members whose rules take the same step; numbers of shape (members, 1)."""
+
+    operator: int
+    members: Any
+    n_wedge: Any
+    epsilon: Any
+
+    def step(self, q: Any, baseline: Any, counts: Any) -> Any:
+        """Return the policies from q, baseline and pseudo-counts of shape (members, E, A)."""
+        if self.operator == _BASELINE:
+            return baseline
+        if self.operator == int(Operator.GREEDY):
+            return operators.greedy(q)
+        if self.operator in _TRUSTING:
+            return _STEPS[self.operator](q, baseline, counts >= self.n_wedge[..., None])
+        return _STEPS[self.operator](q, baseline, errors_of(counts), self.epsilon)
+
+
+class ActingPopulation:
+    """The policies of members trained on one data set, as ``Helicopter.run_episodes`` wants them.
+
+    Args:
+        networks: Their Q-networks, R of them.
+        rules: Their rules; None is the baseline itself, whose network is not looked at.
+        baseline: The baseline.
+        counts: Pseudo-counts of the data set.
+        helicopter: The domain, which says where an episode is over.
+    """
+
+    def __init__(
+        self,
+        networks: Networks,
+        rules: Sequence[Rule | None],
+        *,
+        baseline: SoftmaxNetwork,
+        counts: FittedCounts,
+        helicopter: Helicopter,
+    ) -> None:
+        self._networks = networks
+        self._baseline = baseline
+        source = baseline.network
+        self._source = Networks(source.to_flat()[None], source.sizes)
+        self._counts = counts
+        self._helicopter = helicopter
+        self._groups = list(_grouped(rules, networks.device))
+
+    def __call__(self, states: Any) -> Any:
+        """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A)."""
+        q = self._networks.q(states)
+        baseline = self._probabilities(states)
+        out = namespace(q).empty_like(q)
+        for group in self._groups:
+            values, counts = q[group.members], None
+            if group.operator in _STEPS:
+                counts = self._counts_in_flight(states[group.members], values)
+            out[group.members] = group.step(values, baseline[group.members], counts)
+        return out
+
+    def _probabilities(self, states: Any) -> Any:
+        if is_tensor(states):
+            return self._baseline.probabilities(states)
+        scaled = self._source.q(states) / np.float32(self._baseline.temperature)
+        powers = np.exp(scaled - scaled.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    def _counts_in_flight(self, states: Any, q: Any) -> Any:
+        """Count where somebody flies; elsewhere nothing is known and nobody asks.
+
+        Counting is most of the work, and helicopters that have landed wait for the last one.
+        """
+        flies = ~is_over(self._helicopter, states)
+        found = namespace(q).zeros_like(q)
+        found[flies] = self._counts.counts(states[flies])
+        return found
+
+
+def is_over(helicopter: Helicopter, states: Any) -> Any:
+    """Say in which states, shape (..., 4), an episode has ended: outside the box, or too fast."""
+    position, velocity = states[..., :2], states[..., 2:]
+    is_outside = ((position <= 0) | (position >= 1)).any(-1)
+    return is_outside | (abs(velocity) >= helicopter.max_speed).any(-1)
+
+
+def _grouped(rules: Sequence[Rule | None], device: str | None) -> Iterator[_Group]:
+    """Yield the members of each kind of step."""
+    steps = [None if rule is None else rule.step() for rule in rules]
+    kinds = np.array([_BASELINE if step is None else int(step.operator) for step in steps])
+    for kind in np.unique(kinds):
+        members = np.flatnonzero(kinds == kind)
+        numbers = [
+            np.array([[getattr(steps[k], name, 0.0)] for k in members], np.float64)
+            for name in ("n_wedge", "epsilon")
+        ]
+        yield _Group(int(kind), *(on_device(part, device) for part in (members, *numbers)))

@@ -1,0 +1,280 @@
+"""What the paper says about the helicopter, and what our runs say about that.
+
+A comparison counts as shown where the 95 % bootstrap interval of the difference lies above zero, on
+every size ("confirmed") or on some ("in part"). Algorithms stand at their best hyper-parameter, the
+largest mean under the long evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spibb.studies.aggregate import Aggregates
+from spibb.studies.helicopter.figures import abscissa
+from spibb.studies.helicopter.plan import HelicopterPlan
+from spibb.studies.helicopter.scores import Scores, summarise
+from spibb.studies.helicopter.tables import CVAR, MEAN, SCORES, Best, best_settings, families
+from spibb.studies.metrics import Estimate, Measure
+
+_BASELINE, _DQN, _RAMDP = "Baseline", "Double-DQN", "RaMDP-DQN"
+_PI_B, _APPROX, _EXACT = "Pi_b-SPIBB-DQN", "Approx-Soft-SPIBB-DQN", "Exact-Soft-SPIBB-DQN"
+# A hyper-parameter is good where it keeps this part of the best gain over the baseline.
+_PART = 0.8
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim with what became of it.
+
+    Attributes:
+        text: What is claimed.
+        verdict: "confirmed", "in part", "not confirmed", or why nothing can be said.
+        evidence: The numbers.
+    """
+
+    text: str
+    verdict: str
+    evidence: str
+
+
+@dataclass(frozen=True, eq=False)
+class _Results:
+    scores: Scores
+    aggregates: Aggregates
+    best: dict[tuple[str, int], Best]
+
+    @property
+    def plan(self) -> HelicopterPlan:
+        return self.scores.plan
+
+    def has(self, *names: str) -> bool:
+        return all((name, size) in self.best for name in names for size in self.plan.sizes)
+
+    def cell(self, name: str, size: int, score: int) -> tuple[int, int, int]:
+        return score, self.plan.sizes.index(size), self.best[name, size].place
+
+    def better(
+        self, measure: Measure, name: str, other: str, score: int, than: Measure | None = None
+    ) -> dict[int, Estimate]:
+        """Return by size how much one algorithm's best is above another's."""
+        return {
+            size: self.scores.difference(
+                measure, self.cell(name, size, score), self.cell(other, size, score), than
+            )
+            for size in self.plan.sizes
+        }
+
+
+def check_claims(scores: Scores, speeds: Mapping[str, float] | None = None) -> list[Claim]:
+    """Go through the paper's claims as far as the plan has what they speak of.
+
+    Args:
+        scores: The results.
+        speeds: Gradient steps a second by the rule's id, where they were measured.
+    """
+    aggregates = summarise(scores)
+    rows = best_settings(scores.plan, aggregates)
+    results = _Results(scores, aggregates, {(one.name, one.size): one for one in rows})
+    return [*_on_performance(results), *_on_robustness(results), *_on_speed(speeds or {})]
+
+
+def _on_performance(results: _Results) -> Iterator[Claim]:
+    for name in (_PI_B, _APPROX, _EXACT):
+        if results.has(name, _BASELINE):
+            text = f"{name} outperforms the baseline in mean and 10 %-CVaR"
+            yield _compared(results, text, name, _BASELINE)
+    for name in (_PI_B, _APPROX):
+        if results.has(name, _BASELINE):
+            yield _tail_above_mean(results, name)
+    for name, other, text in (
+        (_APPROX, _PI_B, "Approx-Soft-SPIBB-DQN is better than Pi_b-SPIBB-DQN in mean and CVaR"),
+        (_EXACT, _APPROX, "(ours) Exact-Soft-SPIBB-DQN is better than the approximate one"),
+        (_PI_B, _RAMDP, "Pi_b-SPIBB-DQN outperforms RaMDP-DQN"),
+        (_APPROX, _RAMDP, "Approx-Soft-SPIBB-DQN outperforms RaMDP-DQN"),
+        (_BASELINE, _DQN, "DQN without safety is far below the baseline"),
+    ):
+        if results.has(name, other):
+            yield _compared(results, text, name, other)
+    small = results.plan.sizes[:2]
+    if results.has(_RAMDP, _BASELINE):
+        found = results.better(MEAN, _BASELINE, _RAMDP, 1)
+        told = {size: found[size] for size in small}
+        text = f"RaMDP-DQN is poor on small data ({_sizes(small)}): below the baseline"
+        yield Claim(text, _verdict(told.values()), f"baseline - RaMDP, long mean: {_told(told)}")
+
+
+def _compared(results: _Results, text: str, name: str, other: str) -> Claim:
+    """Compare mean and CVaR, both evaluations; the long one decides."""
+    lines, deciding = [], []
+    for measure in (MEAN, CVAR):
+        for score, title in enumerate(SCORES):
+            found = results.better(measure, name, other, score)
+            lines.append(f"{measure.name}, {title}: {_told(found)}")
+            deciding += list(found.values()) if score == 1 else []
+    return Claim(text, _verdict(deciding), "<br>".join(lines))
+
+
+def _tail_above_mean(results: _Results, name: str) -> Claim:
+    found = [results.better(CVAR, name, _BASELINE, score, MEAN) for score in (0, 1)]
+    return Claim(
+        f"The 10 %-CVaR of {name} is above the baseline's mean",
+        _verdict(found[1].values()),
+        "<br>".join(f"{title}: {_told(one)}" for title, one in zip(SCORES, found, strict=True)),
+    )
+
+
+def _on_robustness(results: _Results) -> Iterator[Claim]:
+    if not results.has(_PI_B, _APPROX, _BASELINE):
+        return
+    widths = {name: _plateaus(results, name) for name in (_APPROX, _PI_B)}
+    wider = [
+        widths[_APPROX][size].factor > widths[_PI_B][size].factor
+        and not widths[_PI_B][size].is_open
+        for size in results.plan.sizes
+    ]
+    evidence = "<br>".join(
+        f"{name}: " + "; ".join(f"{size:,}: {one}" for size, one in found.items())
+        for name, found in widths.items()
+    )
+    yield Claim(
+        "Approx-Soft-SPIBB-DQN is less sensitive to its hyper-parameter than Pi_b-SPIBB-DQN",
+        _by_share(wider),
+        "factor on the common abscissa over which the mean (long) keeps "
+        f"{_PART:.0%} of the best gain: <br>{evidence}",
+    )
+    losses = {name: _losses(results, name) for name in (_APPROX, _PI_B)}
+    text = "Approx-Soft-SPIBB-DQN is more stable over the sizes than Pi_b-SPIBB-DQN"
+    largest = results.plan.sizes[-1]
+    yield Claim(
+        text,
+        _by_share([max(losses[_APPROX].values()) < max(losses[_PI_B].values())]),
+        f"mean (long) lost with the value that is best at {largest:,}: <br>"
+        + "<br>".join(
+            f"{name} ({results.best[name, largest].value:g}): "
+            + "; ".join(f"{size:,}: {loss:.2f}" for size, loss in found.items())
+            for name, found in losses.items()
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Plateau:
+    """Where a hyper-parameter is good, on the common abscissa.
+
+    Attributes:
+        low: Where it begins to be good.
+        high: Where it ceases.
+        is_open: Whether the grid ends before.
+    """
+
+    low: float
+    high: float
+    is_open: bool
+
+    @property
+    def factor(self) -> float:
+        """From the one end to the other."""
+        return self.high / self.low
+
+    def __str__(self) -> str:
+        return f"{'at least ' if self.is_open else ''}{self.factor:.1f}"
+
+
+def find_plateau(x: Sequence[float], gain: Sequence[float], part: float = _PART) -> Plateau:
+    """Return the interval around the best place where the gain is at least a part of the best.
+
+    Args:
+        x: Places, rising; between them the gain is a straight line over log x.
+        gain: Gain over the baseline there.
+        part: The part.
+
+    Example:
+        >>> print(find_plateau([1.0, 2.0, 4.0], [0.0, 1.0, 0.0], part=0.5))
+        2.0
+    """
+    places, wanted = np.log(np.asarray(x, dtype=np.float64)), part * max(gain)
+    top = int(np.argmax(gain))
+    if gain[top] <= 0:
+        return Plateau(float(x[top]), float(x[top]), False)  # nothing is gained anywhere
+    ends = []
+    for side in (-1, 1):
+        k = top
+        while 0 <= k + side < len(gain) and gain[k + side] >= wanted:
+            k += side
+        if not 0 <= k + side < len(gain):
+            ends.append((float(x[k]), True))
+            continue
+        share = (gain[k] - wanted) / (gain[k] - gain[k + side])
+        ends.append((float(np.exp(places[k] + share * (places[k + side] - places[k]))), False))
+    (low, is_low_open), (high, is_high_open) = ends
+    return Plateau(low, high, is_low_open or is_high_open)
+
+
+def _plateaus(results: _Results, name: str) -> dict[int, Plateau]:
+    plan, places = results.plan, families(results.plan)[name]
+    where = [
+        abscissa(plan.settings[k].group.partition(": ")[0], plan.settings[k].value) for k in places
+    ]
+    order = np.argsort(where)
+    found = {}
+    for row, size in enumerate(plan.sizes):
+        means = results.aggregates.mean.value[1, row]
+        gain = means[places] - means[results.best[_BASELINE, size].place]
+        found[size] = find_plateau([where[k] for k in order], [float(gain[k]) for k in order])
+    return found
+
+
+def _losses(results: _Results, name: str) -> dict[int, float]:
+    """Return by size what the value that is best on the largest size costs in mean."""
+    fixed = results.best[name, results.plan.sizes[-1]].place
+    means = results.aggregates.mean.value[1]
+    return {
+        size: float(means[row, results.best[name, size].place] - means[row, fixed])
+        for row, size in enumerate(results.plan.sizes)
+    }
+
+
+def _on_speed(speeds: Mapping[str, float]) -> Iterator[Claim]:
+    names = {"approx-soft-spibb-dqn": "approximate", "exact-soft-spibb-dqn": "exact"}
+    told = {
+        title: speeds["pi-b-spibb-dqn"] / speeds[name] - 1
+        for name, title in names.items()
+        if name in speeds and "pi-b-spibb-dqn" in speeds
+    }
+    if told:
+        near = 0.25 <= told.get("approximate", 0.0) <= 0.75
+        yield Claim(
+            "Soft-SPIBB-DQN takes about 50 % more time than SPIBB-DQN",
+            "confirmed" if near else "not confirmed",
+            "; ".join(f"{name}: {100 * more:+.0f} %" for name, more in told.items()),
+        )
+
+
+def _verdict(differences: object) -> str:
+    found: list[Estimate] = list(differences)  # type: ignore[call-overload]
+    if any(np.isnan(one.low) for one in found):
+        return "too few data sets to tell"
+    return _by_share([one.low > 0 for one in found])
+
+
+def _by_share(shown: Sequence[bool]) -> str:
+    if all(shown):
+        return "confirmed"
+    return "in part" if any(shown) else "not confirmed"
+
+
+def _told(found: Mapping[int, Estimate]) -> str:
+    return "; ".join(f"{size:,}: {_number(one)}" for size, one in found.items())
+
+
+def _number(one: Estimate) -> str:
+    if np.isnan(one.low):
+        return f"{one.value:+.2f}"
+    return f"{one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    return ", ".join(f"{size:,}" for size in sizes)

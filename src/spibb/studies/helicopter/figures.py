@@ -1,0 +1,233 @@
+"""The figures of the study: performance against the hyper-parameter, and against the size.
+
+All hyper-parameters share the paper's abscissa, where they have one dimension up to a factor:
+kappa / 10, 1 / sqrt(n_wedge), epsilon. The factor brings kappa's good values near the others'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from spibb.envs.helicopter_picture import helicopter_figure
+from spibb.studies.aggregate import Aggregates, describe_runs
+from spibb.studies.drawing import Shown, mark_sizes
+from spibb.studies.gallery import Drawing
+from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
+from spibb.studies.helicopter.tables import (
+    CVAR,
+    MEAN,
+    PUBLISHED,
+    Best,
+    best_settings,
+    families,
+)
+from spibb.studies.metrics import Estimate, Measure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_GREY = "#4a5568"
+_ABSCISSA = r"$\kappa\,/\,10$,   $1\,/\sqrt{N_\wedge}$,   $\epsilon$"
+# Curves so far below the baseline would press all others together.
+_DEPTH = 1.6
+_N_FLIGHTS = 12
+
+
+def abscissa(parameter: str, value: float) -> float:
+    """Return where a hyper-parameter stands on the paper's common axis.
+
+    Example:
+        >>> abscissa("n_wedge", 4.0), abscissa("epsilon", 0.5), abscissa("kappa", 5.0)
+        (0.5, 0.5, 0.5)
+    """
+    if parameter == "n_wedge":
+        return float(1 / np.sqrt(value))
+    return float(value) / 10 if parameter == "kappa" else float(value)
+
+
+def draw_helicopter(plan: HelicopterPlan, aggregates: Aggregates) -> list[Drawing]:
+    """Draw the domain, one figure for each size, and one against the sizes."""
+    drawings = [_domain(plan)]
+    drawings += [_by_parameter(plan, aggregates, row) for row in range(len(plan.sizes))]
+    return [*drawings, *_by_size(plan, aggregates)]
+
+
+def _domain(plan: HelicopterPlan) -> Drawing:
+    helicopter = plan.helicopter
+    rng = np.random.default_rng(plan.seed)
+    flights = helicopter.trajectories(helicopter.baseline().probabilities, _N_FLIGHTS, rng)
+    return Drawing(
+        "helicopter-domain",
+        "The helicopter's domain",
+        f"{_N_FLIGHTS} flights of the baseline. A flight starts in the teal region with a random "
+        "velocity and ends at the box's border, with the reward shown in the frame, or with "
+        "reward -1 where it is too fast (cross).",
+        helicopter_figure(helicopter, flights),
+    )
+
+
+def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Drawing:
+    from matplotlib.figure import Figure
+
+    size = plan.sizes[row]
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    grid = figure.subplots(2, 2, sharex=True, sharey="row")
+    for k, measure in enumerate((MEAN, CVAR)):
+        for score, name in enumerate(_evaluations(plan)):
+            axes = grid[k, score]
+            lines = list(_parameter_lines(plan, aggregates, measure, (score, row)))
+            for shown, places, estimate in lines:
+                _line(axes, places, estimate, shown)
+            _level(axes, plan, aggregates, measure, (score, row))
+            axes.set_title(f"{measure.name}, {name}", fontsize="medium")
+            axes.set_xscale("log")
+            axes.grid(color="#e2e8f0", linewidth=0.6)
+            if score == 0:
+                axes.set_ylabel(f"{measure.name} of the return")
+        _cut(grid[k], plan, aggregates, measure, row)
+    _mark_abscissa(grid[1], plan)
+    title = f"Performance against the hyper-parameter, {size:,} transitions"
+    runs = describe_runs(aggregates.n[:, row], plan)
+    figure.suptitle(f"{title}\n{plan.name}, {runs} of each setting", fontsize=11)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
+                  fontsize="small", frameon=False)  # fmt: skip
+    caption = (
+        "Undiscounted return; dotted: the baseline under the same evaluation. Shaded: 95 % "
+        "bootstrap intervals over data sets. "
+        + _aside(plan, aggregates, row)
+        + "The SPIBB family grows more cautious to the left, RaMDP to the right."
+    )
+    return Drawing(f"helicopter-{size}", title, caption, figure)
+
+
+def _evaluations(plan: HelicopterPlan) -> tuple[str, str]:
+    return f"{plan.n_steps:,} steps a run (the paper's)", f"{plan.n_episodes:,} episodes a run"
+
+
+def _parameter_lines(
+    plan: HelicopterPlan, aggregates: Aggregates, measure: Measure, cell: tuple[int, int]
+) -> Iterator[tuple[Shown, list[float], Estimate]]:
+    """Yield each family with its places on the abscissa and its results there."""
+    for name, places in families(plan).items():
+        parameter = plan.settings[places[0]].group.partition(": ")[0]
+        if parameter:
+            x = [abscissa(parameter, plan.settings[k].value) for k in places]
+            found = Estimate(*(part[cell][places] for part in aggregates.of(measure)))
+            yield Shown(places[0], name, parameter, 0.0), x, found
+
+
+def _line(axes: Axes, x: Sequence[float], estimate: Estimate, shown: Shown) -> None:
+    colour, marker, line = shown.style
+    label = f"{shown.title} ({shown.symbol})" if shown.parameter else shown.title
+    axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=6,
+              linewidth=1.4, label=label)  # fmt: skip
+    axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.13, linewidth=0)
+
+
+def _level(
+    axes: Axes, plan: HelicopterPlan, aggregates: Aggregates, measure: Measure,
+    cell: tuple[int, int],
+) -> None:  # fmt: skip
+    place = plan.place(BASELINE)
+    if place is not None:
+        axes.axhline(aggregates.of(measure).value[(*cell, place)], color=_GREY, linewidth=1.2,
+                     linestyle=":", label="baseline")  # fmt: skip
+
+
+def _cut(
+    both: Sequence[Axes], plan: HelicopterPlan, aggregates: Aggregates, measure: Measure, row: int
+) -> None:
+    """Cut the scale off below the baseline, and say so where a curve goes on there."""
+    place = plan.place(BASELINE)
+    if place is None:
+        return
+    least = float(np.nanmin(aggregates.of(measure).value[:, row, place])) - _DEPTH
+    if both[0].get_ylim()[0] < least:
+        both[0].set_ylim(bottom=least)
+        for axes in both:
+            axes.set_title(f"{axes.get_title()}, cut off at {least:.1f}", fontsize="medium")
+
+
+def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
+    """Mark the powers of two; what is 0 or infinite has no place on a logarithmic axis."""
+    places = [
+        abscissa(setting.group.partition(": ")[0], setting.value)
+        for setting in plan.settings
+        if setting.group and 0 < setting.value < np.inf
+    ]
+    low, high = np.log2([min(places, default=1.0), max(places, default=1.0)])
+    marks = 2.0 ** np.arange(np.ceil(low), np.floor(high) + 1)
+    for axes in bottom:
+        axes.set_xlabel(_ABSCISSA)
+        axes.set_xticks(marks, [f"{mark:.2g}" for mark in marks])
+        axes.minorticks_off()
+
+
+def _aside(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> str:
+    """Tell the numbers of Double-DQN, which has no hyper-parameter and is far below."""
+    place = plan.place("double-dqn")
+    if place is None:
+        return ""
+    parts = [
+        f"{mean:.2f} / {tail:.2f}"
+        for mean, tail in zip(
+            aggregates.of(MEAN).value[:, row, place],
+            aggregates.of(CVAR).value[:, row, place],
+            strict=True,
+        )
+    ]
+    return f"Double-DQN (mean / 10 %-CVaR): {parts[0]} short, {parts[1]} long. "
+
+
+def _by_size(plan: HelicopterPlan, aggregates: Aggregates) -> Iterator[Drawing]:
+    """Draw every algorithm at its best hyper-parameter against the size."""
+    from matplotlib.figure import Figure
+
+    if len(plan.sizes) < 2:
+        return
+    rows = best_settings(plan, aggregates)
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    grid = figure.subplots(2, 2, sharex=True, sharey="row")
+    for k, measure in enumerate((MEAN, CVAR)):
+        for score, name in enumerate(_evaluations(plan)):
+            axes = grid[k, score]
+            for algorithm in dict.fromkeys(one.name for one in rows):
+                found = [one for one in rows if one.name == algorithm]
+                _best_line(axes, found, measure, score)
+            axes.set_title(f"{measure.name}, {name}", fontsize="medium")
+            axes.set(xscale="log", xlabel="transitions" if k else "",
+                     ylabel="" if score else f"{measure.name} of the return")  # fmt: skip
+            mark_sizes(axes, plan.sizes)
+    title = "Performance at the best hyper-parameter against the size of the data set"
+    runs = describe_runs(aggregates.n, plan)
+    figure.suptitle(f"{title}\n{plan.name}, {runs} of each setting", fontsize=11)
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
+                  fontsize="small", frameon=False)  # fmt: skip
+    caption = (
+        "Best: of the largest mean under the long evaluation. Shaded: 95 % bootstrap intervals "
+        "over data sets. Hollow, left: what the paper published (its own baseline and networks)."
+    )
+    yield Drawing("helicopter-by-size", title, caption, figure)
+
+
+def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, score: int) -> None:
+    name = found[0].name
+    shown = Shown(found[0].place, name, "", 0.0)
+    sizes = [one.size for one in found]
+    parts = [(one.mean if measure == MEAN else one.cvar)[score] for one in found]
+    estimate = Estimate(*(np.array(part) for part in zip(*parts, strict=True)))
+    colour, marker, _ = shown.style
+    if name == "Baseline":
+        axes.plot(sizes, estimate.value, color=_GREY, linestyle=":", linewidth=1.2,
+                  label="baseline")  # fmt: skip
+    else:
+        _line(axes, sizes, estimate, shown)
+    told = [(size, PUBLISHED[size][name]) for size in sizes if name in PUBLISHED.get(size, {})]
+    if told and score == 0:
+        colour = _GREY if name == "Baseline" else colour
+        axes.plot([size for size, _ in told], [pair[measure != MEAN] for _, pair in told],
+                  color=colour, marker=marker if name != "Baseline" else "_", markersize=9,
+                  markerfacecolor="none", linestyle="none")  # fmt: skip

@@ -1,0 +1,111 @@
+"""Fill the numbers of a study into a page of the docs.
+
+A page has places for them, ``<!-- fill: NAME -->`` to ``<!-- end: NAME -->``, each on a line of its
+own; what stands between is replaced. Nothing outside is touched, so that the page can be filled
+again after every run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spibb.errors import DataError
+from spibb.studies.helicopter.claims import Claim, check_claims
+from spibb.studies.helicopter.plan import HelicopterPlan
+from spibb.studies.helicopter.scores import Scores, summarise
+from spibb.studies.helicopter.tables import best_settings, to_markdown
+
+_PLACE = re.compile(r"(<!-- fill: ([\w-]+) -->\n)(.*?)(<!-- end: \2 -->)", re.S)
+
+
+def fill_page(text: str, blocks: Mapping[str, str]) -> str:
+    r"""Return a page with its places filled.
+
+    Args:
+        text: The page.
+        blocks: What goes into each place, by name; there must be a place for each.
+
+    Example:
+        >>> fill_page("<!-- fill: n -->\n?\n<!-- end: n -->", {"n": "42"})
+        '<!-- fill: n -->\n42\n<!-- end: n -->'
+    """
+    missing = sorted(set(blocks) - {found[1] for found in _PLACE.findall(text)})
+    if missing:
+        raise DataError(
+            f"the page has no place for {missing[0]!r}",
+            expected=f"<!-- fill: {missing[0]} --> and <!-- end: {missing[0]} -->",
+        )
+    return _PLACE.sub(
+        lambda found: (
+            f"{found[1]}{blocks[found[2]].rstrip()}\n{found[4]}" if found[2] in blocks else found[0]
+        ),
+        text,
+    )
+
+
+def make_blocks(scores: Scores, costs: Mapping[str, Any] | None = None) -> dict[str, str]:
+    """Return what a study says for each place of the page.
+
+    Args:
+        scores: The results.
+        costs: Where and how long it ran, by name; "speeds" holds gradient steps a second by rule.
+    """
+    speeds: Mapping[str, float] = (costs or {}).get("speeds", {})
+    blocks = {
+        "facts": _facts(scores),
+        "table": to_markdown(best_settings(scores.plan, summarise(scores))),
+        "claims": _claims(check_claims(scores, speeds)),
+    }
+    return blocks | ({"costs": _costs(costs)} if costs else {})
+
+
+def figure_block(plan: HelicopterPlan, folder: str) -> str:
+    """Return the figures for the page, as Markdown.
+
+    Args:
+        plan: The plan.
+        folder: Where the pictures are, seen from the page.
+    """
+    stems = [*(f"helicopter-{size}" for size in plan.sizes), "helicopter-by-size"]
+    titles = [*(f"{size:,} transitions" for size in plan.sizes), "best settings by size"]
+    return "\n\n".join(
+        f"![{title}]({folder}/{stem}.png)" for title, stem in zip(titles, stems, strict=True)
+    )
+
+
+def _facts(scores: Scores) -> str:
+    plan, n_runs = scores.plan, len(scores.runs)
+    n_trained = sum(setting.rule() is not None for setting in plan.settings)
+    n_networks = n_runs * n_trained * len(plan.sizes)
+    lines = [
+        f"plan `{plan.name}`, fingerprint `{plan.fingerprint}`, seed {plan.seed}",
+        f"{n_runs} runs ({scores.n_data_sets} data sets x {plan.n_trainings} trainings) of "
+        f"{n_trained} settings and the baseline, on {len(plan.sizes)} sizes: {n_networks:,} "
+        f"networks of {plan.n_passes:,} passes each",
+        f"{int(scores.diverged.sum())} trainings diverged; they count with the least return, -1",
+    ]
+    return "\n".join(f"* {line}" for line in lines)
+
+
+def _claims(claims: Sequence[Claim]) -> str:
+    lines = ["| claim | verdict | numbers |", "|---|---|---|"]
+    lines += [f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims]
+    return "\n".join(lines)
+
+
+def _costs(costs: Mapping[str, Any]) -> str:
+    """Return what was measured, not what was predicted from it, line by line."""
+    lines = []
+    for name, value in costs.items():
+        if name == "speeds":
+            lines += [
+                f"{rule}: {float(speed) / 1e6:.2f} million gradient steps a second"
+                for rule, speed in value.items()
+            ]
+        elif isinstance(value, Mapping):
+            lines.append(f"{name}: " + ", ".join(f"{key} {part}" for key, part in value.items()))
+        elif not name.startswith("predicted"):
+            lines.append(f"{name}: {value}")
+    return "\n".join(f"* {line}" for line in lines)

@@ -1,0 +1,230 @@
+"""Scores of the study and their statistics, with intervals that respect how runs hang together.
+
+The trainings on one data set share its luck, so that 300 runs are 20 clusters of 15 rather than 300
+independent draws. Intervals are percentile bootstrap intervals over data sets: a resample draws
+data sets with replacement and takes all trainings of each. All settings share the resamples, and so
+differences between settings of the same size have intervals too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import DataError
+from spibb.runner.store import Store
+from spibb.studies.aggregate import FILE, SHARES, Aggregates
+from spibb.studies.compact import find_cells, shape_of
+from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
+from spibb.studies.merging import merge_plans
+from spibb.studies.metrics import Estimate, Measure, cvar, has_interval
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = NDArray[np.float64]
+N_RESAMPLES = 2_000
+_CONFIDENCE = 0.95
+# Fewer data sets than these say too little about how data sets differ.
+MIN_DATA_SETS = 5
+# Sets the resamples of the bootstrap apart from the randomness of the runs.
+_BOOTSTRAP = 0xB007
+# (score: 0 short or 1 long, size, setting), as places in the plan.
+Cell = tuple[int, int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Every score of a study.
+
+    Attributes:
+        plan: The plan.
+        runs: The runs that are there, ascending.
+        values: Shape (2, sizes, settings, runs): short and long; NaN where a run is not there.
+        diverged: Whether a training diverged, shape (sizes, settings, runs).
+    """
+
+    plan: HelicopterPlan
+    runs: NDArray[np.int64]
+    values: Floats
+    diverged: NDArray[np.bool_]
+    _kept: dict[tuple[Measure, Cell], Floats] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of_studies(cls, *folders: Path) -> Scores:
+        """Read the rows of studies: one, pieces of one, or plans that try other settings."""
+        import pyarrow as pa
+
+        stores = [Store(Path(folder)) for folder in folders]
+        plans = [HelicopterPlan.from_toml(store.plan()) for store in stores]
+        plan = merge_plans(plans)
+        assert isinstance(plan, HelicopterPlan)
+        return cls.of_table(pa.concat_tables(_rows(store) for store in stores), plan)
+
+    @classmethod
+    def of_table(cls, table: pa.Table, plan: HelicopterPlan) -> Scores:
+        """Sort rows ``run, eta, size, setting, score``, in any order, into an array."""
+        runs, columns = np.unique(table["run"].to_numpy(), return_inverse=True)
+        shape = (*shape_of(plan), len(runs))
+        spots = find_cells(table, plan) * len(runs) + columns
+        if len(np.unique(spots)) < len(spots):
+            raise DataError("a run is there twice", hint="keep one of the parts that hold it")
+        values, diverged = np.full(shape, np.nan), np.zeros(shape, np.bool_)
+        values.ravel()[spots] = table["score"].to_numpy()
+        diverged.ravel()[spots] = table["diverged"].to_numpy(zero_copy_only=False)
+        return cls(plan, runs.astype(np.int64), values, np.asarray(diverged.any(axis=0)))
+
+    @cached_property
+    def _weights(self) -> NDArray[np.int64]:
+        """How often each run counts in each resample, shape (resamples, runs)."""
+        _, owner = np.unique(self.runs // self.plan.n_trainings, return_inverse=True)
+        n_data_sets = int(owner.max()) + 1
+        rng = np.random.default_rng([self.plan.seed, _BOOTSTRAP])
+        even = np.full(n_data_sets, 1 / n_data_sets)
+        return rng.multinomial(n_data_sets, even, N_RESAMPLES)[:, owner]
+
+    @property
+    def n_data_sets(self) -> int:
+        """Data sets that are there."""
+        return len(np.unique(self.runs // self.plan.n_trainings))
+
+    def of(self, cell: Cell) -> Floats:
+        """Return the scores of a cell, those that are there."""
+        found = self.values[cell]
+        return np.asarray(found[~np.isnan(found)])
+
+    def estimate(self, measure: Measure, cell: Cell) -> Estimate:
+        """Return a statistic of a cell with its interval; NaN ends where data sets are too few."""
+        value = self._value(measure, cell)
+        if not self._has_interval(measure, cell):
+            return Estimate(value, np.nan, np.nan)
+        return _interval(value, self._replicates(measure, cell))
+
+    def difference(
+        self, measure: Measure, cell: Cell, other: Cell, other_measure: Measure | None = None
+    ) -> Estimate:
+        """Return how much a cell is better than another one, with an interval.
+
+        Args:
+            measure: The statistic.
+            cell: The cell.
+            other: The cell to compare with.
+            other_measure: The statistic of the other cell; None: the same.
+        """
+        theirs = measure if other_measure is None else other_measure
+        value = self._value(measure, cell) - self._value(theirs, other)
+        if not (self._has_interval(measure, cell) and self._has_interval(theirs, other)):
+            return Estimate(value, np.nan, np.nan)
+        return _interval(value, self._replicates(measure, cell) - self._replicates(theirs, other))
+
+    def _has_interval(self, measure: Measure, cell: Cell) -> bool:
+        is_deep = measure.share is None or has_interval(len(self.of(cell)), measure.share)
+        return is_deep and len(self.of(cell)) > 0 and self.n_data_sets >= MIN_DATA_SETS
+
+    def _value(self, measure: Measure, cell: Cell) -> float:
+        found = self.of(cell)
+        if not len(found):
+            return float("nan")
+        return float(found.mean() if measure.share is None else cvar(found, measure.share))
+
+    def _replicates(self, measure: Measure, cell: Cell) -> Floats:
+        """Return what a statistic is in each resample."""
+        key = (measure, cell)
+        if key not in self._kept:
+            is_there = ~np.isnan(self.values[cell])
+            self._kept[key] = weighted_statistic(
+                self.values[cell][is_there], self._weights[:, is_there], measure.share
+            )
+        return self._kept[key]
+
+
+def _rows(store: Store) -> pa.Table:
+    """Return the rows of a study, with labels that do not depend on its plan."""
+    import pyarrow as pa
+
+    names = [file.stem for file in store.files()]
+    if not names:
+        raise DataError(f"{store.folder} has no results yet", hint="run the study first")
+    table = store.read(names)
+    place = table.column_names.index("setting")
+    return table.set_column(place, "setting", table["setting"].cast(pa.string()))
+
+
+def _interval(value: float, found: Floats) -> Estimate:
+    ends = np.nanquantile(found, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    return Estimate(value, float(ends[0]), float(ends[1]))
+
+
+def weighted_statistic(scores: Floats, weights: NDArray[np.int64], share: float | None) -> Floats:
+    """Return the mean, or the mean of the worst share, of scores that count several times.
+
+    Args:
+        scores: Shape (runs,).
+        weights: How often each counts, shape (resamples, runs); NaN comes of a row of zeros.
+        share: Part of the runs, in (0, 1]; None for the mean.
+
+    Example:
+        >>> weighted_statistic(np.array([1.0, 0.0, 5.0]), np.array([[1, 1, 0], [1, 2, 1]]), 0.5)
+        array([0., 0.])
+    """
+    total = weights.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        if share is None:
+            return np.asarray((weights @ scores) / total)
+        order = np.argsort(scores, kind="stable")
+        counted = weights[:, order]
+        # Less than one run is the worst one.
+        tail = np.maximum(share * total, np.minimum(total, 1.0))[:, None]
+        reached = counted.cumsum(axis=1)
+        # Beyond the longest tail nothing counts.
+        n_needed = int((reached < tail).sum(axis=1).max()) + 1
+        counted, reached = counted[:, :n_needed], reached[:, :n_needed]
+        in_tail = np.clip(tail - (reached - counted), 0.0, counted)
+        return np.asarray((in_tail @ scores[order][:n_needed]) / tail[:, 0])
+
+
+def aggregate_helicopter(folder: Path, plan: HelicopterPlan) -> Aggregates:
+    """Return the statistics of every cell of a study's folder, from its rows.
+
+    Where a study has aggregates and no rows, these are read. ``worse`` is the share of runs that
+    score below the baseline's mean under the same evaluation.
+    """
+    store, file = Store(Path(folder)), Path(folder) / FILE
+    if not store.files() and file.exists():
+        return Aggregates.read(file, plan)
+    return summarise(Scores.of_studies(folder))
+
+
+def summarise(scores: Scores) -> Aggregates:
+    """Return the statistics of every cell."""
+    shape = shape_of(scores.plan)
+
+    def table(measure: Measure) -> Estimate:
+        cells = [scores.estimate(measure, cell) for cell in np.ndindex(*shape)]
+        parts = np.array(cells, dtype=np.float32).T.reshape(3, *shape)
+        return Estimate(*parts)
+
+    return Aggregates(
+        n=(~np.isnan(scores.values)).sum(axis=-1),
+        mean=table(Measure()),
+        cvar={share: table(Measure(share)) for share in SHARES},
+        worse=_share_worse(scores),
+    )
+
+
+def _share_worse(scores: Scores) -> NDArray[np.float32]:
+    """Return the share of runs below the baseline's mean; NaN where that is unknown."""
+    place = scores.plan.place(BASELINE)
+    n = (~np.isnan(scores.values)).sum(axis=-1)
+    if place is None:
+        return np.full(n.shape, np.nan, np.float32)
+    known = scores.values[:, :, place]
+    with np.errstate(invalid="ignore"):
+        mean = np.nansum(known, axis=-1) / (~np.isnan(known)).sum(axis=-1)
+        below = (scores.values < mean[:, :, None, None]).sum(axis=-1) / n
+    return np.asarray(below, dtype=np.float32)

@@ -1,0 +1,264 @@
+"""The study on fixed processes: every plan at a small scale, and rows checked by hand."""
+
+import zlib
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB
+from spibb.algorithms.penalised import RaMDP
+from spibb.data.log import Log
+from spibb.envs import GridWorld, WetChicken, from_gymnasium
+from spibb.errors import SettingsError
+from spibb.mdp.evaluation import evaluate
+from spibb.mdp.planning import solve
+from spibb.mdp.policy import TabularPolicy
+from spibb.report.figures import to_svg
+from spibb.runner.store import Store
+from spibb.studies.aggregate import aggregate
+from spibb.studies.finite.figures import draw_finite
+from spibb.studies.finite.plan import FinitePlan, FiniteSetting
+from spibb.studies.finite.plans import PLANS, settings_on
+from spibb.studies.finite.processes import PROCESSES, know, make_baseline, softened_optimum
+from spibb.studies.finite.run import run_job
+from spibb.studies.registry import run_study
+from spibb.uncertainty.error_functions import HoeffdingQ
+
+KEYS = ("run", "eta", "size", "setting")
+TOY_TEXT = ("frozen-lake", "cliff-walking", "taxi")
+
+
+def shrunk(name, **changes):
+    """A shipped plan with two runs of two logs, and the first two settings of each family."""
+    plan, seen, kept = PLANS[name], {}, []
+    for setting in plan.settings:
+        key = (setting.process, setting.group)
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] <= 2:
+            kept.append(setting)
+    small = {"n_runs": 2, "etas": plan.etas[:1], "sizes": plan.sizes[:2], "settings": tuple(kept)}
+    return replace(plan, **small | changes)
+
+
+def ordered(table):
+    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
+    names = table.column_names
+    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
+    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def run_and_read(plan, out, **options):
+    for _ in run_study(plan, out, **options):
+        pass
+    return Store(out).read()
+
+
+def rows_of(table, labels):
+    mask = pa.compute.is_in(table["setting"].cast(pa.string()), pa.array(labels))
+    return table.filter(mask)
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_a_shipped_plan_survives_toml(plan):
+    text = plan.to_toml()
+    again = FinitePlan.from_toml(text)
+    assert again == plan
+    assert again.to_toml() == text
+    assert again.fingerprint == plan.fingerprint
+    assert "n_successors" not in text
+    for setting in again.settings:
+        assert setting.build().to_config()["algorithm"] == setting.config["algorithm"]
+
+
+def test_what_the_plans_vary():
+    groups = {setting.group for setting in PLANS["wet-chicken"].settings}
+    assert groups == {setting.group for setting in PLANS["gridworld"].settings}
+    assert {group.partition(":")[0] for group in groups} == {
+        "", "epsilon", "n_wedge", "kappa", "xi", "delta",
+    }  # fmt: skip
+    assert tuple(PLANS["toy-text"].places()) == TOY_TEXT
+    assert PLANS["wet-chicken"].unit == "steps of one trajectory"
+    assert PLANS["gridworld"].unit == "trajectories"
+    assert len({plan.fingerprint for plan in PLANS.values()}) == len(PLANS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('process = "gridworld"', 'process = "maze"', "no process is called 'maze'.*Basic RL"),
+        ("seed = 2023", "sead = 2023", "lacks an entry or has a wrong one.*sead"),
+        ("seed = 2023", "seed = ", "the plan is not TOML"),
+        ("seed = 2023", "seed = 2023\nn_states = 50", "wrong one.*n_states"),
+        ("sizes = ", "size = ", "lacks an entry.*sizes"),
+    ],
+)
+def test_a_wrong_plan_is_refused(old, new, message):
+    text = PLANS["gridworld"].to_toml()
+    assert old in text
+    with pytest.raises(SettingsError, match=message):
+        FinitePlan.from_toml(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_from_end_to_end(name, tmp_path):
+    plan = shrunk(name)
+    table = run_and_read(plan, tmp_path / "study", workers=1)
+    assert table.column_names == [*KEYS, "score"]
+    keys = set(zip(*(table[key].to_pylist() for key in KEYS), strict=True))
+    assert len(keys) == table.num_rows == 2 * 2 * len(plan.settings)
+    scores = table["score"].to_numpy()
+    assert scores.max() <= 1 + 1e-6
+    assert (np.abs(scores) > 1e-3).any()
+    assert FinitePlan.from_toml(Store(tmp_path / "study").plan()) == plan
+
+    drawings = draw_finite(plan, aggregate(table, plan))
+    stems = [drawing.stem for drawing in drawings]
+    assert len(set(stems)) == len(stems)
+    for process in plan.places():
+        eta = f"{plan.etas[0]:g}"
+        assert {f"{process}-performance-{eta}", f"{process}-epsilon-search"} <= set(stems)
+    for drawing in drawings:
+        svg = to_svg(drawing.figure)
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+        assert f"{name}, 2 runs" in svg
+        assert drawing.caption
+
+
+def test_the_curves_show_one_setting_of_each_algorithm():
+    plan = PLANS["wet-chicken"]
+    plan = replace(plan, n_runs=1, sizes=plan.sizes[:2])
+    found = {x.stem: x.figure for x in draw_finite(plan, aggregate(run_job(plan, 0, 1), plan))}
+    left = found["wet-chicken-performance-0.5"].axes[0]
+    labels = [line.get_label() for line in left.lines if not line.get_label().startswith("_")]
+    assert len(labels) == 13
+    assert {"Basic RL", "RaMDP, κ = 2", "DUIPI, ξ = 0.5", "Lower-Approx-Soft-SPIBB, ε = 1"} <= set(
+        labels
+    )
+    assert left.get_xlabel() == "steps of one trajectory"
+    # Six families, mean and CVaR; the three baselines would make too many panels for one figure.
+    assert len([x for x in found["wet-chicken-epsilon-search-0.1"].axes if x.get_title()]) == 12
+    assert len([x for x in found["wet-chicken-kappa-search"].axes if x.get_title()]) == 6
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_grouping_of_runs_changes_no_row(workers, tmp_path):
+    plan = shrunk("wet-chicken", n_runs=3, runs_per_job=1)
+    found = run_and_read(plan, tmp_path / "study", workers=workers)
+    assert ordered(found) == ordered(run_job(plan, 0, 3))
+
+
+@pytest.mark.parametrize("name", ["wet-chicken", "gridworld"])
+def test_settings_that_need_logs_change_no_other_row(name):
+    """Without them only counts are drawn, from the same randomness."""
+    plan = shrunk(name)
+    without = [part for part in plan.settings if "Adv" not in part.label]
+    assert len(without) < len(plan.settings)
+    found = run_job(replace(plan, settings=tuple(without)), 0, 2)
+    labels = [part.label for part in without]
+    assert ordered(found) == ordered(rows_of(run_job(plan, 0, 2), labels))
+
+
+def test_other_processes_change_no_row():
+    plan = shrunk("toy-text")
+    alone = tuple(part for part in plan.settings if part.process == "frozen-lake")
+    both = tuple(part for part in plan.settings if part.process != "taxi")
+    found = run_job(replace(plan, settings=alone), 1, 2)
+    company = run_job(replace(plan, settings=both), 0, 2)
+    company = company.filter(pa.compute.equal(company["run"], 1))
+    assert ordered(found) == ordered(rows_of(company, [part.label for part in alone]))
+
+
+def test_the_score_by_hand():
+    """One trajectory of Wet Chicken from its id; returns are averaged over pieces of 1,000."""
+    algorithms = {
+        "ramdp": RaMDP(kappa=1.0),
+        "adv": AdvApproxSoftSPIBB(epsilon=2.0, delta=1.0, error=HoeffdingQ()),
+    }
+    settings = []
+    for label, part in algorithms.items():
+        config = {name: value for name, value in part.to_config().items() if value is not None}
+        settings.append(FiniteSetting(label, config, process="wet-chicken"))
+    run, etas, sizes = 5, (0.2, 0.5), (300, 2_500)
+    plan = replace(PLANS["wet-chicken"], etas=etas, sizes=sizes, settings=tuple(settings))
+    found = run_job(plan, run, run + 1).to_pylist()
+
+    truth = WetChicken().to_mdp(0.95)
+    key = zlib.crc32(b"wet-chicken")
+    rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run], spawn_key=(key,)))
+    expected = []
+    for eta in etas:
+        baseline = WetChicken().baseline(eta)
+        low, high = evaluate(truth, baseline).performance, solve(truth).performance
+        for size in sizes:
+            log = Log.sample(truth, baseline, n_episodes=1, max_steps=size, rng=rng)
+            rows = np.arange(size)
+            pieces = Log.from_arrays(
+                state=log.state, action=log.action, reward=log.reward, next_state=log.next_state,
+                terminated=np.zeros(size, bool), episode=rows // 1_000, n_states=25, n_actions=5,
+                truncated=(rows % 1_000 == 999) | (rows == size - 1),
+            )  # fmt: skip
+            for label, algorithm in algorithms.items():
+                data = pieces if label == "adv" else log
+                policy = algorithm.improve(data, baseline=baseline, gamma=0.95).policy
+                score = (evaluate(truth, policy).performance - low) / (high - low)
+                expected.append({
+                    "run": run, "eta": eta, "size": size, "setting": label,
+                    "score": pytest.approx(score, rel=1e-5, abs=1e-6),
+                })  # fmt: skip
+    assert found == expected
+    assert all(abs(row["score"]) > 1e-3 for row in found)
+
+
+@pytest.mark.parametrize("process", TOY_TEXT)
+@pytest.mark.parametrize("eta", [0.0, 0.5, 0.9, 1.0])
+def test_a_softened_optimum_has_the_strength_asked_for(process, eta):
+    truth, best = know(process, 0.95).truth, know(process, 0.95).best
+    uniform = TabularPolicy.uniform(truth.n_states, truth.n_actions)
+    worst = evaluate(truth, uniform).performance
+    found = evaluate(truth, make_baseline(process, 0.95, eta)).performance
+    assert (found - worst) / (best - worst) == pytest.approx(eta, abs=1e-5)
+
+
+def test_strengths_out_of_range_are_refused():
+    with pytest.raises(SettingsError, match=r"eta is 1\.5; expected a strength in \[0, 1\]"):
+        softened_optimum(GridWorld().to_mdp(), 1.5)
+
+
+def test_the_frozen_lake_pays_when_the_goal_is_entered():
+    """Same values as the adapter's process, but logs hold rewards that were really paid."""
+    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
+
+    lake = know("frozen-lake", 0.95).truth
+    adapted = from_gymnasium(FrozenLakeEnv(), 0.95)
+    policy = make_baseline("frozen-lake", 0.95, 0.5)
+    np.testing.assert_allclose(evaluate(lake, policy).v, evaluate(adapted, policy).v, atol=1e-12)
+    log = Log.sample(lake, policy, n_episodes=200, rng=np.random.default_rng(0))
+    assert set(log.reward.tolist()) == {0.0, 1.0}
+    assert log.terminated[log.reward == 1.0].all()
+    expected = Log.sample(adapted, policy, n_episodes=200, rng=np.random.default_rng(0)).reward
+    assert 0 < expected.max() < 1
+
+
+def test_the_baselines_of_the_others_are_their_own():
+    assert set(PROCESSES) == {"wet-chicken", "gridworld", *TOY_TEXT}
+    np.testing.assert_array_equal(
+        make_baseline("wet-chicken", 0.95, 0.2).probabilities,
+        WetChicken().baseline(epsilon=0.2).probabilities,
+    )
+    np.testing.assert_array_equal(
+        make_baseline("gridworld", 0.95, 0.1).probabilities,
+        GridWorld().baseline(temperature=0.1).probabilities,
+    )
+
+
+def test_settings_on_a_process():
+    found = settings_on("taxi", {"kappa": (0.5,)}, prefix="Taxi: ")
+    assert [setting.label for setting in found] == ["Taxi: Basic RL", "Taxi: RaMDP, kappa=0.5"]
+    assert {setting.process for setting in found} == {"taxi"}

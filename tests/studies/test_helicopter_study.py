@@ -1,0 +1,550 @@
+"""The helicopter study: plans, rows that depend on nothing else, scores, intervals, figures."""
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+import pytest
+
+from spibb.deep.network import Network, first_parameters
+from spibb.deep.policy import NetworkPolicy
+from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
+from spibb.envs.flights import Returns
+from spibb.errors import DataError, SettingsError
+from spibb.report.figures import to_svg
+from spibb.runner.jobs import Job
+from spibb.runner.local import run_local
+from spibb.runner.store import Store
+from spibb.studies.aggregate import FILE, Aggregates
+from spibb.studies.compact import Compact
+from spibb.studies.helicopter.acting import ActingPopulation, Networks, is_over
+from spibb.studies.helicopter.claims import check_claims, find_plateau
+from spibb.studies.helicopter.figures import abscissa, draw_helicopter
+from spibb.studies.helicopter.page import figure_block, fill_page, make_blocks
+from spibb.studies.helicopter.plan import (
+    LONG,
+    PLANS,
+    SHORT,
+    HelicopterPlan,
+    RuleSetting,
+    make_settings,
+)
+from spibb.studies.helicopter.run import (
+    draw_data,
+    fly_all,
+    member_seed,
+    run_job,
+    short_score,
+    train,
+)
+from spibb.studies.helicopter.scores import (
+    Scores,
+    aggregate_helicopter,
+    summarise,
+    weighted_statistic,
+)
+from spibb.studies.helicopter.tables import PUBLISHED, best_settings, families, to_csv, to_markdown
+from spibb.studies.merging import merge_studies
+from spibb.studies.metrics import Measure, cvar
+from spibb.studies.recording import Recorder
+
+PLAN = PLANS["helicopter"]
+GRID = make_settings(
+    ramdp_dqn=(1.0,), pi_b_spibb_dqn=(2.0,), pi_leq_b_spibb_dqn=(2.0,),
+    approx_soft_spibb_dqn=(0.0, 0.5), exact_soft_spibb_dqn=(0.5,),
+)  # fmt: skip
+TINY = replace(
+    PLAN, name="tiny", n_runs=4, runs_per_job=2, n_trainings=2, n_passes=4, sizes=(200, 300),
+    n_steps=40, n_episodes=60, settings=GRID,
+)  # fmt: skip
+KEYS = ("run", "eta", "size", "setting")
+MEAN, CVAR = Measure(), Measure(0.1)
+PAGE = Path(__file__).parents[2] / "docs" / "helicopter.md"
+
+
+def ordered(table):
+    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
+    names = table.column_names
+    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
+    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return run_job(TINY, 0, TINY.n_runs)
+
+
+def made_up(plan, gains, n_runs=300, seed=0):
+    """Scores of a plan whose settings gain what ``gains`` says, with luck of data sets."""
+    rng = np.random.default_rng(seed)
+    shape = (len(plan.sizes), len(plan.settings), n_runs)
+    luck = np.repeat(rng.normal(0, 0.1, (*shape[:2], n_runs // plan.n_trainings)), 15, axis=2)
+    long = 2.3 + np.array(gains)[None, :, None] + luck + rng.normal(0, 0.2, shape)
+    short = long + rng.normal(0, 0.3, shape)
+    return Scores(plan, np.arange(n_runs), np.stack([short, long]), np.zeros(shape, bool))
+
+
+@pytest.fixture(scope="module")
+def scores():
+    """The full plan with gains that peak inside every grid."""
+    gains = []
+    for setting in PLAN.settings:
+        parameter = setting.group.partition(": ")[0]
+        top = {"kappa": -0.5, "n_wedge": 0.8, "epsilon": 1.0}.get(parameter)
+        off = np.log2(abscissa(parameter, setting.value)) + 0.2 if parameter else 0.0
+        gains.append({"Baseline": 0.0, "Double-DQN": -3.0}.get(setting.label, 0.0))
+        gains[-1] += 0.0 if top is None else top - 0.2 * off**2
+    return made_up(PLAN, gains)
+
+
+# The plan
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_survives_toml(name):
+    plan = PLANS[name]
+    again = HelicopterPlan.from_toml(plan.to_toml())
+    assert again == plan
+    assert again.fingerprint == plan.fingerprint
+    assert again.etas == (SHORT, LONG)
+    assert "second_goal" not in plan.to_toml()
+
+
+def test_the_plan_is_the_papers():
+    assert PLAN.sizes == (1_000, 3_000, 6_000, 10_000)
+    assert (PLAN.n_runs, PLAN.n_trainings, PLAN.n_passes) == (300, 15, 2_000)
+    assert len(PLAN.jobs()) == 20
+    assert {PLAN.data_set(run) for run in range(15, 30)} == {1}
+    rules = {setting.config["rule"] for setting in PLAN.settings}
+    assert rules == {"baseline", *RULES} - {"dqn"}
+    for places in families(PLAN).values():
+        assert len(places) == 1 or len(places) >= 3
+
+
+def test_infinite_values_survive_toml():
+    rule = ApproxSoftSPIBBDQN(epsilon=np.inf)
+    plan = replace(TINY, settings=(RuleSetting("inf", rule.to_config()),))
+    assert HelicopterPlan.from_toml(plan.to_toml()).settings[0].rule() == rule
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_episodes": 10}, "n_episodes is 10; expected at least n_steps = 40"),
+        ({"n_passes": 0}, "n_passes is 0; expected at least 1"),
+        ({"sizes": ()}, "expected numbers of transitions >= 1"),
+        ({"width": 0.0}, "width is 0.0"),
+        ({"settings": (RuleSetting("x", {"rule": "soft-dqn"}),)}, "no rule is called 'soft-dqn'"),
+    ],
+)
+def test_a_wrong_plan_is_refused(changes, message):
+    with pytest.raises(SettingsError, match=message):
+        replace(TINY, **changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("study = ", "the plan is not TOML"),
+        ('study = "helicopter"', "the plan lacks an entry"),
+        (TINY.to_toml().replace("width", "breadth"), "breadth"),
+    ],
+)
+def test_a_wrong_file_is_refused(text, message):
+    with pytest.raises(SettingsError, match=message):
+        HelicopterPlan.from_toml(text)
+
+
+# Acting
+
+
+def test_a_population_acts_as_its_members_alone():
+    (data, *_) = draw_data(TINY, 0)
+    helicopter = TINY.helicopter
+    sizes = (4, 32, 128, 32, 9)
+    rules = [setting.rule() for setting in TINY.settings]
+    params = first_parameters(range(len(rules)), sizes)
+    act = ActingPopulation(
+        Networks(params, sizes), rules, baseline=helicopter.baseline(), counts=data.counts,
+        helicopter=helicopter,
+    )  # fmt: skip
+    rng = np.random.default_rng(0)
+    # States of the data set and new ones near by, all of them in flight.
+    states = data.training.state[rng.integers(200, size=(len(rules), 7))]
+    states = states + rng.normal(0, 0.02, states.shape).astype(np.float32)
+    states = np.clip(states, [0.01, 0.01, -0.9, -0.9], [0.99, 0.99, 0.9, 0.9]).astype(np.float32)
+    found = act(states)
+    assert found.dtype == np.float32
+    for k, rule in enumerate(rules):
+        if rule is None:
+            expected = helicopter.baseline().probabilities(states[k])
+        else:
+            network = Network.from_flat(params[k], sizes)
+            policy = NetworkPolicy(network, rule, helicopter.baseline(), data.counts)
+            expected = policy.probabilities(states[k])
+        np.testing.assert_allclose(found[k], expected, atol=2e-5)
+    # Bit for bit the same in any company.
+    np.testing.assert_array_equal(act(states[:, :3]), found[:, :3])
+
+
+def test_tensors_act_as_arrays_do():
+    torch = pytest.importorskip("torch")
+    (data, *_) = draw_data(TINY, 0)
+    helicopter, sizes = TINY.helicopter, (4, 32, 128, 32, 9)
+    rules = [setting.rule() for setting in TINY.settings]
+    params = first_parameters(range(len(rules)), sizes)
+    states = np.stack([data.training.state[:20]] * len(rules))
+    kept = {"baseline": helicopter.baseline(), "counts": data.counts, "helicopter": helicopter}
+    arrays = ActingPopulation(Networks(params, sizes), rules, **kept)(states)
+    tensors = ActingPopulation(Networks(params, sizes, "cpu"), rules, **kept)(
+        torch.as_tensor(states)
+    )
+    np.testing.assert_allclose(tensors.numpy(), arrays, atol=2e-5)
+
+
+def test_nobody_counts_for_those_that_have_landed():
+    helicopter = TINY.helicopter
+    states = np.array([[0.5, 0.5, 0, 0], [1.0, 0.5, 0, 0], [0.5, 0.5, 0, -1.0]], np.float32)
+    assert is_over(helicopter, states).tolist() == [False, True, True]
+
+
+# Scores of a run
+
+
+def test_the_short_score_stops_after_the_steps():
+    total = np.array([[1.0, 3.0, 5.0, 9.0], [2.0, 2.0, 2.0, 7.0]])
+    steps = np.array([[2, 2, 2, 2], [4, 1, 1, 1]])
+    returns = Returns(total, np.ones_like(steps), steps)
+    score, n_episodes = short_score(returns, 4)
+    assert n_episodes.tolist() == [2, 1]  # exactly four steps are enough
+    assert score.tolist() == [2.0, 2.0]
+    score, n_episodes = short_score(returns, 5)
+    assert n_episodes.tolist() == [3, 2]
+    assert score.tolist() == [3.0, 2.0]
+
+
+def test_the_short_score_has_the_law_of_flights_one_after_the_other():
+    helicopter = PLAN.helicopter
+    baseline = helicopter.baseline()
+    kept = {"device": None}
+    single = helicopter.run_episodes(baseline.probabilities, np.arange(40), n_episodes=150, **kept)
+    ours, n_ours = short_score(single, 150)
+    theirs = helicopter.run_episodes(
+        baseline.probabilities, np.arange(100, 140), n_steps=150, **kept
+    )
+    gap = ours.mean() - theirs.mean.mean()
+    noise = np.sqrt(ours.var() / 40 + theirs.mean.var() / 40)
+    assert abs(gap) < 4 * noise
+    assert abs(n_ours.mean() - theirs.n_episodes.mean()) < 2.5
+
+
+def test_a_budget_of_nothing_scores_as_the_baseline(rows):
+    table = rows.to_pandas()
+    wide = table.pivot(index=["run", "eta", "size"], columns="setting", values="score")
+    np.testing.assert_array_equal(wide["Baseline"], wide["Approx-Soft-SPIBB-DQN, epsilon=0"])
+    assert (wide["Baseline"] != wide["Double-DQN"]).any()
+
+
+def test_the_baseline_alone_needs_no_training():
+    plan = replace(TINY, settings=GRID[:1])
+    alone = run_job(plan, 0, 2).to_pandas()
+    assert not alone["diverged"].any()
+    assert alone["score"].between(-1, 10).all()
+
+
+def test_a_training_that_diverged_scores_the_least():
+    data, runs = draw_data(TINY, 0), [0, 1]
+    population = train(TINY, data, runs)
+    lost = np.full(len(population), -1)
+    lost[3] = 5
+    params = population.params.copy()
+    params[3] = np.nan
+    population = replace(
+        population, state=replace(population.state, params=params, diverged_at=lost)
+    )
+    first, _ = fly_all(TINY, data, runs, population)
+    # The baseline comes before the members of a run.
+    assert np.argwhere(first.diverged).tolist() == [[0, 4]]
+    assert first.short[0, 4] == first.long[0, 4] == -1.0
+    assert np.isfinite(first.long).all()
+
+
+# Rows
+
+
+def test_rows_hold_every_run_and_both_scores(rows):
+    assert rows.column_names == [
+        "run", "eta", "size", "setting", "score", "n_episodes", "diverged",
+    ]  # fmt: skip
+    expected = product(range(4), (SHORT, LONG), TINY.sizes, [s.label for s in TINY.settings])
+    assert sorted(zip(*(rows[key].to_pylist() for key in KEYS), strict=True)) == sorted(expected)
+    table = rows.to_pandas()
+    assert (table["n_episodes"][table["eta"] == LONG] == TINY.n_episodes).all()
+    assert table["n_episodes"][table["eta"] == SHORT].between(1, TINY.n_steps).all()
+
+
+def test_rows_do_not_depend_on_the_grouping(rows):
+    apart = [run_job(TINY, run, run + 1) for run in range(TINY.n_runs)]
+    assert ordered(pa.concat_tables(apart)) == ordered(rows)
+
+
+def test_rows_do_not_depend_on_other_settings_and_sizes(rows):
+    few = replace(TINY, sizes=TINY.sizes[1:], settings=(GRID[0], GRID[3], GRID[-1]))
+    table, alone = rows.to_pandas(), run_job(few, 0, 2).to_pandas()
+    labels = [setting.label for setting in few.settings]
+    same = table[(table["run"] < 2) & (table["size"] == 300) & table["setting"].isin(labels)]
+    by = ["run", "eta", "setting"]
+    for frame in (same, alone):
+        frame["setting"] = frame["setting"].astype(str)
+    np.testing.assert_array_equal(
+        same.sort_values(by)["score"].to_numpy(), alone.sort_values(by)["score"].to_numpy()
+    )
+
+
+def test_other_processes_give_the_same_rows(rows):
+    jobs = [Job(name, name, (TINY, first, last)) for name, first, last in TINY.jobs()]
+    found = pa.concat_tables([table for _, table in run_local(run_job, jobs, workers=2)])
+    assert ordered(found) == ordered(rows)
+
+
+def test_seeds_differ_by_run_and_size():
+    seeds = {member_seed(TINY, run, size) for run in range(20) for size in TINY.sizes}
+    assert len(seeds) == 40
+    assert all(0 <= seed < 2**64 for seed in seeds)
+
+
+# The study's folder
+
+
+@pytest.fixture
+def folder(tmp_path, rows):
+    """A study of two pieces, merged."""
+    for number, (name, first, last) in enumerate(TINY.jobs()):
+        with Recorder.open(
+            TINY, tmp_path / f"piece{number}", resume=False, piece=(first, last)
+        ) as recorder:
+            is_meant = (np.array(rows["run"]) >= first) & (np.array(rows["run"]) < last)
+            recorder.write(name, rows.filter(pa.array(is_meant)))
+    merge_studies(
+        tmp_path / "study", [tmp_path / "piece1", tmp_path / "piece0"],
+        read_plan=HelicopterPlan.from_toml,
+    )  # fmt: skip
+    return tmp_path / "study"
+
+
+def test_pieces_merge_and_aggregate(folder, rows):
+    plan = HelicopterPlan.from_toml(Store(folder).plan())
+    assert plan == TINY
+    aggregates = aggregate_helicopter(folder, plan)
+    assert (aggregates.n == 4).all()
+    kept = Compact.of_table(rows, TINY)
+    assert (kept.n == 4).all()
+    long = rows.to_pandas().query("eta == 1 and size == 300 and setting == 'Double-DQN'")
+    assert aggregates.mean.value[1, 1, 1] == pytest.approx(long["score"].mean(), abs=1e-6)
+    assert np.isnan(aggregates.mean.low).all()  # two data sets tell nothing about data sets
+    aggregates.write(folder / FILE, plan)
+    again = Aggregates.read(folder / FILE, plan)
+    np.testing.assert_array_equal(again.mean.value, aggregates.mean.value)
+    np.testing.assert_array_equal(again.worse, aggregates.worse)
+    assert np.isfinite(aggregates.worse).all()
+
+
+def test_plans_of_other_settings_are_read_together(tmp_path, rows):
+    parts = {"a": GRID[:3], "b": GRID[3:]}
+    for name, settings in parts.items():
+        plan = replace(TINY, name=name, settings=settings)
+        labels = pa.array([setting.label for setting in settings])
+        is_meant = pa.compute.is_in(rows["setting"].cast(pa.string()), value_set=labels)
+        with Store.open(tmp_path / name, plan.to_toml(), resume=False) as store:
+            store.write("0000000", rows.filter(is_meant))
+    found = Scores.of_studies(tmp_path / "b", tmp_path / "a")
+    assert found.plan == replace(TINY, name="a + b", settings=GRID)
+    np.testing.assert_array_equal(found.values, Scores.of_table(rows, TINY).values)
+
+
+def test_an_empty_folder_is_refused(tmp_path):
+    with Store.open(tmp_path / "new", TINY.to_toml(), resume=False):
+        pass
+    with pytest.raises(DataError, match="no results yet"):
+        Scores.of_studies(tmp_path / "new")
+
+
+def test_a_run_that_is_there_twice_is_refused(rows):
+    with pytest.raises(DataError, match="there twice"):
+        Scores.of_table(pa.concat_tables([rows, rows]), TINY)
+
+
+# Statistics
+
+
+def test_weights_count_as_copies():
+    rng = np.random.default_rng(0)
+    found = rng.normal(size=60)
+    weights = rng.integers(0, 4, (5, 60))
+    for share in (None, 0.1, 0.25, 1.0):
+        expected = [
+            np.repeat(found, row).mean() if share is None else cvar(np.repeat(found, row), share)
+            for row in weights
+        ]
+        np.testing.assert_allclose(weighted_statistic(found, weights, share), expected)
+
+
+def test_intervals_are_those_of_data_sets():
+    plan = replace(PLAN, settings=GRID[:2], sizes=(1_000,))
+    rng = np.random.default_rng(1)
+    luck = np.repeat(rng.normal(0, 1.0, (2, 1, 2, 20)), 15, axis=-1)
+    values = luck + rng.normal(0, 0.01, luck.shape)
+    found = Scores(plan, np.arange(300), values, np.zeros(values.shape[1:], bool))
+    mean = found.estimate(MEAN, (1, 0, 0))
+    # Twenty data sets, not 300 runs: the half width is about 2 sigma / sqrt(20).
+    half = 1.96 * luck[1, 0, 0].std() / np.sqrt(20)
+    assert (mean.high - mean.low) / 2 == pytest.approx(half, rel=0.15)
+    gap = found.difference(MEAN, (1, 0, 0), (1, 0, 0))
+    assert gap == (0.0, 0.0, 0.0)
+    tail = found.difference(CVAR, (1, 0, 0), (1, 0, 0), MEAN)
+    assert tail.value == pytest.approx(cvar(values[1, 0, 0], 0.1) - values[1, 0, 0].mean())
+    assert tail.high < 0
+
+
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
+    plan = replace(PLAN, settings=GRID[:1], sizes=(1_000,))
+    hits = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        luck = np.repeat(rng.normal(0, 1.0, (2, 1, 1, 20)), 15, axis=-1)
+        values = luck + rng.normal(0, 1.0, luck.shape)
+        one = Scores(plan, np.arange(300), values, np.zeros(values.shape[1:], bool))
+        mean = one.estimate(MEAN, (0, 0, 0))
+        hits += mean.low <= 0 <= mean.high
+    # Percentile intervals of 20 clusters hold about 93 %; 300 "independent" runs would, 55 %.
+    assert hits >= 85
+
+
+def test_missing_runs_are_left_out(scores):
+    values = scores.values.copy()
+    values[:, 0, 3, 10:] = np.nan
+    part = summarise(Scores(PLAN, scores.runs, values, scores.diverged))
+    assert part.n[0, 0, 3] == 10
+    assert part.mean.value[1, 0, 3] == pytest.approx(scores.values[1, 0, 3, :10].mean(), abs=1e-6)
+    names = {one.name for one in best_settings(PLAN, part) if one.size == 1_000}
+    assert "Baseline" in names
+
+
+# Figures, table, claims, page
+
+
+def test_hyper_parameters_share_an_axis():
+    assert abscissa("kappa", 20.0) == 2.0
+    assert abscissa("n_wedge", 16.0) == 0.25
+
+
+def test_figures_are_drawn(scores):
+    drawings = draw_helicopter(PLAN, summarise(scores))
+    assert [drawing.stem for drawing in drawings] == [
+        "helicopter-domain", *(f"helicopter-{size}" for size in PLAN.sizes), "helicopter-by-size",
+    ]  # fmt: skip
+    for drawing in drawings:
+        assert ElementTree.fromstring(to_svg(drawing.figure)).tag.endswith("svg")
+    by_parameter = drawings[1].figure
+    assert len(by_parameter.axes) == 4
+    n_families = sum(len(places) > 1 for places in families(PLAN).values())
+    assert len(by_parameter.axes[0].lines) == n_families + 1  # and the baseline
+    assert "Double-DQN (mean / 10 %-CVaR)" in drawings[1].caption
+    # What is far below is cut off, and said so.
+    assert "cut off" in by_parameter.axes[0].get_title()
+
+
+def test_figures_of_a_small_study(rows):
+    drawings = draw_helicopter(TINY, summarise(Scores.of_table(rows, TINY)))
+    assert len(drawings) == 4
+    for drawing in drawings:
+        to_svg(drawing.figure)
+
+
+def test_the_table_stands_beside_the_published_numbers(scores):
+    rows = best_settings(PLAN, summarise(scores))
+    assert len(rows) == len(families(PLAN)) * len(PLAN.sizes)
+    by_key = {(one.size, one.name): one for one in rows}
+    soft = by_key[10_000, "Approx-Soft-SPIBB-DQN"]
+    assert soft.is_inside
+    assert soft.published == (3.61, 2.69)
+    assert by_key[1_000, "RaMDP-DQN"].published is None
+    assert by_key[3_000, "Double-DQN"].mean[1].value == pytest.approx(-0.7, abs=0.1)
+    text = to_markdown(rows)
+    assert len(text.splitlines()) == len(rows) + 2
+    assert "| 10,000 | Approx-Soft-SPIBB-DQN | epsilon = 1 | 3.61 | 2.69 |" in text.replace(
+        f"epsilon = {soft.value:g}", "epsilon = 1"
+    )
+    lines = to_csv(rows).splitlines()
+    assert len(lines) == len(rows) + 1
+    assert len({len(line.split(",")) for line in lines}) == 1
+
+
+def test_the_published_numbers_name_algorithms_of_the_plan():
+    names = set(families(PLAN))
+    assert set(PUBLISHED) == set(PLAN.sizes)
+    assert all(set(row) <= names for row in PUBLISHED.values())
+
+
+def test_a_best_value_at_the_end_of_its_grid_is_marked(scores):
+    gains = [setting.value if "epsilon" in setting.group else 0.0 for setting in PLAN.settings]
+    rows = best_settings(PLAN, summarise(made_up(PLAN, gains)))
+    text = to_markdown([one for one in rows if one.name == "Exact-Soft-SPIBB-DQN"])
+    assert text.count(" * |") == len(PLAN.sizes)
+
+
+def test_claims_follow_the_scores(scores):
+    claims = {claim.text: claim for claim in check_claims(scores)}
+    verdicts = {text: claim.verdict for text, claim in claims.items()}
+    assert verdicts["Approx-Soft-SPIBB-DQN outperforms the baseline in mean and 10 %-CVaR"] == (
+        "confirmed"
+    )
+    assert verdicts["DQN without safety is far below the baseline"] == "confirmed"
+    assert verdicts["(ours) Exact-Soft-SPIBB-DQN is better than the approximate one"] != "confirmed"
+    assert verdicts["Approx-Soft-SPIBB-DQN is better than Pi_b-SPIBB-DQN in mean and CVaR"] in (
+        "confirmed", "in part",
+    )  # fmt: skip
+    assert not any("time" in text for text in claims)
+    few = check_claims(made_up(PLAN, [0.0] * len(PLAN.settings), n_runs=30))
+    assert few[0].verdict == "too few data sets to tell"
+
+
+def test_the_claim_on_time_needs_times(scores):
+    slow = {"pi-b-spibb-dqn": 3e6, "approx-soft-spibb-dqn": 2e6, "exact-soft-spibb-dqn": 3e6}
+    claim = check_claims(scores, slow)[-1]
+    assert (claim.verdict, claim.evidence) == ("confirmed", "approximate: +50 %; exact: +0 %")
+
+
+def test_a_plateau_is_where_most_of_the_gain_is():
+    found = find_plateau([0.5, 1.0, 2.0, 4.0], [0.0, 1.0, 0.9, 0.0], part=0.5)
+    assert found.low == pytest.approx(2**-0.5)
+    assert found.high == pytest.approx(2 * 2 ** (0.4 / 0.9))
+    assert not found.is_open
+    assert str(find_plateau([1.0, 2.0], [1.0, 1.0])) == "at least 2.0"
+    assert find_plateau([1.0, 2.0], [-1.0, -2.0]).factor == 1.0
+
+
+def test_the_page_has_a_place_for_everything(scores):
+    costs = {"machine": "a GPU", "speeds": {"pi-b-spibb-dqn": 2e6, "approx-soft-spibb-dqn": 1e6}}
+    blocks = make_blocks(scores, costs) | {"figures": figure_block(PLAN, "images/helicopter")}
+    text = fill_page(PAGE.read_text("utf-8"), blocks)
+    assert "has not been run yet" not in text
+    assert "300 runs (20 data sets x 15 trainings)" in text
+    assert "2.00 million gradient steps a second" in text
+    assert "images/helicopter/helicopter-10000.png" in text
+    assert fill_page(text, blocks) == text
+    with pytest.raises(DataError, match="no place for 'costs'"):
+        fill_page("nothing", {"costs": ""})
+
+
+def test_rules_act_by_their_own_step():
+    assert [setting.rule() for setting in GRID[:2]] == [None, DoubleDQN()]
+    assert GRID[3].rule() == PiBSPIBBDQN(n_wedge=2.0)
