@@ -12,9 +12,10 @@ import json
 from pathlib import Path
 
 from spibb.studies.helicopter.figures import draw_helicopter
-from spibb.studies.helicopter.page import figure_block, fill_page, make_blocks
+from spibb.studies.helicopter.page import figure_block, make_blocks
 from spibb.studies.helicopter.scores import Scores, summarise
 from spibb.studies.helicopter.tables import best_settings, to_csv
+from spibb.studies.page import fill_page
 
 _IMAGES = "images/helicopter"
 

@@ -25,7 +25,7 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.operators import soft_approx_step, soft_exact_step
 from spibb.testing import reference, reference_successors
-from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
 from spibb.uncertainty.ranges import ValueRange
 
 N_PROBLEMS = 1_000
@@ -73,7 +73,8 @@ def test_policy_iteration(benchmark, figures, algorithm):
     batch = ModelBatch.stack([part.estimate(GAMMA) for part in counts])
     start = np.stack([baseline.probabilities for baseline in baselines])
     first = evaluate_batch(batch, start)
-    step = algorithm.step([Evidence(part, ValueRange.of(part, GAMMA, None)) for part in counts])
+    evidence = [Evidence(part, ValueRange.of(part, GAMMA, None)) for part in counts]
+    step = algorithm.step(EvidenceBatch.of(evidence))
     done = benchmark.pedantic(
         lambda: iterate(batch, start, step, first=first), rounds=15, warmup_rounds=2
     )

@@ -111,3 +111,21 @@ def ward(tmp_path, monkeypatch):
     ward.write("log.csv", text)
     ward.write("baseline.csv", BASELINE)
     return ward
+
+
+@pytest.fixture
+def refused(ward, spibb):
+    """Run a command that must be refused, and return its message."""
+
+    def run(*arguments):
+        before = sorted(path for path in ward.folder.rglob("*"))
+        ran = spibb(*arguments)
+        assert ran.code == 2, ran
+        assert ran.out == ""
+        assert ran.err.startswith("Error: ")
+        assert len(ran.err.splitlines()) == 1, "more than one line"
+        assert "Traceback" not in ran.err
+        assert sorted(path for path in ward.folder.rglob("*")) == before, "something was written"
+        return ran.err
+
+    return run

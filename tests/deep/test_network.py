@@ -7,8 +7,9 @@ import pytest
 import safetensors.numpy
 import torch
 
+from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
-from spibb.deep.network import Network, first_parameters, n_parameters
+from spibb.deep.network import Network, first_parameters, n_parameters, read_arrays
 from spibb.errors import DataError, OutputError, SettingsError
 
 SIZES = (4, 8, 6, 3)
@@ -62,7 +63,33 @@ def test_file_round_trip(network, tmp_path):
     stored = safetensors.numpy.load_file(path)
     assert stored["weight_0"].shape == (8, 4)
     with safetensors.safe_open(str(path), framework="numpy") as file:
-        assert json.loads(file.metadata()["temperature"]) == 0.1
+        assert json.loads(file.metadata()["spibb"])["temperature"] == 0.1
+
+
+def test_the_same_network_makes_the_same_file(network, tmp_path):
+    metadata = {f"key {k}": k for k in range(20)}
+    for name in ("a", "b"):
+        network.write(tmp_path / name, metadata)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_metadata_of_others_are_read_too(network, tmp_path):
+    header = {"temperature": "0.5", "author": "plain text"}
+    safetensors.numpy.save_file(network.to_arrays(), tmp_path / "q", header)
+    assert SoftmaxNetwork.read(tmp_path / "q").temperature == 0.5
+    assert read_arrays(tmp_path / "q")[1] == {"temperature": 0.5, "author": "plain text"}
+
+
+def test_a_row_does_not_depend_on_its_batch(network):
+    states = np.random.default_rng(0).normal(size=(300, 4))
+    whole = network.q(states)
+    for n in (1, 7, 64, 65, 299):
+        np.testing.assert_array_equal(network.q(states[:n]), whole[:n])
+    np.testing.assert_array_equal(network.q(states[5]), whole[5])
+    locked = states.astype(np.float32)
+    locked.flags.writeable = False
+    np.testing.assert_array_equal(network.q(locked), whole)
+    assert network.q(np.zeros((0, 4))).shape == (0, 3)
 
 
 def test_arrays_cannot_be_changed(network):

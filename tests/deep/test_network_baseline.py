@@ -76,9 +76,12 @@ def test_any_callable_or_object_is_a_baseline():
     ("baseline", "message"),
     [
         (lambda x: np.full((len(x), 2), 0.5), r"returned shape \(3, 2\); expected \(3, 3\)"),
-        (lambda x: np.full((len(x), 3), 0.5), r"not a distribution \(first at row 0\)"),
+        (
+            lambda x: np.full((len(x), 3), 0.5),
+            r"probabilities are \[0.5, 0.5, 0.5\] \(first at row 0\)",
+        ),
         (lambda x: np.array([[1, 0, 0], [1.5, -0.5, 0], [1, 0, 0]]), "first at row 1"),
-        (lambda x: torch.full((len(x), 3), torch.nan), "not a distribution"),
+        (lambda x: torch.full((len(x), 3), torch.nan), "sum to one"),
     ],
 )
 def test_baselines_that_do_not_answer_with_distributions(baseline, message):

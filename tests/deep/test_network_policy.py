@@ -115,6 +115,9 @@ def test_what_cannot_be_stored_says_so(tmp_path):
     class Own:
         n_actions = 4
 
+        def counts(self, states):
+            return np.ones((len(states), 4))
+
     with pytest.raises(OutputError, match="pseudo-counts that are a Own cannot be stored"):
         NetworkPolicy(network(1), rule, SoftmaxNetwork(network(2), 0.5), Own()).write(path)
     assert not path.exists()
@@ -156,7 +159,7 @@ def test_onnx_gives_the_same_q(tmp_path):
 
 def test_absent_packages_name_the_command(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingDependencyError, match="pip install onnx"):
+    with pytest.raises(MissingDependencyError, match=r"pip install .spibb\[onnx\]"):
         policy(DQN()).to_onnx(tmp_path / "q.onnx")
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "spibb\[deep\]"'):

@@ -261,7 +261,7 @@ def test_a_gpu_asked_for_and_absent():
     if torch.cuda.is_available():
         pytest.skip("there is a GPU here")
     trainings, _ = population(PAPER)
-    with pytest.raises(SettingsError, match="no GPU"):
+    with pytest.raises(SettingsError, match="torch finds none"):
         train_fused.FusedEngine(trainings)
     with pytest.raises(SettingsError, match="on 'cpu'"):
         train_fused.train_fused(

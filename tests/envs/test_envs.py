@@ -48,6 +48,25 @@ def test_baseline_has_the_strength_asked_for(eta):
         assert eta - 0.05 <= found <= eta + 1e-9
 
 
+@pytest.mark.parametrize("eta", [0.1, 0.5, 0.9])
+def test_baseline_is_one_perturbation_below_its_target(eta):
+    """With the last tenth given back to some state's best action, it is still above."""
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        garnet = Garnet.random(rng)
+        table = garnet.baseline(eta, rng).probabilities
+        best, worst = garnet.optimum, garnet.uniform.performance
+        target = eta * best.performance + (1 - eta) * worst
+        found = []
+        for x in np.flatnonzero(~garnet.mdp.terminal):
+            before, a = table.copy(), best.q[x].argmax()
+            before[x, a] = table[x, a] / 0.9
+            before[x] /= before[x].sum()
+            found.append(evaluate(garnet.mdp, before).performance)
+        assert evaluate(garnet.mdp, table).performance <= target + 1e-12
+        assert max(found) > target
+
+
 def test_second_goal_makes_a_better_optimum_and_a_bad_one_does_not():
     rng = np.random.default_rng(3)
     garnet = Garnet.random(rng)

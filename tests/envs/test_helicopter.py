@@ -306,7 +306,7 @@ def test_bad_evaluations(arguments, message):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there():
-    with pytest.raises(SettingsError, match=r"torch finds no GPU.*device='cpu'"):
+    with pytest.raises(SettingsError, match=r"torch finds none.*device='cpu'"):
         Helicopter().run_episodes(uniform, [1], n_steps=5, device="cuda")
 
 

@@ -150,6 +150,42 @@ def test_the_model_comes_back_from_its_log():
     assert not transition[3].any()
 
 
+def test_numbers_of_few_bits_and_step_limits_that_never_bite():
+    """A product that overflowed would give first states the numbers of steps."""
+    expected = sample(model(), n_episodes=1500, max_steps=2**20)
+    found = sample(model(), n_episodes=np.int32(1500), max_steps=np.int32(2**20))
+    for name in COLUMNS:
+        np.testing.assert_array_equal(found[name], expected[name])
+    with pytest.raises(SettingsError, match=r"less than 2\^61 steps in all"):
+        sample(model(), n_episodes=5, max_steps=2**63 - 1)
+    assert len(sample(model(), n_episodes=3, max_steps=2**58)["state"]) > 3
+
+
+class OneKey:
+    """A generator whose only number is the key that puts the largest number at a place."""
+
+    def __init__(self, place):
+        z = 2**64 - 1
+        for shift, factor in ((31, 0x94D049BB133111EB), (27, 0xBF58476D1CE4E5B9), (30, 1)):
+            z = (z ^ (z >> shift) ^ (z >> 2 * shift)) * pow(factor, -1, 2**64) % 2**64
+        self.key = np.uint64((z - (place + 1) * 0x9E3779B97F4A7C15) % 2**64)
+
+    def integers(self, *_, **__):
+        return self.key
+
+
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["action", "successor", "first state"])
+def test_a_distribution_that_lacks_a_hair(place):
+    """What a model lets pass is no end, and leads to no action or state beyond the last."""
+    hair = np.array([0.5, 0.5 - 9e-9])
+    mdp = TabularMDP(np.tile(hair, (2, 2, 1)), np.zeros((2, 2)), gamma=0.9, initial=hair)
+    sampler = Sampler(mdp, np.full((2, 2), 0.5))
+    log = sampler.sample(n_episodes=1, max_steps=1, rng=OneKey(place))
+    drawn = {0: log["action"], 1: log["next_state"], 2: log["state"]}[place]
+    assert drawn.tolist() == [1]
+    assert not log["terminated"].any()
+
+
 @pytest.mark.parametrize(("n_episodes", "max_steps"), [(0, 5), (5, 0), (-1, 5)])
 def test_there_must_be_something_to_sample(n_episodes, max_steps):
     with pytest.raises(

@@ -15,9 +15,11 @@ import pytest
 from counting_study import run_job as count
 from running import SMOKE, TINY, content, descendants, run_all, wait_for
 
+from spibb.algorithms.hcpi import HCPI
 from spibb.errors import SettingsError
 from spibb.runner.jobs import JobError
 from spibb.studies import registry
+from spibb.studies.plan import Setting
 
 N_KILLS = 10
 
@@ -129,14 +131,14 @@ def test_a_job_that_fails_is_named_and_the_rest_is_kept(tmp_path, counting, work
 
 
 def test_a_study_that_fails_on_the_command_line(tiny):
-    """A second goal needs a third state."""
-    plan = tiny.plan.read_text("utf-8").replace("n_states = 6", "n_states = 2")
-    tiny.plan.write_text(plan, "utf-8")
+    """One trajectory is not enough to hold some out."""
+    plan = replace(TINY, sizes=(1,), settings=(Setting.of("HCPI", HCPI()),))
+    tiny.plan.write_text(plan.to_toml(), "utf-8")
     process = tiny.start()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert len(errors.splitlines()) == 1
-    assert "failed: no state is left for a second goal; expected at least 3 states." in errors
+    assert "failed: 1 episodes leave 0 to train on; expected at least 2" in errors
     assert "--resume goes on with the rest" in errors
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from running import SMOKE, TINY, content, mounted, run_all
 
-from spibb.errors import DataError, OutputError
+from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
 from spibb.studies.registry import run_study
 
@@ -205,6 +205,72 @@ def test_a_disk_too_full_to_fold(tmp_path):
             store.fold("2", {"small": b"", "large": b"x" * 200_000})
         assert content(disk / "study") == before
         assert store.folded() is None
+
+
+def test_what_others_put_there_is_left_alone(tmp_path):
+    """A file browser leaves its notes everywhere; they must not be taken for results."""
+    with opened(tmp_path) as store:
+        for job in ("0000001", "0000002"):
+            store.write(job, TABLE)
+        store.fold("0000002", {"sums.parquet": b"one"})
+    before = content(tmp_path)
+    for folder in ("compact", "parts"):
+        (tmp_path / folder / ".DS_Store").write_bytes(b"")
+        (tmp_path / folder / "._0000002.parquet").write_bytes(b"")
+    store = Store(tmp_path)
+    assert store.folded() == "0000002"
+    assert store.finished() == ({"0000002"}, set())
+    with opened(tmp_path, resume=True) as store:
+        store.write("0000003", TABLE)
+        store.fold("0000003", {"sums.parquet": b"two"})
+    found = content(tmp_path)
+    assert sum(".DS_Store" in name or "._" in name for name in found) == 4
+    assert found["compact/0000003/sums.parquet"] == b"two"
+    assert set(before) - set(found) == {"compact/0000002/sums.parquet", "parts/0000002.parquet"}
+
+
+def test_a_part_of_something_else(tmp_path):
+    with opened(tmp_path) as store:
+        store.write("0000001", TABLE)
+        store.write("0000002", TABLE.drop_columns("score"))
+        with pytest.raises(DataError, match=r"0000002\.parquet has other columns than .*0000001"):
+            store.read()
+
+
+def test_a_plan_that_is_no_text(tmp_path):
+    (tmp_path / "plan.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"cannot read .*plan\.toml"):
+        Store(tmp_path).plan()
+    with (
+        pytest.raises(DataError, match=r"cannot read .*plan\.toml"),
+        opened(tmp_path, resume=True),
+    ):
+        pass
+    assert content(tmp_path) == {"plan.toml": b"\xff\xfe"}
+
+
+def test_what_cannot_be_done_at_all_leaves_no_folder(tmp_path):
+    """Such as a cluster that is not there; a folder with results, or an older one, stays."""
+    with pytest.raises(SettingsError), opened(tmp_path / "new"):
+        raise SettingsError("no such cluster")
+    with opened(tmp_path / "begun") as store:
+        store.write("1", TABLE)
+    (tmp_path / "empty").mkdir()
+    for older in ("begun", "empty"):
+        with pytest.raises(SettingsError), opened(tmp_path / older, resume=True):
+            raise SettingsError("no such cluster")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["begun", "empty"]
+
+
+def test_a_disk_too_full_for_the_plan_of_a_piece(tmp_path):
+    with mounted(tmp_path / "disk", "size=16k") as disk:
+        (disk / "filler").write_bytes(b"x" * 8_192)
+        with (
+            pytest.raises(OutputError, match="No space left on device"),
+            Store.open(disk / "study", "x" * 9_000, resume=False, piece=(0, 4)),
+        ):
+            pass
+        assert list(disk.iterdir()) == [disk / "filler"]
 
 
 def test_a_piece_is_recorded(tmp_path):

@@ -69,7 +69,9 @@ def test_the_plan_survives_toml():
     ("changes", "message"),
     [
         ({"sizes": (4, 6)}, "a gridworld of 6 actions; expected multiples of its 4 actions"),
-        ({"n_repeats": 0}, "expected at least 1 each"),
+        ({"n_repeats": 0}, "n_repeats is 0; expected at least 1"),
+        ({"n_together": -1}, "n_together is -1; expected at least 0"),
+        ({"etas": (0.1, 0.0)}, r"the temperature is 0\.0; expected a number > 0"),
     ],
 )
 def test_a_wrong_plan_is_refused(changes, message):

@@ -93,10 +93,11 @@ def test_what_the_plans_vary():
     ("old", "new", "message"),
     [
         ('process = "gridworld"', 'process = "maze"', "no process is called 'maze'.*Basic RL"),
-        ("seed = 2023", "sead = 2023", "lacks an entry or has a wrong one.*sead"),
+        ("seed = 2023", "sead = 2023", "an entry 'sead'; expected one of .*seed"),
         ("seed = 2023", "seed = ", "the plan is not TOML"),
-        ("seed = 2023", "seed = 2023\nn_states = 50", "wrong one.*n_states"),
-        ("sizes = ", "size = ", "lacks an entry.*sizes"),
+        ("seed = 2023", "seed = 2023\nn_states = 50", "an entry 'n_states'"),
+        ("sizes = ", "size = ", "an entry 'size'; expected one of .*sizes"),
+        ("etas = [0.1, 0.02]", "etas = [0.1, 0.0]", r"gridworld has no baseline for 0\.0"),
     ],
 )
 def test_a_wrong_plan_is_refused(old, new, message):

@@ -24,7 +24,7 @@ from spibb.studies.compact import Compact
 from spibb.studies.helicopter.acting import ActingPopulation, Networks, is_over
 from spibb.studies.helicopter.claims import check_claims, find_plateau
 from spibb.studies.helicopter.figures import abscissa, draw_helicopter
-from spibb.studies.helicopter.page import figure_block, fill_page, make_blocks
+from spibb.studies.helicopter.page import figure_block, make_blocks
 from spibb.studies.helicopter.plan import (
     LONG,
     PLANS,
@@ -50,6 +50,7 @@ from spibb.studies.helicopter.scores import (
 from spibb.studies.helicopter.tables import PUBLISHED, best_settings, families, to_csv, to_markdown
 from spibb.studies.merging import merge_studies
 from spibb.studies.metrics import Measure, cvar
+from spibb.studies.page import fill_page
 from spibb.studies.recording import Recorder
 
 PLAN = PLANS["helicopter"]
@@ -140,9 +141,11 @@ def test_infinite_values_survive_toml():
     [
         ({"n_episodes": 10}, "n_episodes is 10; expected at least n_steps = 40"),
         ({"n_passes": 0}, "n_passes is 0; expected at least 1"),
-        ({"sizes": ()}, "expected numbers of transitions >= 1"),
+        ({"sizes": (0,)}, "one of the sizes is 0"),
+        ({"gamma": 1.5}, "gamma is 1.5"),
         ({"width": 0.0}, "width is 0.0"),
         ({"settings": (RuleSetting("x", {"rule": "soft-dqn"}),)}, "no rule is called 'soft-dqn'"),
+        ({"settings": (RuleSetting("x", {"rule": "ramdp-dqn", "kappa": -1}),)}, "kappa is -1"),
     ],
 )
 def test_a_wrong_plan_is_refused(changes, message):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,6 +124,19 @@ def test_a_place_that_is_taken(tmp_path, pieces):
         with pytest.raises(OutputError, match=r"file exists|cannot write .*below"):
             merge_studies(wrong, pieces)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
+
+
+def test_the_folder_one_stands_in(tmp_path, monkeypatch, pieces):
+    with pytest.raises(OutputError, match="/ exists"):
+        merge_studies(Path("/"), pieces)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    merge_studies(Path(), pieces)
+    assert (tmp_path / "here" / "plan.toml").exists()
+    monkeypatch.chdir(tmp_path / "here")
+    with pytest.raises(OutputError, match=r"\. exists"):
+        merge_studies(Path(), pieces)
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
 
 
 def test_nothing_to_merge(tmp_path):

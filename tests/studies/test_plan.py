@@ -12,7 +12,7 @@ from spibb.algorithms.registry import ALGORITHMS
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.errors import SettingsError
 from spibb.studies.plan import Plan, Setting
-from spibb.studies.registry import PLANS, STUDIES, find_plan, read_plan
+from spibb.studies.registry import PLANS, STUDIES, find_plan, read_plan, run_study
 
 SMOKE = PLANS["random-mdps-smoke"]
 
@@ -35,12 +35,14 @@ plans = st.builds(
     seed=st.integers(0, 2**63 - 1),
     n_runs=st.integers(1, 10**6),
     runs_per_job=st.integers(1, 10**6),
-    etas=st.lists(numbers, max_size=4).map(tuple),
-    sizes=st.lists(st.integers(1, 10**6), max_size=4).map(tuple),
+    etas=st.lists(numbers, min_size=1, max_size=4, unique=True).map(tuple),
+    sizes=st.lists(st.integers(1, 10**6), min_size=1, max_size=4, unique=True).map(tuple),
     max_steps=st.integers(1, 10**6),
     second_goal=numbers,
-    settings=st.lists(settings, max_size=3, unique_by=lambda part: part.label).map(tuple),
-    gamma=numbers,
+    settings=st.lists(settings, min_size=1, max_size=3, unique_by=lambda part: part.label).map(
+        tuple
+    ),
+    gamma=st.floats(0, 1),
 )
 
 
@@ -116,7 +118,28 @@ def test_a_job_keeps_its_id_when_runs_are_added():
         ('label = "Basic RL"', 'lable = "Basic RL"', "lable"),
         ("etas = [0.1, 0.9]\n", "", "lacks an entry.*etas"),
         ("seed = 1", "seed = ", "the plan is not TOML"),
-        ("n_runs = 8", "n_runs = 0", "n_runs is 0; expected at least 1 run"),
+        ("n_runs = 8", "n_runs = 0", "n_runs is 0; expected at least 1"),
+        ("n_runs = 8", 'n_runs = "8"', "n_runs is '8'; expected a whole number"),
+        ("n_runs = 8", "n_runs = true", "n_runs is True; expected a whole number"),
+        ("n_runs = 8", "n_runs = 8.0", "n_runs is 8.0; expected a whole number"),
+        ("runs_per_job = 2", "runs_per_job = 0", "runs_per_job is 0; expected at least 1"),
+        ("seed = 1", "seed = -1", "seed is -1; expected at least 0"),
+        ("max_steps = 50", "max_steps = 1.5", r"max_steps is 1\.5; expected a whole number"),
+        ("etas = [0.1, 0.9]", "etas = []", "the plan has no etas"),
+        ("etas = [0.1, 0.9]", "etas = 0.5", r"etas is 0\.5; expected a list of numbers"),
+        ("etas = [0.1, 0.9]", 'etas = "0.5"', "etas is '0.5'; expected a list of numbers"),
+        ("etas = [0.1, 0.9]", 'etas = ["a"]', "one of the etas is 'a'; expected a finite number"),
+        ("etas = [0.1, 0.9]", "etas = [nan]", "one of the etas is nan"),
+        ("etas = [0.1, 0.9]", "etas = [0.1, 0.1]", r"etas are \[0\.1, 0\.1\]; expected each once"),
+        ("sizes = [10, 100]", "sizes = [-5]", "one of the sizes is -5; expected at least 1"),
+        ("sizes = [10, 100]", "sizes = [10.5]", "one of the sizes is 10.5"),
+        ("sizes = [10, 100]", "sizes = [5000000000]", "is 5000000000; expected at most 2147483647"),
+        ("sizes = [10, 100]", "sizes = [10, 10]", "sizes are .*expected each once"),
+        ("second_goal = 1.0", 'second_goal = "a"', "second_goal is 'a'; expected a finite number"),
+        ("gamma = 0.95", "gamma = 2", r"gamma is 2; expected a discount in \[0, 1\]"),
+        ('name = "random-mdps-smoke"', "name = 3", "name is 3; expected a text"),
+        ('label = "Basic RL"', "label = 3", "the label of a setting is 3; expected a text"),
+        ("value = 10", 'value = "ten"', "the value of 'Pi_b.*' is 'ten'; expected a finite number"),
         ('label = "Pi_b-SPIBB, n_wedge=10"', 'label = "Basic RL"', "the same label"),
     ],
 )
@@ -125,6 +148,32 @@ def test_a_wrong_plan_is_refused(old, new, message):
     assert old in text
     with pytest.raises(SettingsError, match=message):
         Plan.from_toml(text.replace(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("etas = [0.1, 0.9]", "etas = [2.0]", r"eta is 2\.0; expected a strength in \[0, 1\]"),
+        ("max_steps = 50", "max_steps = 0", "max_steps is 0; expected at least 1"),
+        ("n_states = 50", "n_states = 1", "a garnet of 1 states"),
+        ("n_successors = 4", "n_successors = 99", "99 successors"),
+        ("n_actions = 4", "n_actions = 1", "n_actions is 1; expected at least 2"),
+        ("gamma = 0.95", "gamma = 1.0", r"gamma is 1\.0; expected a discount in \(0, 1\)"),
+        ('"basic-rl"', '"basic"', "'Basic RL' cannot be built: no algorithm is called 'basic'"),
+        ('{algorithm = "basic-rl"', '{algorithmm = "x"', "cannot be built: lacks 'algorithm'"),
+        ('algorithm = "basic-rl"', "algorithm = 3", "'Basic RL' cannot be built"),
+        ("n_wedge = 10", "n_wedge = -1", "cannot be built: n_wedge is -1; expected a number of"),
+        ("n_wedge = 10", "n_wedg = 10", "cannot be built: .*n_wedg"),
+        ("n_wedge = 10", 'n_wedge = "many"', "cannot be built"),
+    ],
+)
+def test_a_plan_whose_jobs_could_not_run_is_refused_before_they_do(tmp_path, old, new, message):
+    text = SMOKE.to_toml()
+    assert old in text
+    plan = read_plan(text.replace(old, new, 1))
+    with pytest.raises(SettingsError, match=message):
+        next(run_study(plan, tmp_path / "study", workers=1))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_plan_is_found_by_name_or_file(tmp_path):
@@ -136,8 +185,13 @@ def test_a_plan_is_found_by_name_or_file(tmp_path):
         find_plan("random-mdp")
     with pytest.raises(SettingsError, match=r"cannot read the plan .*none\.toml"):
         find_plan(str(tmp_path / "none.toml"))
-    file.write_text(SMOKE.to_toml().replace('study = "random-mdps"', 'study = "x"'), "utf-8")
-    with pytest.raises(SettingsError, match="no study is called 'x'"):
+    for study, name in (('"x"', "'x'"), ('["x"]', r"\['x'\]"), ("3", "3")):
+        text = SMOKE.to_toml().replace('study = "random-mdps"', f"study = {study}")
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(SettingsError, match=f"no study is called {name}"):
+            find_plan(str(file))
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match=r"cannot read the plan .*mine\.toml: .*utf-8"):
         find_plan(str(file))
 
 

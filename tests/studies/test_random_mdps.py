@@ -1,6 +1,11 @@
 """The study on random MDPs: rows that depend on the run alone, and scores checked by hand."""
 
+import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -151,6 +156,15 @@ def test_the_models_are_those_of_the_counts_and_the_counts_those_of_the_log():
         assert len(one.starts) == plan.sizes[one.size]
 
 
+def test_evidence_leaves_what_was_drawn_alone():
+    drawn = draw_run(replace(SMOKE, n_states=12), 0)
+    before = [(one.n_pairs.copy(), one.n_entries.copy()) for one in drawn]
+    for one, (n_pairs, n_entries) in zip(drawn, before, strict=True):
+        assert one.evidence.counts.n_sas.nnz < len(n_entries)
+        np.testing.assert_array_equal(one.n_pairs, n_pairs)
+        np.testing.assert_array_equal(one.n_entries, n_entries)
+
+
 def dense(batch):
     """Return P of each model of a batch."""
     n_problems, n_states, n_actions = batch.shape
@@ -168,6 +182,45 @@ def test_algorithms_that_need_the_log_do_not_depend_on_grouping():
     together = run_job(plan, 0, 3).slice(8)
     assert together.equals(pa.concat_tables([run_job(plan, 1, 2), run_job(plan, 2, 3)]))
     assert np.abs(together["score"].to_numpy()).max() > 0
+
+
+ENGINES = """
+import json, sys
+import numpy as np
+from pathlib import Path
+from spibb.runner.store import Store
+from spibb.studies.plan import Plan
+from spibb.studies.registry import run_study
+plan, out = Plan.from_toml(sys.stdin.read()), Path(sys.argv[1])
+for engine in ("local", "cuda"):
+    list(run_study(plan, out / engine, engine=engine, workers=1))
+local, cuda = (Store(out / engine).read() for engine in ("local", "cuda"))
+keys = ["run", "eta", "size", "setting"]
+scores = [table["score"].to_numpy().astype(float) for table in (local, cuda)]
+print(json.dumps({
+    "keys": local.select(keys).equals(cuda.select(keys)),
+    "apart": float(np.abs(scores[0] - scores[1]).max()),
+    "largest": float(np.abs(scores[0]).max()),
+}))
+"""
+
+
+def test_the_engines_local_and_cuda_agree(tmp_path):
+    """On the GPU if there is one, else in Numba's simulator, which runs the same kernels."""
+    pytest.importorskip("numba.cuda", reason="needs the extra gpu")
+    plan = replace(
+        SMOKE, n_runs=1, n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5,),
+        sizes=(20,), settings=(SMOKE.settings[0], *SMOKE.settings[3:6:2]),
+    )  # fmt: skip
+    simulated = {} if Path("/dev/nvidiactl").exists() else {"NUMBA_ENABLE_CUDASIM": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINES, str(tmp_path)], input=plan.to_toml(), text=True,
+        capture_output=True, check=True, timeout=300, env={**os.environ, **simulated},
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["keys"]
+    assert found["apart"] < 1e-6  # scores are stored in single precision
+    assert found["largest"] > 0.01
 
 
 def test_the_baseline_scores_zero():

@@ -183,7 +183,7 @@ def test_pieces():
     assert [find_piece(PLAN, f"{n}/3") for n in (1, 2, 3)] == [(0, 24), (24, 48), (48, 80)]
     assert [job[0] for job in jobs_of_piece(PLAN, (24, 48))] == ["0000024", "0000032", "0000040"]
     assert jobs_of_piece(PLAN, None) == PLAN.jobs()
-    for text in ("2", "0/2", "3/2", "a/b", "1/", "-1/2", "1/2/3"):
+    for text in ("2", "0/2", "3/2", "a/b", "1/", "-1/2", "1/2/3", "1/" + "9" * 5_000, "1/2\n"):
         with pytest.raises(SettingsError, match="expected such as 2/4"):
             find_piece(PLAN, text)
     with pytest.raises(SettingsError, match="the piece 1/11 is empty; expected at most 10 pieces"):

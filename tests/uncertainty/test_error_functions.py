@@ -14,7 +14,7 @@ from spibb import (
     TabularPolicy,
 )
 from spibb.errors import DataError, SettingsError
-from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
 from spibb.uncertainty.ranges import ValueRange
 
 
@@ -94,6 +94,16 @@ def test_empirical_bernstein_needs_episodes_and_says_so():
 def test_given_errors_are_checked(bad):
     with pytest.raises(SettingsError, match="numbers >= 0"):
         GivenErrors(bad)
+
+
+def test_errors_that_algorithms_share_cannot_be_written_to():
+    log = Log.from_arrays(state=[0, 1], action=[0, 0], reward=[1.0, 1.0], next_state=[1, 0])
+    batch = EvidenceBatch.of([evidence_of(log)])
+    shared = batch.errors(HoeffdingQ(), 0.1)
+    assert batch.errors(HoeffdingQ(), 0.1) is shared
+    with pytest.raises(ValueError, match="read-only"):
+        shared[:] = 0.0
+    np.testing.assert_array_equal(shared[0], HoeffdingQ().errors(evidence_of(log), 0.1))
 
 
 def test_given_errors_must_fit_the_log():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import shlex
 import sys
 from collections.abc import Generator, Sequence
@@ -37,6 +38,11 @@ def list_studies(printed: str) -> None:
     }
     if printed == "json":
         print_json(facts)
+        return
+    if printed == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(["plan", *next(iter(facts.values()))])
+        writer.writerows([name, *fact.values()] for name, fact in facts.items())
         return
     table = Table(Column("plan", no_wrap=True), "study", "runs", "etas", "sizes", "settings")
     for name, fact in facts.items():

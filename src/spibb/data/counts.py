@@ -120,7 +120,10 @@ class Counts:
         if not n_pairs.any():
             raise DataError("every sampled episode began in a terminal state")
         rows = mdp.rows
-        n_sas = sp.csr_array((n_entries, rows.indices.copy(), rows.indptr.copy()), rows.shape)
+        # Copies: removing zeros works in place.
+        n_sas = sp.csr_array(
+            (n_entries.copy(), rows.indices.copy(), rows.indptr.copy()), rows.shape
+        )
         n_end = sp.csr_array(
             (n_entries * mdp.terminal[rows.indices], rows.indices.copy(), rows.indptr.copy()),
             rows.shape,

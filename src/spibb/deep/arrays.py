@@ -11,8 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from spibb.errors import MissingDependencyError, SettingsError
+from spibb.errors import DataError, MissingDependencyError, SettingsError
 
 
 def is_tensor(value: object) -> bool:
@@ -27,6 +28,27 @@ def namespace(array: Any) -> ModuleType:
     import torch
 
     return torch
+
+
+def as_float32(values: Any, name: str) -> NDArray[np.float32]:
+    """Return numbers as contiguous float32; those beyond its range become infinite.
+
+    Args:
+        values: Anything that NumPy makes an array of.
+        name: What they are, for the message.
+
+    Example:
+        >>> as_float32([1, 2.5], "rewards")
+        array([1. , 2.5], dtype=float32)
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind in "biufO":
+            with np.errstate(over="ignore"):
+                return array.astype(np.float32, order="C", copy=False)
+    except (TypeError, ValueError, RuntimeError):  # ragged; objects; tensors that want gradients
+        pass
+    raise DataError(f"{name} has values that are not numbers", expected="numbers")
 
 
 def import_torch() -> Any:
@@ -49,15 +71,29 @@ def on_device(array: Any, device: str | None) -> Any:
     """
     if device is None:
         return array
+    return import_torch().as_tensor(array, device=checked_device(device))
+
+
+def checked_device(device: Any) -> Any:
+    """Return a device of torch's that is there, a GPU with its number."""
     torch = import_torch()
     try:
         chosen = torch.device(device)
-    except RuntimeError:
-        raise SettingsError(f"device is {device!r}", expected="'cpu', 'cuda' or the like") from None
-    if chosen.type == "cuda" and not torch.cuda.is_available():
+    except (RuntimeError, TypeError):
+        chosen = None
+    if chosen is None or chosen.type not in ("cpu", "cuda"):
+        raise SettingsError(f"device is {device!r}", expected="'cpu', 'cuda' or 'cuda:0'")
+    if chosen.type == "cpu":
+        return chosen
+    n_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    index = chosen.index
+    if index is None and n_devices:
+        index = torch.cuda.current_device()
+    if index is None or index >= n_devices:
+        found = f"only {n_devices}" if n_devices else "none"
         raise SettingsError(
-            f"device is {device!r} and torch finds no GPU",
+            f"a GPU is asked for, and torch finds {found} (device {str(device)!r})",
             expected="a device that is there",
-            hint="use device='cpu', or install a CUDA build of torch",
+            hint="use device='cpu', or install a CUDA build of torch and check nvidia-smi",
         )
-    return torch.as_tensor(array, device=chosen)
+    return torch.device("cuda", index)

@@ -14,16 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from spibb.deep.arrays import is_tensor, namespace
-from spibb.deep.network import Network, checked_observations, read_arrays
+from spibb.deep.arrays import as_float32, is_tensor, namespace
+from spibb.deep.network import Network, read_arrays
 from spibb.errors import DataError, PolicyError, SettingsError, as_number
 
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
 _TOLERANCE = 1e-4
-# Products (rows x inputs x outputs) up to this size OpenBLAS does alone; beyond, its threads wait
-# for each other, which on a busy machine costs a hundred times the product.
-_UNSHARED = 64**3
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +45,12 @@ class SoftmaxNetwork:
     _tensors: dict[str, list[Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.network, Network):
+            raise PolicyError(
+                f"the network is {type(self.network).__name__}",
+                expected="a spibb.deep.Network",
+                hint="Network.from_file reads one, Network.from_flat makes one of parameters",
+            )
         if not 0 < as_number(self.temperature, "temperature") < np.inf:
             raise SettingsError(
                 f"temperature is {self.temperature}", expected="a finite number > 0"
@@ -61,7 +64,7 @@ class SoftmaxNetwork:
     def q(self, states: Any) -> Any:
         """Return the network's values, shape (..., A): tensors for tensors, on their device."""
         if not is_tensor(states):
-            return self._q_in_blocks(states)
+            return self.network.q(states)
         import torch
 
         n_features = self.network.n_features
@@ -83,15 +86,6 @@ class SoftmaxNetwork:
                 values = torch.nn.functional.linear(values, layers[k], layers[k + 1])
                 values = values.relu() if k + 2 < len(layers) else values
         return values
-
-    def _q_in_blocks(self, states: Any) -> Any:
-        rows = checked_observations(states, self.network.n_features)
-        n_block = max(1, _UNSHARED // max(weight.size for weight in self.network.weights))
-        flat = rows.reshape(-1, rows.shape[-1])
-        out = np.empty((len(flat), self.n_actions), np.float32)
-        for first in range(0, len(flat), n_block):
-            out[first : first + n_block] = self.network.q(flat[first : first + n_block])
-        return out.reshape(*rows.shape[:-1], self.n_actions)
 
     def probabilities(self, states: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), float32.
@@ -152,7 +146,7 @@ def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
     def checked(states: Any) -> Any:
         found = ask(states)
         if not is_tensor(found):
-            found = np.asarray(found)
+            found = as_float32(found, "the baseline's probabilities")
         shape = (*states.shape[:-1], n_actions)
         if tuple(found.shape) != shape:
             raise PolicyError(
@@ -160,14 +154,20 @@ def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
                 expected=f"{shape}: one probability for each action",
                 hint="check that the baseline belongs to this environment",
             )
-        is_row = (found >= 0).all(-1) & (abs(found.sum(-1) - 1) <= _TOLERANCE)  # false for NaN
-        if not bool(is_row.all()):
-            row = int((~is_row).reshape(-1).nonzero()[0][0])
-            raise PolicyError(
-                "the baseline returned a row that is not a distribution",
-                where=f"row {row}",
-                expected="probabilities >= 0 that sum to one",
-            )
+        refuse_bad_rows(found)
         return found
 
     return checked
+
+
+def refuse_bad_rows(rows: Any) -> None:
+    """Raise unless rows, an array or a tensor, are distributions up to the rounding of float32."""
+    is_row = (rows >= 0).all(-1) & (abs(rows.sum(-1) - 1) <= _TOLERANCE)  # false for NaN
+    if not bool(is_row.all()):
+        row = int((~is_row).reshape(-1).nonzero()[0][0])
+        raise PolicyError(
+            f"the baseline's probabilities are {rows.reshape(-1, rows.shape[-1])[row].tolist()}",
+            where=f"row {row}",
+            expected="numbers >= 0 that sum to one",
+            hint="divide each row by its sum, and check the baseline for NaN",
+        )

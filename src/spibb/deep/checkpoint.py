@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.population import PopulationState, Trainings
-from spibb.errors import DataError, SettingsError
+from spibb.errors import DataError, OutputError, SettingsError
 
 _FORMAT = "spibb-training-1"
 
@@ -65,9 +66,17 @@ class Checkpoint:
     def of(
         cls, path: str | Path, trainings: Trainings, engine: str, record_every: int
     ) -> Checkpoint:
-        """Return the checkpoint of a training; nothing is read or written yet."""
+        """Return the checkpoint of a training, in a folder that can be written to."""
         about = trainings.to_config() | {"engine": engine, "record_every": record_every}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+        folder = Path(path).absolute().parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise OutputError(f"cannot make {folder}: {problem.strerror}") from None
+        if not os.access(folder, os.W_OK):
+            # Better now than after hours of training.
+            raise OutputError(f"cannot write into {folder}", hint="choose another folder")
         return cls(Path(path), digest, about)
 
     def write(self, state: PopulationState, curves: Curves) -> None:
@@ -82,11 +91,14 @@ class Checkpoint:
             "curve_max_q": curves.max_q,
         }
         header = {"format": _FORMAT, "t": state.t, "identity": self.identity, "about": self.about}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(self.path, arrays, header)
 
-    def read(self) -> tuple[PopulationState, Curves] | None:
-        """Return what the file holds, or None where there is none."""
+    def read(self, start: PopulationState) -> tuple[PopulationState, Curves] | None:
+        """Return what the file holds, or None where there is none.
+
+        Args:
+            start: The state before the first step, whose shapes it must have.
+        """
         if not self.path.exists():
             return None
         stored, header = read_arrays(self.path)
@@ -96,19 +108,31 @@ class Checkpoint:
                 expected=f"format {_FORMAT!r}",
                 hint="choose another file name",
             )
-        if header["identity"] != self.identity:
+        if header.get("identity") != self.identity:
             raise SettingsError(
-                f"{self.path} belongs to another training ({self._difference(header['about'])})",
+                f"{self.path} belongs to another training "
+                f"({self._difference(header.get('about') or {})})",
                 expected="the same data sets, members, settings and engine",
                 hint="remove the file to start anew, or choose another",
             )
         # Compiled loops take arrays that can be written to.
         arrays = {name: np.array(array) for name, array in stored.items()}
-        state = PopulationState(
-            arrays["params"], arrays["target"], arrays["v"], header["t"], arrays["diverged_at"]
-        )
+        state_names = ("params", "target", "v", "diverged_at")
+        n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0
+        shapes = {name: getattr(start, name).shape for name in state_names}
+        shapes |= {"curve_steps": (n_points,)}
+        shapes |= {name: (len(start.params), n_points) for name in ("curve_loss", "curve_max_q")}
+        for name, shape in shapes.items():
+            if name not in arrays or arrays[name].shape != shape:
+                raise self._damaged(f"{name} is not there in shape {shape}")
+        if not isinstance(header.get("t"), int):
+            raise self._damaged(f"its step is {header.get('t')!r}")
+        params, target, v, diverged_at = (arrays[name] for name in state_names)
         curves = Curves(arrays["curve_steps"], arrays["curve_loss"], arrays["curve_max_q"])
-        return state, curves
+        return PopulationState(params, target, v, header["t"], diverged_at), curves
+
+    def _damaged(self, what: str) -> DataError:
+        return DataError(f"{self.path} is damaged: {what}", hint="remove the file to start anew")
 
     def _difference(self, about: dict[str, Any]) -> str:
         names = [name for name in self.about if about.get(name) != self.about[name]]

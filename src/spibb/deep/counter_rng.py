@@ -19,6 +19,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.errors import SettingsError
+
 MINIBATCHES = 0
 FIRST_WEIGHTS = 1
 
@@ -121,3 +123,13 @@ def _logical_shift(z: Any, by: int) -> Any:
 def _signed(value: int) -> int:
     value &= (1 << 64) - 1
     return value - (1 << 64) if value >> 63 else value
+
+
+def refuse_other_rng(rng: object) -> None:
+    """Raise unless this is a generator of NumPy's, which data sets and acting draw from."""
+    if not isinstance(rng, np.random.Generator):
+        raise SettingsError(
+            f"rng is {rng!r}",
+            expected="a numpy.random.Generator",
+            hint="make one with numpy.random.default_rng(0)",
+        )

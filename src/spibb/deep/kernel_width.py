@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.deep.pseudo_counts import refuse_length
 from spibb.deep.transitions import Transitions
-from spibb.errors import SettingsError
+from spibb.errors import SettingsError, as_number
 from spibb.mdp.parallel import over_chunks
 
 
@@ -68,11 +68,13 @@ def choose_width(
         widths: Candidates, > 0.
         n_queries: How many transitions, evenly spread over the rows, are predicted.
     """
-    tried = np.unique(np.asarray(widths, dtype=np.float64))
+    tried = np.unique([as_number(width, "a width") for width in np.ravel(widths)])
     if tried.size == 0:
         raise SettingsError("widths is empty", expected="at least one candidate")
     for width in tried:
         refuse_length("width", width)
+    if n_queries < 1:
+        raise SettingsError(f"n_queries is {n_queries}", expected="a number >= 1")
     outcome = np.concatenate(
         (transitions.next_state - transitions.state, transitions.reward[:, None]), axis=1
     ).astype(np.float64)

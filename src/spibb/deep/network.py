@@ -8,8 +8,9 @@ safetensors, weights (fan_out, fan_in) as torch.nn.Linear has them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.deep.arrays import as_float32
 from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
+from spibb.deep.forward import q_values
 from spibb.errors import DataError, MissingDependencyError, OutputError, SettingsError
 
 Floats = NDArray[np.float32]
+# The one entry of a file's header that holds all metadata: several would come in any order.
+_METADATA = "spibb"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,9 @@ class Network:
     biases: Sequence[Floats]
 
     def __post_init__(self) -> None:
+        for name, parts in (("weights", self.weights), ("biases", self.biases)):
+            if not isinstance(parts, Iterable):
+                raise DataError(f"{name}: {parts!r}", expected="a list with one array a layer")
         weights = tuple(_frozen(part, f"weight_{k}") for k, part in enumerate(self.weights))
         biases = tuple(_frozen(part, f"bias_{k}") for k, part in enumerate(self.biases))
         _refuse_bad_layers(weights, biases)
@@ -68,14 +76,17 @@ class Network:
         return self.sizes[-1]
 
     def q(self, observations: ArrayLike) -> Floats:
-        """Return Q of observations of shape (..., n_features): shape (..., n_actions)."""
-        values = checked_observations(observations, self.n_features)
-        last = len(self.weights) - 1
-        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            values = values @ weight.T + bias
-            if k < last:
-                values = np.maximum(values, np.float32(0))
-        return values
+        """Return Q of observations of shape (..., n_features): shape (..., n_actions).
+
+        A row's values do not depend on the others, bit for bit.
+        """
+        found = checked_observations(observations, self.n_features)
+        rows = found.reshape(1, -1, self.n_features)
+        return q_values(self._flat, self.sizes, rows).reshape(*found.shape[:-1], self.n_actions)
+
+    @cached_property
+    def _flat(self) -> Floats:
+        return self.to_flat()[None]
 
     def to_flat(self) -> Floats:
         """Return the parameters as one row of a population."""
@@ -90,7 +101,7 @@ class Network:
     @classmethod
     def from_flat(cls, parameters: ArrayLike, sizes: Sequence[int]) -> Network:
         """Return the network that a row of a population holds."""
-        flat = np.asarray(parameters, dtype=np.float32)
+        flat = as_float32(parameters, "parameters")
         if flat.shape != (n_parameters(sizes),):
             raise DataError(
                 f"parameters have shape {flat.shape}",
@@ -172,10 +183,7 @@ class Network:
 
 def checked_observations(observations: ArrayLike, n_features: int) -> Floats:
     """Return observations as float32, or name the first that cannot be used."""
-    try:
-        found = np.asarray(observations, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise DataError("observations are not numbers", expected="an array of numbers") from None
+    found = as_float32(observations, "observations")
     if found.ndim == 0 or found.shape[-1] != n_features:
         raise DataError(f"observations have shape {found.shape}", expected=f"(..., {n_features})")
     good = np.isfinite(found).all(axis=-1)
@@ -184,7 +192,7 @@ def checked_observations(observations: ArrayLike, n_features: int) -> Floats:
         raise DataError(
             f"an observation is {found.reshape(-1, n_features)[row]}",
             where=f"row {row}",
-            expected="finite numbers",
+            expected="finite numbers in the range of float32",
         )
     return found
 
@@ -232,10 +240,18 @@ def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
 def write_arrays(
     path: str | Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
 ) -> None:
-    """Write arrays as safetensors, atomically; each value of ``metadata`` as JSON."""
+    """Write arrays as safetensors, atomically, ``metadata`` as JSON in the header.
+
+    The same arrays and metadata make the same bytes.
+    """
     kept = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = {name: json.dumps(value) for name, value in metadata.items()}
-    data = _safetensors("numpy").save(kept, metadata=header)
+    try:
+        text = json.dumps(dict(metadata))
+    except (TypeError, ValueError) as problem:
+        raise OutputError(
+            f"cannot write {path}: {problem}", expected="metadata of plain JSON values"
+        ) from None
+    data = _safetensors("numpy").save(kept, metadata={_METADATA: text})
     path = Path(path)
     part = path.with_name(path.name + ".part")
     try:
@@ -246,7 +262,10 @@ def write_arrays(
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return the arrays and the metadata of a safetensors file."""
+    """Return the arrays and the metadata of a safetensors file.
+
+    Files of others may hold each piece of metadata in an entry of its own.
+    """
     safetensors = _safetensors()
     try:
         with safetensors.safe_open(str(path), framework="numpy") as file:
@@ -255,12 +274,18 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
     except FileNotFoundError:
         raise DataError(f"no file {path}", hint="check the path") from None
     except OSError as problem:
-        raise DataError(f"cannot read {path}: {problem}") from None
+        raise DataError(
+            f"cannot read {path}: {problem}", expected="a safetensors file", hint="check the path"
+        ) from None
     except safetensors.SafetensorError as problem:
         raise DataError(
-            f"{path} is not a safetensors file ({problem})", expected="a safetensors file"
+            f"{path} is not a safetensors file ({problem})",
+            expected="a safetensors file",
+            hint="it may be of another kind or cut short; make it again",
         ) from None
-    return arrays, {name: _from_json(text) for name, text in header.items()}
+    metadata = {name: _from_json(text) for name, text in header.items()}
+    ours = metadata.get(_METADATA)
+    return arrays, ours if isinstance(ours, dict) else metadata
 
 
 def _from_json(text: str) -> Any:
@@ -283,18 +308,15 @@ def _safetensors(part: str | None = None) -> Any:
 
 
 def _frozen(array: ArrayLike, name: str) -> Floats:
-    try:
-        # A copy, so that the network cannot change behind the caller's back.
-        found = np.array(array, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} is not an array of numbers") from None
+    # A copy, so that the network cannot change behind the caller's back.
+    found = as_float32(array, name).copy()
     bad = ~np.isfinite(found)
     if bad.any():
         place = tuple(int(k) for k in np.argwhere(bad)[0])
         raise DataError(
             f"{name} is {found[place]}",
             where=f"position {place}",
-            expected="finite numbers",
+            expected="finite numbers in the range of float32",
             hint="the training that made it diverged; use another file",
         )
     found.flags.writeable = False

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
+from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import FittedCounts, FittedHashCounts, FittedKernelCounts
 from spibb.deep.rules import Rule
@@ -60,6 +61,13 @@ class NetworkPolicy:
     pseudo_counts: FittedCounts | None = None
 
     def __post_init__(self) -> None:
+        for name, kind in (("network", Network), ("rule", Rule)):
+            if not isinstance(getattr(self, name), kind):
+                raise PolicyError(
+                    f"the {name} is {getattr(self, name)!r}",
+                    expected=f"a spibb.deep.{kind.__name__}",
+                    hint="population.network(0), and the rule it was trained by",
+                )
         if self.rule.is_greedy:
             return
         if self.baseline is None or self.pseudo_counts is None:
@@ -67,6 +75,12 @@ class NetworkPolicy:
             raise PolicyError(
                 f"{self.rule.id} acts without {missing}",
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
+            )
+        if not hasattr(self.pseudo_counts, "counts"):
+            raise PolicyError(
+                f"the pseudo-counts are {self.pseudo_counts!r}",
+                expected="fitted ones",
+                hint="fit them first: KernelCounts(width).fit(transitions)",
             )
         if self.pseudo_counts.n_actions != self.network.n_actions:
             raise PolicyError(
@@ -105,6 +119,7 @@ class NetworkPolicy:
         """
         reached = self.probabilities(observation).astype(np.float64).cumsum(axis=-1)
         chosen = np.random.default_rng() if rng is None else rng
+        refuse_other_rng(chosen)
         # The total is 1 up to rounding; drawing below it keeps the last action in range.
         draws = chosen.random(reached.shape[:-1]) * reached[..., -1]
         actions = (reached <= np.asarray(draws)[..., None]).sum(axis=-1)
@@ -129,15 +144,23 @@ class NetworkPolicy:
                 expected=f"format {_FORMAT!r}",
                 hint="a bare network is read by spibb.deep.network.Network.from_file",
             )
-        rule = Rule.from_config(header["rule"])
         network = Network.from_arrays(_part(arrays, ""), source=str(path))
-        if rule.is_greedy:
-            return cls(network, rule)
-        source = Network.from_arrays(_part(arrays, "baseline."), source=f"the baseline in {path}")
-        baseline = SoftmaxNetwork(source, header["baseline"]["temperature"])
-        about = dict(header["pseudo_counts"])
-        kind = _COUNTS[about.pop("kind")]
-        return cls(network, rule, baseline, kind(**_part(arrays, "counts."), **about))
+        try:
+            rule = Rule.from_config(header["rule"])
+            if rule.is_greedy:
+                return cls(network, rule)
+            parts = _part(arrays, "baseline.")
+            source = Network.from_arrays(parts, source=f"the baseline in {path}")
+            baseline = SoftmaxNetwork(source, header["baseline"]["temperature"])
+            about = dict(header["pseudo_counts"])
+            kind = _COUNTS[about.pop("kind")]
+            counts = kind(**_part(arrays, "counts."), **about)
+        except (KeyError, TypeError) as problem:
+            raise DataError(
+                f"{path} lacks an entry of a policy or has a wrong one ({problem})",
+                expected="what NetworkPolicy.write wrote",
+            ) from None
+        return cls(network, rule, baseline, counts)
 
     def to_onnx(self, path: str | Path) -> None:
         """Export the Q-network to ONNX: input ``observation`` (N, d), output ``q`` (N, A).
@@ -149,7 +172,7 @@ class NetworkPolicy:
             from onnx import TensorProto, helper, numpy_helper
         except ImportError:
             raise MissingDependencyError(
-                "the export needs onnx", hint="run: pip install onnx"
+                "the export needs onnx", hint='run: pip install "spibb[onnx]"'
             ) from None
         nodes, tensors, last = [], [], "observation"
         for k, (weight, bias) in enumerate(

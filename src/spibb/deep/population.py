@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
 from spibb.deep.training_data import TrainingData
-from spibb.errors import DataError, SettingsError
+from spibb.errors import DataError, SettingsError, as_number
 from spibb.mdp.model import checked_gamma
 
 Floats = NDArray[np.float32]
@@ -49,10 +49,16 @@ class TrainingSettings:
     q_limit: float = 1e6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hidden", tuple(int(size) for size in self.hidden))
+        if not isinstance(self.hidden, Iterable):
+            raise SettingsError(
+                f"hidden is {self.hidden!r}", expected="numbers of units, one a layer: (32, 32)"
+            )
+        object.__setattr__(self, "hidden", tuple(self.hidden))
         checked_gamma(self.gamma)
+        for name in ("n_passes", "learning_rate", "rms_decay", "rms_epsilon", "q_limit"):
+            as_number(getattr(self, name), name)
         for name, good, expected in (
-            ("hidden", all(size > 0 for size in self.hidden), "numbers of units > 0"),
+            ("hidden", all(_is_whole(size) for size in self.hidden), "whole numbers > 0"),
             ("n_passes", 0 <= self.n_passes < math.inf, "a number >= 0"),
             ("batch_size", _is_whole(self.batch_size), "a whole number > 0"),
             ("target_period", _is_whole(self.target_period), "a whole number > 0"),
@@ -81,7 +87,7 @@ class TrainingSettings:
 
     def to_config(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
-        return asdict(self) | {"hidden": list(self.hidden)}
+        return asdict(self) | {"hidden": [int(size) for size in self.hidden]}
 
 
 def _is_whole(value: object) -> bool:
@@ -102,6 +108,13 @@ class Member:
     data: int
     rule: Rule
     seed: int
+
+    def __post_init__(self) -> None:
+        for name in ("data", "seed"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer):
+                raise SettingsError(f"{name} of a member is {value!r}", expected="a whole number")
+            object.__setattr__(self, name, int(value))
 
     def to_config(self) -> dict[str, Any]:
         """Return the member as plain JSON values."""
@@ -193,6 +206,16 @@ class Trainings:
         """Check that everything fits together, and put it into columns."""
         if not data:
             raise DataError("there is no data set", expected="at least one")
+        for k, part in enumerate(data):
+            if not isinstance(part, TrainingData):
+                raise DataError(
+                    f"a data set is {type(part).__name__}",
+                    where=f"data set {k}",
+                    expected="TrainingData",
+                    hint="TrainingData.from_transitions(transitions, baseline, counts) makes it",
+                )
+        if not isinstance(settings, TrainingSettings):
+            raise SettingsError(f"settings are {settings!r}", expected="TrainingSettings(...)")
         if not members:
             raise SettingsError("the population is empty", expected="at least one member")
         shape = (data[0].n_features, data[0].n_actions)
@@ -204,7 +227,7 @@ class Trainings:
                     expected=f"{shape[0]} and {shape[1]}, as the first data set has",
                 )
         for k, member in enumerate(members):
-            _refuse_member(k, member, data)
+            _refuse_member(k, member, data, settings)
         records = Records(
             *(np.concatenate([getattr(part, name) for part in data]) for name in Records._fields)
         )
@@ -228,7 +251,9 @@ class Trainings:
         }
 
 
-def _refuse_member(k: int, member: Member, data: Sequence[TrainingData]) -> None:
+def _refuse_member(
+    k: int, member: Member, data: Sequence[TrainingData], settings: TrainingSettings
+) -> None:
     if not isinstance(member, Member) or not isinstance(member.rule, Rule):
         raise SettingsError(
             f"a member is {member!r}",
@@ -240,6 +265,14 @@ def _refuse_member(k: int, member: Member, data: Sequence[TrainingData]) -> None
             f"data set {member.data} of {len(data)}",
             where=f"member {k}",
             expected=f"a number from 0 to {len(data) - 1}",
+        )
+    if settings.n_passes > 0 and settings.n_steps(len(data[member.data])) == 0:
+        raise SettingsError(
+            f"{settings.n_passes:g} passes over {len(data[member.data])} transitions are less than "
+            f"a minibatch of {settings.batch_size}",
+            where=f"member {k}",
+            expected="at least one step",
+            hint="raise n_passes, or lower batch_size",
         )
     if member.rule.step().kappa > 0 and not (data[member.data].n_here > 0).all():
         row = int((~(data[member.data].n_here > 0)).argmax())

@@ -26,11 +26,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import is_tensor
-from spibb.deep.transitions import Floats, Transitions
+from spibb.deep.arrays import as_float32, is_tensor
+from spibb.deep.transitions import Floats, Transitions, refuse_others
 from spibb.errors import DataError, SettingsError, as_number
 from spibb.mdp.parallel import over_chunks
 
+_LEAST_LENGTH = float(np.finfo(np.float32).tiny)
 # Odd 64-bit numbers from the digits of pi: any would do.
 _HASH_FACTOR, _HASH_OFFSET = np.int64(0x243F6A8885A308D3), np.int64(0x13198A2E03707345)
 
@@ -78,6 +79,7 @@ class KernelCounts:
 
     def fit(self, transitions: Transitions) -> FittedKernelCounts:
         """Return the counts of a data set."""
+        refuse_others(transitions)
         axis = int(np.ptp(transitions.state, axis=0).argmax())
         order = np.lexsort((transitions.state[:, axis], transitions.action))
         bounds = np.searchsorted(
@@ -103,6 +105,28 @@ class FittedKernelCounts:
     bounds: NDArray[np.int64]
     axis: int
     width: float
+
+    def __post_init__(self) -> None:
+        # A file may hold anything, and compiled loops check no bounds.
+        points, bounds = np.asarray(self.points), np.asarray(self.bounds)
+        is_good = (
+            points.ndim == 2
+            and bounds.ndim == 1
+            and bounds.dtype.kind == "i"
+            and len(bounds) > 1
+            and (bounds[0], bounds[-1]) == (0, points.shape[1])
+            and bool((np.diff(bounds) >= 0).all())
+            and self.axis in range(len(points))
+        )
+        if not is_good:
+            raise DataError(
+                f"points of shape {points.shape} with bounds {bounds} and axis {self.axis}",
+                expected="what KernelCounts(width).fit(transitions) makes",
+            )
+        _rows(points.T, len(points))
+        refuse_length("width", self.width)
+        object.__setattr__(self, "points", np.require(points, np.float32, ["C", "A", "W"]))
+        object.__setattr__(self, "bounds", np.require(bounds, np.int64, ["C", "A", "W"]))
 
     @property
     def n_actions(self) -> int:
@@ -228,7 +252,16 @@ class HashCounts:
 
     def fit(self, transitions: Transitions) -> FittedHashCounts:
         """Return the counts of a data set."""
-        hashes = _hashes(transitions.state, float(self.cell))
+        refuse_others(transitions)
+        hashes, is_far = _hashes(transitions.state, float(self.cell))
+        if is_far.any():
+            row = int(is_far.argmax())
+            raise SettingsError(
+                f"cell is {self.cell}, and a state {transitions.state[row]}",
+                where=f"row {row}",
+                expected="coordinates below 2^53 cells",
+                hint="use larger cells",
+            )
         keys, place = np.unique(hashes, return_inverse=True)
         table = np.zeros((len(keys), transitions.n_actions), np.float32)
         np.add.at(table, (place.reshape(-1), transitions.action), 1)
@@ -251,6 +284,15 @@ class FittedHashCounts:
     n_dimensions: int
     cell: float
 
+    def __post_init__(self) -> None:
+        keys, table = np.asarray(self.keys), np.asarray(self.table)
+        if table.ndim != 2 or keys.shape != table.shape[:1] or 0 in table.shape:
+            raise DataError(
+                f"keys of shape {keys.shape} with a table of shape {table.shape}",
+                expected="what HashCounts(cell).fit(transitions) makes",
+            )
+        refuse_length("cell", self.cell)
+
     @property
     def n_actions(self) -> int:
         """Number of actions."""
@@ -267,32 +309,35 @@ class FittedHashCounts:
             found = self.counts(states.detach().cpu().numpy())
             return torch.from_numpy(found).to(states.device)
         rows, lead = _rows(states, self.n_dimensions)
-        hashes = _hashes(rows, self.cell)
+        hashes, is_far = _hashes(rows, self.cell)
         place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
-        found = np.where((self.keys[place] == hashes)[:, None], self.table[place], np.float32(0))
+        is_known = (self.keys[place] == hashes) & ~is_far
+        found = np.where(is_known[:, None], self.table[place], np.float32(0))
         return found.reshape(*lead, self.n_actions)
 
 
-def _hashes(states: Floats, cell: float) -> NDArray[np.int64]:
-    """Return one 64-bit number per cell: a polynomial in its coordinates, wrapping around."""
-    cells = np.floor(states.astype(np.float64) / cell).astype(np.int64)
+def _hashes(states: Floats, cell: float) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return one 64-bit number per cell: a polynomial in its coordinates, wrapping around.
+
+    And whether a state is so far out that float64 does not tell its cell from the next.
+    """
+    with np.errstate(over="ignore"):
+        places = np.floor(states.astype(np.float64) / cell)
+    is_far: NDArray[np.bool_] = np.any(abs(places) >= 2.0**53, axis=1)
+    cells = np.where(is_far[:, None], 0.0, places).astype(np.int64)
     found = np.full(len(states), _HASH_OFFSET)
     for k in range(cells.shape[1]):
         found = (found + cells[:, k]) * _HASH_FACTOR
         found ^= found >> np.int64(29)
-    return found
+    return found, is_far
 
 
 def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
     """Return states as contiguous float32 rows, and their leading axes."""
-    try:
-        array = np.asarray(states)
-        _refuse_shape(array.shape, n_dimensions)
-        rows = np.ascontiguousarray(array, dtype=np.float32).reshape(-1, n_dimensions)
-    except (TypeError, ValueError) as problem:
-        if isinstance(problem, DataError):
-            raise
-        raise DataError("states are not numbers", expected="an array of numbers") from None
+    array = as_float32(states, "states")
+    _refuse_shape(array.shape, n_dimensions)
+    # What cannot be written to would be compiled for once more.
+    rows = np.require(array.reshape(-1, n_dimensions), np.float32, ["C", "A", "W"])
     good = np.isfinite(rows).all(axis=1)
     if not good.all():
         row = int((~good).argmax())
@@ -309,6 +354,8 @@ def _refuse_shape(shape: tuple[int, ...], n_dimensions: int) -> None:
 
 
 def refuse_length(name: str, value: float) -> None:
-    """Raise unless a setting is a finite number > 0."""
-    if not 0 < as_number(value, name) < np.inf:
-        raise SettingsError(f"{name} is {value}", expected="a finite number > 0")
+    """Raise unless a setting is a finite number > 0, also in float32."""
+    if not _LEAST_LENGTH <= as_number(value, name) < np.inf:
+        raise SettingsError(
+            f"{name} is {value}", expected=f"a finite number > 0, at least {_LEAST_LENGTH:.2g}"
+        )

@@ -67,6 +67,10 @@ class Rule(ABC):
     @staticmethod
     def from_config(config: dict[str, Any]) -> Rule:
         """Build the rule from what :meth:`to_config` returned."""
+        if not isinstance(config, dict):
+            raise SettingsError(
+                f"a rule is {config!r}", expected='a table such as {"rule": "double-dqn"}'
+            )
         settings = dict(config)
         kind = find_rule(str(settings.pop("rule", None)))
         known = {item.name for item in fields(kind)}

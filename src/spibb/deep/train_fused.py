@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import import_torch, is_tensor
+from spibb.deep.arrays import checked_device, import_torch, is_tensor
 from spibb.deep.network import n_parameters
 from spibb.deep.population import (
     PopulationState,
@@ -254,17 +254,14 @@ def _misfit(sizes: Sequence[int], settings: TrainingSettings) -> tuple[str, str]
 
 
 def _checked_device(device: Any) -> Any:
-    torch = import_torch()
-    chosen = torch.device(device)
-    if chosen.type != "cuda" or not torch.cuda.is_available():
+    chosen = checked_device(device)
+    if chosen.type != "cuda":
         raise SettingsError(
-            f"the fused kernel is asked for on {str(chosen)!r}"
-            + ("" if torch.cuda.is_available() else ", and torch finds no GPU"),
+            f"the fused kernel is asked for on {str(chosen)!r}",
             expected="a CUDA device",
-            hint='use engine="cpu", or install a CUDA build of torch and check nvidia-smi',
+            hint='use engine="cpu"',
         )
-    index = torch.cuda.current_device() if chosen.index is None else chosen.index
-    return torch.device("cuda", index)
+    return chosen
 
 
 def _copied(array: Any, device: Any, kind: Any) -> Any:

@@ -15,7 +15,7 @@ steps further (`Advance`); recording, checkpoints, progress and the end are deal
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.deep import train_cpu
-from spibb.deep.arrays import import_torch
+from spibb.deep.arrays import checked_device, import_torch
 from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.network import Network
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
@@ -111,6 +111,8 @@ class Population:
 
     def network(self, member: int) -> Network:
         """Return one member's network; a member that diverged has none."""
+        if not 0 <= member < len(self):
+            raise SettingsError(f"member {member} of {len(self)}", expected=f"0 to {len(self) - 1}")
         if self.diverged[member]:
             raise DataError(
                 f"member {member} ({self.members[member].rule.id}) diverged at step "
@@ -129,7 +131,7 @@ class Population:
 
 def train_population(
     data: TrainingData | Sequence[TrainingData],
-    members: Sequence[Member],
+    members: Member | Sequence[Member],
     settings: TrainingSettings | None = None,
     *,
     engine: Engine = "auto",
@@ -142,7 +144,7 @@ def train_population(
 
     Args:
         data: The data sets, or one; they may differ in size, and so do then the steps.
-        members: What to train: which data set, which rule, which seed.
+        members: What to train: which data set, which rule, which seed; or one member.
         settings: How to train; None: the paper's numbers.
         engine: See the module's docstring.
         device: "cpu" or "cuda"; None: what the engine prefers.
@@ -151,19 +153,22 @@ def train_population(
             It is written every minute, at the end, and when the training is interrupted.
         record_every: Steps between points of the curves; None: 200 points.
     """
-    parts = [data] if isinstance(data, TrainingData) else list(data)
-    trainings = Trainings.of(parts, list(members), settings or TrainingSettings())
+    parts = list(data) if isinstance(data, Iterable) else [data]
+    chosen = list(members) if isinstance(members, Iterable) else [members]
+    trainings = Trainings.of(parts, chosen, TrainingSettings() if settings is None else settings)
     if record_every is None:
         record_every = max(1, trainings.n_steps // _POINTS)
-    if record_every < 1:
-        raise SettingsError(f"record_every is {record_every}", expected="a whole number > 0")
+    if not isinstance(record_every, int | np.integer) or record_every < 1:
+        raise SettingsError(f"record_every is {record_every!r}", expected="a whole number > 0")
+    if progress is not None and not callable(progress):
+        raise SettingsError(f"progress is {progress!r}", expected="a function", hint="try print")
     name, advance = choose_engine(trainings, engine, device)
     state = PopulationState.start(trainings.members, trainings.sizes)
     curves = Curves.empty(len(trainings.members))
     kept = None
     if checkpoint is not None:
-        kept = Checkpoint.of(checkpoint, trainings, name, record_every)
-        state, curves = kept.read() or (state, curves)
+        kept = Checkpoint.of(checkpoint, trainings, name, int(record_every))
+        state, curves = kept.read(state) or (state, curves)
     state, curves = _run(trainings, state, curves, advance, record_every, progress, kept)
     ended = np.where(state.diverged_at >= 0, state.diverged_at, trainings.recipes.n_steps)
     return Population(trainings.members, trainings.sizes, state, ended, curves, name)
@@ -250,7 +255,7 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> t
         raise SettingsError(
             f"engine is {engine!r}", expected=f"one of {', '.join(get_args(Engine))}"
         )
-    wants_gpu = device is not None and device.split(":")[0] == "cuda"
+    wants_gpu = isinstance(device, str) and device.split(":")[0] == "cuda"
     if device is not None and not wants_gpu and device != "cpu":
         raise SettingsError(f"device is {device!r}", expected="'cpu', 'cuda' or 'cuda:0'")
     if (engine, device) == ("fused", "cpu") or (engine == "cpu" and wants_gpu):
@@ -258,13 +263,9 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> t
             f"engine {engine!r} does not run on {device!r}",
             hint="use engine='torch', which runs on both, or drop device",
         )
+    if wants_gpu or engine == "fused":
+        checked_device(device or "cuda")
     has_gpu = _has_gpu() if engine != "cpu" else False
-    if (wants_gpu or engine == "fused") and not has_gpu:
-        raise SettingsError(
-            "a GPU is asked for, and torch finds none",
-            expected="a CUDA device",
-            hint="use engine='cpu', or install a CUDA build of torch and check nvidia-smi",
-        )
     if engine == "auto":
         uses_gpu = has_gpu and device != "cpu"
         engine = "cpu"

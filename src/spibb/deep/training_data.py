@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.baseline import as_probabilities
+from spibb.deep.arrays import as_float32
+from spibb.deep.baseline import as_probabilities, refuse_bad_rows
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts
-from spibb.deep.transitions import Transitions
-from spibb.errors import DataError, PolicyError
+from spibb.deep.transitions import Transitions, flags, refuse_others, whole_actions
+from spibb.errors import DataError
 
 Floats = NDArray[np.float32]
-# Rows of float32 probabilities sum to 1 up to this.
-_TOLERANCE = 1e-4
+_NUMBERS = ("state", "reward", "next_state", "n_here", "baseline_next", "n_next")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,10 @@ class TrainingData:
     n_next: Floats
 
     def __post_init__(self) -> None:
-        for name, dtype in _TYPES.items():
-            column = np.ascontiguousarray(getattr(self, name), dtype=dtype)
-            object.__setattr__(self, name, column)
+        for name in _NUMBERS:
+            object.__setattr__(self, name, as_float32(getattr(self, name), name))
+        object.__setattr__(self, "action", whole_actions(self.action))
+        object.__setattr__(self, "terminated", flags("terminated", self.terminated))
         _refuse_shapes(self)
         _refuse_values(self)
 
@@ -65,8 +66,8 @@ class TrainingData:
                 ``probabilities`` that is one.
             pseudo_counts: A way to count, fitted here to the transitions, or already fitted.
         """
-        fit = getattr(pseudo_counts, "fit", None)
-        counts: Any = pseudo_counts if fit is None else fit(transitions)
+        refuse_others(transitions)
+        counts = _fitted(pseudo_counts, transitions)
         here = np.asarray(counts.counts(transitions.state))
         ask = as_probabilities(baseline, transitions.n_actions)
         return cls(
@@ -103,29 +104,23 @@ class TrainingData:
         return digest.hexdigest()
 
 
-_TYPES: dict[str, Any] = {
-    "state": np.float32,
-    "action": np.int64,
-    "reward": np.float32,
-    "next_state": np.float32,
-    "terminated": np.bool_,
-    "n_here": np.float32,
-    "baseline_next": np.float32,
-    "n_next": np.float32,
-}
-
-
-def _refuse_bad_rows(rows: Floats) -> None:
-    """Raise unless rows are distributions, up to the rounding of float32."""
-    good = ((rows >= 0) & (rows <= 1 + _TOLERANCE)).all(axis=-1)
-    good &= np.abs(rows.sum(axis=-1, dtype=np.float64) - 1) <= _TOLERANCE
-    if not good.all():
-        row = int((~good).argmax())
-        raise PolicyError(
-            f"the baseline's probabilities are {rows[row]}",
-            where=f"row {row}",
-            expected="numbers >= 0 that sum to 1",
+def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
+    """Return pseudo-counts that know these transitions' actions."""
+    fit = getattr(pseudo_counts, "fit", None)
+    if isinstance(pseudo_counts, type) or (fit is None and not hasattr(pseudo_counts, "counts")):
+        raise DataError(
+            f"the pseudo-counts are {pseudo_counts!r}",
+            expected="an object with a method fit, or with counts where it is fitted",
+            hint="use KernelCounts(width=0.2)",
         )
+    counts: FittedCounts = pseudo_counts if fit is None else fit(transitions)
+    if counts.n_actions != transitions.n_actions:
+        raise DataError(
+            f"pseudo-counts of {counts.n_actions} actions",
+            expected=f"{transitions.n_actions}, as the transitions have",
+            hint="fit them on these transitions",
+        )
+    return counts
 
 
 def _refuse_shapes(data: TrainingData) -> None:
@@ -172,4 +167,4 @@ def _refuse_values(data: TrainingData) -> None:
                 where=f"row {place[0]}",
                 expected=expected,
             )
-    _refuse_bad_rows(data.baseline_next)
+    refuse_bad_rows(data.baseline_next)

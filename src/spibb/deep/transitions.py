@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.errors import DataError
+from spibb.deep.arrays import as_float32
+from spibb.errors import DataError, SettingsError
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
+# More actions than these are taken for labels.
+_MOST_ACTIONS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +79,13 @@ class Transitions:
         """
         states = _finite("state", state, n_axes=2)
         n_rows, n_dimensions = states.shape
-        if n_rows == 0:
-            raise DataError("the data set is empty", expected="at least one transition")
         if n_dimensions == 0:
             raise DataError("states have no coordinates", expected="shape (N, d) with d >= 1")
         next_states = _finite("next_state", next_state, n_axes=2)
         rewards = _finite("reward", reward, n_axes=1)
-        actions = _actions(action)
-        ends = _flags("terminated", terminated)
-        cuts = np.zeros(n_rows, np.bool_) if truncated is None else _flags("truncated", truncated)
+        actions = whole_actions(action)
+        ends = flags("terminated", terminated)
+        cuts = np.zeros(n_rows, np.bool_) if truncated is None else flags("truncated", truncated)
         for name, column, shape in (
             ("action", actions, (n_rows,)),
             ("reward", rewards, (n_rows,)),
@@ -111,14 +112,12 @@ class Transitions:
 
 def _finite(name: str, values: ArrayLike, *, n_axes: int) -> Floats:
     array = _column(name, values)
-    if array.ndim != n_axes:
+    found = as_float32(array, name)
+    if found.shape[:1] == (0,):
+        raise DataError("the data set is empty", expected="at least one transition")
+    if found.ndim != n_axes:
         shape = "(N, d)" if n_axes == 2 else "(N,)"
-        raise DataError(f"{name} has shape {array.shape}", expected=f"shape {shape}")
-    try:
-        with np.errstate(over="ignore"):
-            found = np.ascontiguousarray(array, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise DataError(f"{name} has type {array.dtype}", expected="numbers") from None
+        raise DataError(f"{name} has shape {found.shape}", expected=f"shape {shape}")
     good = np.isfinite(found)
     if not good.all():
         place = tuple(int(i) for i in np.argwhere(~good)[0])
@@ -132,7 +131,8 @@ def _finite(name: str, values: ArrayLike, *, n_axes: int) -> Floats:
     return found
 
 
-def _actions(values: ArrayLike) -> NDArray[np.int64]:
+def whole_actions(values: ArrayLike) -> NDArray[np.int64]:
+    """Return actions as whole numbers, or name the first that is none."""
     array = _column("action", values)
     if array.dtype.kind not in "iuf" or array.ndim != 1:
         raise DataError(
@@ -151,7 +151,17 @@ def _actions(values: ArrayLike) -> NDArray[np.int64]:
 
 def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
     if n_actions is None:
-        return int(actions.max()) + 1
+        most = int(actions.max())
+        if most >= _MOST_ACTIONS:
+            raise DataError(
+                f"action is {most}",
+                where=f"row {actions.argmax()}",
+                expected=f"numbers from 0 below {_MOST_ACTIONS}",
+                hint="number the actions from 0, or give n_actions",
+            )
+        return most + 1
+    if not isinstance(n_actions, int | np.integer):
+        raise SettingsError(f"n_actions is {n_actions!r}", expected="a whole number > 0")
     over = actions >= n_actions
     if over.any():
         row = int(over.argmax())
@@ -163,7 +173,8 @@ def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
     return int(n_actions)
 
 
-def _flags(name: str, values: ArrayLike) -> Flags:
+def flags(name: str, values: ArrayLike) -> Flags:
+    """Return booleans, or name the first value that is none."""
     array = _column(name, values)
     bad = (
         np.zeros(array.shape, np.bool_) if array.dtype == np.bool_ else (array != 0) & (array != 1)
@@ -185,3 +196,13 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
         raise DataError(
             f"{name} is ragged", expected="rows of the same number of coordinates"
         ) from None
+
+
+def refuse_others(transitions: object) -> None:
+    """Raise unless these are transitions."""
+    if not isinstance(transitions, Transitions):
+        raise DataError(
+            f"the transitions are {type(transitions).__name__}",
+            expected="spibb.deep.Transitions",
+            hint="make them with Transitions.from_arrays(...)",
+        )

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
-from spibb.errors import SettingsError
+from spibb.errors import PolicyError, SettingsError, as_number
 
 GAMMA, TEMPERATURE, WIDTH = 0.9, 0.2, 0.2
 # Radians at which the pole has fallen.
@@ -30,7 +30,7 @@ class CartPole(CartPoleEnv):
     """
 
     def __init__(self, extra_stochasticity: float = 0.5, **settings: Any) -> None:
-        if not 0 <= extra_stochasticity <= 1:
+        if not 0 <= as_number(extra_stochasticity, "extra_stochasticity") <= 1:
             raise SettingsError(
                 f"extra_stochasticity is {extra_stochasticity}", expected="a share in [0, 1]"
             )
@@ -39,6 +39,8 @@ class CartPole(CartPoleEnv):
 
     def step(self, action: Any) -> Any:
         """Play the action, or a random one."""
+        if not self.action_space.contains(action):
+            raise PolicyError(f"action is {action!r}", expected="0 (push left) or 1 (push right)")
         if self.np_random.random() < self.extra_stochasticity:
             action = self.np_random.integers(2)
         return super().step(action)

@@ -102,12 +102,14 @@ def fly(
 
     Args:
         domain: What is flown.
-        probabilities: The policies: states (R, E, d) to probabilities (R, E, A).
+        probabilities: The policies: states (R, E, d) to probabilities (R, E, A); a function, or
+            an object with a method of this name.
         seeds: One whole number per member, shape (R,).
         n_steps: Length of a run; 1 makes it one episode.
         n_runs: Runs of each member.
         device: None for NumPy arrays, else where the tensors shall live.
     """
+    ask = getattr(probabilities, "probabilities", probabilities)
     key = _keys(seeds, device)
     lane = on_device(np.arange(len(seeds) * n_runs).reshape(len(seeds), n_runs), device)
     xp = namespace(lane)
@@ -116,7 +118,7 @@ def fly(
     is_good = is_flying.all(1)
     state = domain.start(_uniforms(key, _STARTS, lane % n_runs, 4))
     for t in range(n_steps + domain.max_steps - 1):
-        policy = _checked(probabilities(state), state, domain.n_actions)
+        policy = _checked(ask(state), state, domain.n_actions)
         is_row = (policy >= 0).all(-1) & (abs(policy.sum(-1) - 1) < 1e-3)  # false for NaN
         is_good = is_good & is_row.all(1)
         draws = _uniforms(key, _FLIGHTS, t * n_runs + lane % n_runs, _N_DRAWS)
@@ -212,6 +214,7 @@ def _normals(draws: Any) -> Any:
 def _checked(policy: Any, state: Any, n_actions: int) -> Any:
     """Return what a policy gave if it has the shape and the kind of array expected."""
     expected = (*state.shape[:-1], n_actions)
+    policy = policy if is_tensor(policy) else np.asarray(policy)
     if is_tensor(policy) != is_tensor(state) or tuple(policy.shape) != expected:
         raise PolicyError(
             f"a policy returned {type(policy).__name__} of shape {tuple(np.shape(policy))}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -10,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
 from spibb.errors import ModelError, PolicyError, SettingsError
@@ -85,7 +85,7 @@ def _reach(helicopter: Helicopter) -> Any:
 
 def collect_transitions(
     env: gymnasium.Env[Any, Any],
-    probabilities: Callable[[NDArray[np.float32]], Any],
+    probabilities: Any,
     n_transitions: int,
     rng: np.random.Generator,
 ) -> Transitions:
@@ -95,7 +95,8 @@ def collect_transitions(
 
     Args:
         env: An environment with a one-dimensional Box of observations and Discrete actions.
-        probabilities: The policy: states (1, d) to probabilities (1, A).
+        probabilities: The policy: states (1, d) to probabilities (1, A); a function, or an object
+            with a method of this name.
         n_transitions: Size of the data set, >= 1.
         rng: Source of randomness, for the policy and the environment's seed.
     """
@@ -104,13 +105,15 @@ def collect_transitions(
         raise ModelError(f"observations are {space}", expected="a Box of shape (d,)")
     if not isinstance(actions, spaces.Discrete):
         raise ModelError(f"actions are {actions}", expected="a Discrete space")
-    if n_transitions < 1:
+    if not isinstance(n_transitions, int | np.integer) or n_transitions < 1:
         raise SettingsError(f"n_transitions is {n_transitions}", expected="a number >= 1")
+    refuse_other_rng(rng)
     n_actions = int(actions.n)
+    ask = getattr(probabilities, "probabilities", probabilities)
     state, _ = env.reset(seed=int(rng.integers(2**31)))
     rows = []
     for step in range(n_transitions):
-        row = np.asarray(probabilities(np.asarray(state, np.float32)[None]), dtype=np.float64)
+        row = np.asarray(ask(np.asarray(state, np.float32)[None]), dtype=np.float64)
         if row.shape != (1, n_actions) or not abs(row.sum() - 1) < 1e-3 or (row < 0).any():
             raise PolicyError(
                 f"the policy returned {row}",

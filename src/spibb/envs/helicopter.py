@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.deep.arrays import namespace
 from spibb.deep.baseline import SoftmaxNetwork
+from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
 from spibb.envs.flights import Flight, Probabilities, Returns, fly, returns_of
 from spibb.errors import SettingsError, as_number
@@ -87,7 +88,7 @@ class Helicopter:
             ("start_side", 0 < self.start_side <= 1, "a side in (0, 1]"),
             ("start_speed", self.start_speed >= 0, "a speed >= 0"),
             ("max_speed", self.max_speed > 0, "a speed > 0"),
-            ("max_steps", self.max_steps >= 1, "a number of steps >= 1"),
+            ("max_steps", _is_whole(self.max_steps), "a number of steps >= 1"),
             ("reward_high", self.reward_high >= self.reward_low, "at least reward_low"),
         ):
             if not is_good:
@@ -145,12 +146,15 @@ class Helicopter:
         last transition.
 
         Args:
-            probabilities: The policy: states (E, 4) to probabilities (E, 9), NumPy.
+            probabilities: The policy: states (E, 4) to probabilities (E, 9), NumPy; a function, or
+                an object with a method of this name.
             n_transitions: Size of the data set, >= 1.
             rng: Source of randomness.
         """
-        if n_transitions < 1:
+        if not _is_whole(n_transitions):
             raise SettingsError(f"n_transitions is {n_transitions}", expected="a number >= 1")
+        refuse_other_rng(rng)
+        ask = _alone(probabilities)
         parts: list[Flight] = []
         n_found = 0
         while n_found < n_transitions:
@@ -160,7 +164,7 @@ class Helicopter:
             seeds = rng.integers(2**63, size=1)
             steps = [
                 Flight(*(part[0][step.is_flying[0]] for part in step))
-                for step in fly(self, lambda x: probabilities(x[0])[None], seeds, 1, n_episodes)
+                for step in fly(self, ask, seeds, 1, n_episodes)
             ]
             found = Flight(*(np.concatenate(column) for column in zip(*steps, strict=True)))
             order = np.argsort(found.lane, kind="stable")
@@ -194,7 +198,7 @@ class Helicopter:
         Args:
             probabilities: The policies: states (R, E, 4) to probabilities (R, E, 9), member r's in
                 row r, arrays of the kind and on the device asked for. E shrinks as helicopters
-                land.
+                land. A function, or an object with a method of this name.
             seeds: One whole number per member, shape (R,): all its randomness.
             n_episodes: Episodes of each member.
             n_steps: Length of a run.
@@ -222,7 +226,7 @@ class Helicopter:
         """Return the states of whole episodes, each of shape (steps + 1, 4)."""
         seeds = rng.integers(2**63, size=1)
         paths: list[list[NDArray[np.float32]]] = [[] for _ in range(n_episodes)]
-        for flight in fly(self, lambda x: probabilities(x[0])[None], seeds, 1, n_episodes):
+        for flight in fly(self, _alone(probabilities), seeds, 1, n_episodes):
             for e in np.flatnonzero(flight.is_flying[0]):
                 path = paths[flight.lane[0, e]]
                 path += [flight.state[0, e]] if not path else []
@@ -236,6 +240,16 @@ class Helicopter:
         return 2.3, and the file's metadata say how and what was measured.
         """
         return _shipped_baseline()
+
+
+def _alone(policy: Any) -> Probabilities:
+    """Return a policy of states (E, 4) as a population of one."""
+    ask = getattr(policy, "probabilities", policy)
+    return lambda states: np.asarray(ask(states[0]))[None]
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and int(value) > 0
 
 
 @lru_cache(maxsize=1)

@@ -59,7 +59,7 @@ def helicopter_figure(
         axes.set_xticks([0, 0.5, 1], ["0", "0.5", "1"])
         axes.set_yticks([0, 0.5, 1], ["0", "0.5", "1"])
         axes.set_xlabel("x")
-        axes.set_ylabel("y", rotation=0)
+        axes.set_ylabel("y", rotation=0, labelpad=10)
         axes.spines[:].set_visible(False)
         low, high = helicopter.reward_low, helicopter.reward_high
         ticks = sorted({low, min(max(0.0, low), high), high})

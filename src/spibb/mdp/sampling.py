@@ -21,6 +21,10 @@ from spibb.mdp.policy import TabularPolicy
 _MISSING = -1
 # Episodes that are counted side by side.
 _AT_ONCE = 8
+# The places of a log's numbers are counted with 63 bits: two for each step, one for each episode.
+_MOST_STEPS = 2**61
+# What a model's distributions may lack of one, and a little more.
+_HAIR = 2e-8
 
 _jit = numba.njit(cache=True, nogil=True)
 
@@ -102,12 +106,15 @@ class Sampler:
         self, n_episodes: int, max_steps: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], np.uint64]:
         """Draw the first states and the key of all other numbers."""
-        if n_episodes < 1 or max_steps < 1:
+        # Python's integers, because those of an array may have too few bits for the product.
+        n_episodes, n_steps = int(n_episodes), int(n_episodes) * int(max_steps)
+        if n_episodes < 1 or max_steps < 1 or n_steps >= _MOST_STEPS:
             raise SettingsError(
-                f"n_episodes is {n_episodes}, max_steps {max_steps}", expected="both at least 1"
+                f"n_episodes is {n_episodes}, max_steps {max_steps}",
+                expected="both at least 1, and less than 2^61 steps in all",
             )
         key = rng.integers(2**64, dtype=np.uint64)
-        return _first_states(self._initial, n_episodes, 2 * n_episodes * max_steps, key), key
+        return _first_states(self._initial, n_episodes, 2 * n_steps, key), key
 
 
 def _paid(
@@ -130,7 +137,7 @@ def _running_sums(weights, indptr):  # type: ignore[no-untyped-def]
             if weights[k] > 0.0:
                 last = k
         # Rounding can leave a full row a hair short of one: give the hair to its last entry.
-        if total > 1.0 - 1e-9:
+        if total > 1.0 - _HAIR:
             for k in range(last, indptr[row + 1]):
                 sums[k] = 2.0
     return sums

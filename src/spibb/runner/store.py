@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spibb.errors import DataError, OutputError
+from spibb.errors import DataError, OutputError, SettingsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,17 +79,25 @@ class Store:
                     store._begin(plan, piece, resume=resume)
             except OutputError:
                 if is_new:
-                    with suppress(OSError):
-                        store.folder.rmdir()
+                    shutil.rmtree(store.folder, ignore_errors=True)
                 raise
-            yield store
+            try:
+                yield store
+            except SettingsError:
+                # What cannot be done at all, such as to reach a cluster, leaves nothing behind.
+                if is_new and not store.files() and store.folded() is None:
+                    shutil.rmtree(store.folder, ignore_errors=True)
+                raise
 
     def plan(self) -> str:
         """Return the plan as TOML."""
+        file = self.folder / _PLAN
         try:
-            return (self.folder / _PLAN).read_text(encoding="utf-8")
-        except OSError:
+            return file.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
             raise DataError(f"{self.folder} is no study: it has no {_PLAN}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataError(f"cannot read {file}: {error}", expected="a plan in TOML") from None
 
     def piece(self) -> Piece | None:
         """Return the runs of the plan that belong here; None for all."""
@@ -106,8 +114,7 @@ class Store:
 
     def folded(self) -> str | None:
         """Return the name up to which jobs are folded away: those before it in order."""
-        names = [file.name for file in _entries(self.compact) if file.suffix != _UNFINISHED]
-        return max(names, key=_rank, default=None)
+        return max(self._states(), key=_rank, default=None)
 
     def files(self) -> list[Path]:
         """Return the parts that are not folded away, in the order of the jobs."""
@@ -125,7 +132,7 @@ class Store:
     def write(self, job: str, table: pa.Table) -> None:
         """Write a job's part, whole or not at all."""
         with _output(self.folder):
-            _write_whole(self._file(job), to_bytes(table))
+            write_whole(self._file(job), to_bytes(table))
 
     def read(self, jobs: Iterable[str] | None = None) -> pa.Table:
         """Return the parts of jobs, or all that are not folded away, as one table in their order.
@@ -139,7 +146,16 @@ class Store:
         if not files:
             what = "has no results yet" if self.folded() is None else "keeps no rows but the worst"
             raise DataError(f"{self.folder} {what}", hint="run the study first")
-        return pa.concat_tables([read_checked(file) for file in files])
+        tables = [read_checked(file) for file in files]
+        try:
+            return pa.concat_tables(tables)
+        except pa.ArrowInvalid:
+            odd = next(k for k, table in enumerate(tables) if table.schema != tables[0].schema)
+            raise DataError(
+                f"{files[odd]} has other columns than {files[0]}",
+                expected="parts of one study",
+                hint="delete the one that does not belong, then run the study with --resume",
+            ) from None
 
     def fold(self, name: str, files: Mapping[str, Any]) -> None:
         """Put files in the place of all jobs before a name, in one step.
@@ -154,11 +170,12 @@ class Store:
             try:
                 unfinished.mkdir(parents=True)
                 for file, content in files.items():
-                    _write_whole(unfinished / file, content)
+                    write_whole(unfinished / file, content)
                 _sync(unfinished)
                 unfinished.rename(self.compact / name)
                 # The parts must not be gone from the disk before this is there.
                 _sync(self.compact)
+                _sync(self.folder)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
@@ -168,15 +185,15 @@ class Store:
         """Check that the folder is ours to write in, and make it ready."""
         file = self.folder / _PLAN
         if file.exists():
-            self._check_resumable(file.read_text(encoding="utf-8"), plan, piece, resume=resume)
+            self._check_resumable(plan, piece, resume=resume)
         else:
             self._check_empty()
             (self.folder / _PIECE).unlink(missing_ok=True)
             if piece is not None:
                 text = f"first = {piece[0]}\nlast = {piece[1]}\n"
-                _write_whole(self.folder / _PIECE, text.encode())
+                write_whole(self.folder / _PIECE, text.encode())
             # Last, because a folder with a plan is a study.
-            _write_whole(file, plan.encode())
+            write_whole(file, plan.encode())
         self.parts.mkdir(exist_ok=True)
         self._sweep()
 
@@ -189,17 +206,21 @@ class Store:
         last = self.folded()
         if last is None:
             return
-        for entry in _entries(self.compact):
-            if entry.name != last:
-                _remove(entry)
+        for name in self._states():
+            if name != last:
+                _remove(self.compact / name)
         left = set(self._parts(last))
         for file in self._parts(None):
             if file not in left:
                 file.unlink()
 
+    def _states(self) -> list[str]:
+        """Return the names of what was folded; other entries, such as .DS_Store, are not ours."""
+        return [file.name for file in _entries(self.compact) if file.name.isdecimal()]
+
     def _parts(self, folded: str | None) -> list[Path]:
         """Return the parts of jobs that are not before a name."""
-        files = self.parts.glob("*.parquet")
+        files = [file for file in self.parts.glob("*.parquet") if file.stem.isdecimal()]
         return [file for file in files if folded is None or _rank(file.stem) >= _rank(folded)]
 
     def _check_empty(self) -> None:
@@ -211,15 +232,13 @@ class Store:
                     hint="choose another folder",
                 )
 
-    def _check_resumable(
-        self, earlier: str, plan: str, piece: Piece | None, *, resume: bool
-    ) -> None:
+    def _check_resumable(self, plan: str, piece: Piece | None, *, resume: bool) -> None:
         if not resume:
             raise OutputError(
                 f"{self.folder} holds a study already",
                 hint="add --resume to go on with it, or choose another folder",
             )
-        if earlier != plan:
+        if self.plan() != plan:
             raise OutputError(
                 f"{self.folder} was begun with another plan",
                 expected="the same plan, settings and number of runs",
@@ -247,7 +266,8 @@ def to_bytes(table: pa.Table, **options: Any) -> Any:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", write_page_checksum=True, **options)
+    settings = {"compression": "zstd", "write_page_checksum": True} | options
+    pq.write_table(table, sink, **settings)
     return sink.getvalue()
 
 
@@ -310,7 +330,8 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _write_whole(file: Path, content: Any) -> None:
+def write_whole(file: Path, content: Any) -> None:
+    """Write a file, whole or not at all."""
     unfinished = file.with_suffix(f".{os.getpid()}{_UNFINISHED}")
     try:
         with unfinished.open("wb") as stream:

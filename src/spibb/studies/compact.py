@@ -111,6 +111,12 @@ class Compact:
             plan: The plan that the rows are of.
             n_worst: How many of the worst runs of each cell to keep; None for all.
         """
+        lacking = {"run", "eta", "size", "setting", "score"}.difference(table.column_names)
+        if lacking:
+            raise DataError(
+                f"the results have no column {min(lacking)!r}",
+                hint="put plan and results of the same study into the folder",
+            )
         scores = _finite_scores(table)
         n_cells, cells = math.prod(shape_of(plan)), find_cells(table, plan)
         runs, columns = np.unique(table["run"].to_numpy(), return_inverse=True)

@@ -56,6 +56,7 @@ def merge_studies(
         keeping: How much is kept of each cell.
         read_plan: Makes a plan of TOML, where a study has a kind of plan of its own.
     """
+    _refuse_taken(Path(out))
     keeping = Keeping() if keeping is None else keeping
     sources = [_read(Path(folder), keeping, read_plan) for folder in folders]
     if not sources:
@@ -136,22 +137,31 @@ def _write(
     out: Path, plan: Plan, sources: Sequence[_Source], merged: Compact, keeping: Keeping
 ) -> None:
     """Write the study beside its place, and put it there when it is whole."""
-    unfinished = out.with_name(f"{out.name}.{os.getpid()}.unfinished")
+    place = out.resolve()
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}.unfinished")
     try:
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
-            raise OutputError(f"{out} exists", hint="choose another folder")
         with Store.open(unfinished, plan.to_toml(), resume=False) as store:
             if _keeps_rows(plan, sources, keeping):
                 _copy_parts(store, sources)
             else:
                 store.fold(_folded_name(plan, merged), to_files(merged, plan))
-        if out.exists():
-            out.rmdir()
-        unfinished.rename(out)
+        if place.exists():
+            place.rmdir()
+        unfinished.rename(place)
     except OSError as error:
         raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _refuse_taken(out: Path) -> None:
+    """Refuse a place that holds something; an empty folder holds nothing."""
+    try:
+        is_taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
+    if is_taken:
+        raise OutputError(f"{out} exists", hint="choose another folder")
 
 
 def _keeps_rows(plan: Plan, sources: Sequence[_Source], keeping: Keeping) -> bool:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import tomllib
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.registry import find_algorithm
 from spibb.errors import SettingsError
+
+# Rows hold runs and sizes as numbers of 32 bits.
+_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,26 @@ class Setting:
     group: str = ""
     value: float = 0.0
 
+    def __post_init__(self) -> None:
+        for name in ("label", "group"):
+            _check_text(getattr(self, name), f"the {name} of a setting")
+        _check_number(self.value, f"the value of {self.label!r}")
+
+    @classmethod
+    def of(
+        cls, label: str, algorithm: Algorithm, group: str = "", value: float = 0.0, **more: Any
+    ) -> Self:
+        """Return the setting of an algorithm; TOML has no word for nothing, which is left out."""
+        config = {name: part for name, part in algorithm.to_config().items() if part is not None}
+        return cls(label, config, group, value, **more)
+
     def build(self) -> Algorithm:
         """Return the algorithm."""
-        return find_algorithm(self.config["algorithm"]).from_config(self.config)
+        try:
+            return find_algorithm(self.config["algorithm"]).from_config(self.config)
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+            raise SettingsError(f"the setting {self.label!r} cannot be built: {reason}") from None
 
 
 @dataclass(frozen=True)
@@ -70,12 +91,39 @@ class Plan:
     n_successors: int = 4
     gamma: float = 0.95
 
+    # How the settings of this kind of plan are read.
+    setting_kind: ClassVar[type[Setting]] = Setting
+
     def __post_init__(self) -> None:
+        for name in ("study", "name"):
+            _check_text(getattr(self, name), name)
+        least = {"seed": 0, "n_runs": 1, "runs_per_job": 1, "max_steps": 0}
+        for name, smallest in least.items():
+            check_whole(getattr(self, name), name, smallest)
+        for name in ("n_states", "n_actions", "n_successors"):
+            check_whole(getattr(self, name), name, 0)
+        for name in ("second_goal", "gamma"):
+            _check_number(getattr(self, name), name)
+        if not 0 <= self.gamma <= 1:
+            raise SettingsError(f"gamma is {self.gamma}", expected="a discount in [0, 1]")
+        for eta in self.etas:
+            _check_number(eta, "one of the etas")
+        for size in self.sizes:
+            check_whole(size, "one of the sizes", 1)
         labels = [setting.label for setting in self.settings]
         if len(set(labels)) != len(labels):
             raise SettingsError("two settings of a plan have the same label", expected="one each")
-        if self.n_runs < 1 or self.runs_per_job < 1:
-            raise SettingsError(f"n_runs is {self.n_runs}", expected="at least 1 run")
+        for name in ("etas", "sizes", "settings"):
+            found = getattr(self, name)
+            if not found:
+                raise SettingsError(f"the plan has no {name}", expected="at least one")
+            if name != "settings" and len(set(found)) != len(found):
+                raise SettingsError(f"{name} are {list(found)}", expected="each once")
+
+    def build_settings(self) -> None:
+        """Build every setting once, to refuse those that cannot be before any work is done."""
+        for setting in self.settings:
+            setting.build()
 
     def jobs(self) -> list[tuple[str, int, int]]:
         """Return (id, first run, run after the last) of every job."""
@@ -85,41 +133,78 @@ class Plan:
         ]
 
     def to_toml(self) -> str:
-        """Return the plan as TOML."""
+        """Return the plan as TOML, without what this kind of plan has no use for."""
         facts = asdict(self)
         settings = facts.pop("settings")
-        lines = [f"{name} = {_toml(value)}" for name, value in facts.items()]
+        lines = [f"{name} = {_toml(facts[name])}" for name in self._entries() if name in facts]
         for setting in settings:
             lines += ["", "[[settings]]"]
             lines += [f"{name} = {_toml(value)}" for name, value in setting.items()]
         return "\n".join(lines) + "\n"
 
     @classmethod
-    def from_toml(cls, text: str) -> Plan:
+    def from_toml(cls, text: str) -> Self:
         """Read a plan."""
-        try:
-            facts = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"the plan is not TOML: {error}") from None
-        known = {item.name for item in fields(cls)}
-        unknown = sorted(set(facts) - known)
+        facts = read_toml(text)
+        known = cls._entries()
+        unknown = sorted(set(facts) - set(known))
         if unknown:
             raise SettingsError(
                 f"the plan has an entry {unknown[0]!r}",
                 expected=f"one of {', '.join(sorted(known))}",
             )
         try:
-            facts["settings"] = tuple(Setting(**setting) for setting in facts.get("settings", ()))
-            for name in ("etas", "sizes"):
-                facts[name] = tuple(facts[name])
+            settings = facts.get("settings", ())
+            facts["settings"] = tuple(cls.setting_kind(**setting) for setting in settings)
+            for name in {"etas", "sizes"}.intersection(known):
+                facts[name] = _as_tuple(facts[name], name)
             return cls(**facts)
         except (KeyError, TypeError) as error:
             raise SettingsError(f"the plan lacks an entry or has a wrong one ({error})") from None
+
+    @classmethod
+    def _entries(cls) -> list[str]:
+        """Return the names of what this kind of plan can be told."""
+        return [item.name for item in fields(cls) if item.init]
 
     @property
     def fingerprint(self) -> str:
         """A short hash of everything that decides the results."""
         return hashlib.sha256(self.to_toml().encode()).hexdigest()[:12]
+
+
+def read_toml(text: str) -> dict[str, Any]:
+    """Parse TOML, or say why it is none."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"the plan is not TOML: {error}") from None
+
+
+def _as_tuple(values: Any, name: str) -> tuple[Any, ...]:
+    if not isinstance(values, list):
+        raise SettingsError(f"{name} is {values!r}", expected="a list of numbers")
+    return tuple(values)
+
+
+def _check_text(value: object, name: str) -> None:
+    if not isinstance(value, str):
+        raise SettingsError(f"{name} is {value!r}", expected="a text")
+
+
+def check_whole(value: object, name: str, least: int) -> None:
+    """Refuse what is no whole number, or too small or too large a one."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SettingsError(f"{name} is {value!r}", expected="a whole number")
+    if value < least:
+        raise SettingsError(f"{name} is {value}", expected=f"at least {least}")
+    if name != "seed" and value > _LARGEST:
+        raise SettingsError(f"{name} is {value}", expected=f"at most {_LARGEST}")
+
+
+def _check_number(value: object, name: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        raise SettingsError(f"{name} is {value!r}", expected="a finite number")
 
 
 def _toml(value: Any) -> str:

@@ -7,6 +7,7 @@ already folded, they are folded together. What is kept of them is the same for a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,10 +54,11 @@ def find_piece(plan: Plan, text: str) -> Piece:
         text: Number of the piece, from 1, and how many there are.
     """
     jobs = plan.jobs()
-    number, slash, of = text.partition("/")
-    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+    is_piece = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+    number, of = map(int, is_piece.groups()) if is_piece else (0, 0)
+    if not 1 <= number <= of:
         raise SettingsError(f"the piece is {text!r}", expected="such as 2/4, from 1/4 to 4/4")
-    begin, end = (len(jobs) * place // int(of) for place in (int(number) - 1, int(number)))
+    begin, end = (len(jobs) * place // of for place in (number - 1, number))
     if begin == end:
         raise SettingsError(f"the piece {text} is empty", expected=f"at most {len(jobs)} pieces")
     return jobs[begin][1], jobs[end - 1][2]

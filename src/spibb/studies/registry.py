@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -22,8 +21,9 @@ from spibb.studies.finite.plan import FinitePlan
 from spibb.studies.finite.run import run_job as run_finite
 from spibb.studies.helicopter import plan as helicopter
 from spibb.studies.helicopter.run import run_job as run_helicopter
-from spibb.studies.plan import Plan
+from spibb.studies.plan import Plan, read_toml
 from spibb.studies.random_mdps import plans as random_mdps
+from spibb.studies.random_mdps.draws import check_plan as check_random_mdps
 from spibb.studies.random_mdps.run import run_job as run_random_mdps
 from spibb.studies.recording import Recorder, find_piece
 from spibb.tables import nearest
@@ -44,6 +44,7 @@ class Study:
         on_gpu: Whether ``run`` takes ``device="cuda"``.
         gpu_workers: Jobs at a time with the engine "cuda" where nobody says; None: one for each
             core, where what surrounds the GPU's work needs them.
+        check: Refuses a plan whose jobs could not run, before a folder is made.
         finish: What is done when all jobs are, with the plan and the folder; safe to repeat.
     """
 
@@ -52,14 +53,19 @@ class Study:
     kind: type[Plan] = Plan
     on_gpu: bool = False
     gpu_workers: int | None = None
+    check: Callable[[Any], None] | None = None
     finish: Callable[[Any, Path], None] | None = None
 
 
 STUDIES: dict[str, Study] = {
-    "random-mdps": Study(run_random_mdps, random_mdps.PLANS, on_gpu=True),
-    "finite": Study(run_finite, dict(finite.PLANS), FinitePlan),
+    "random-mdps": Study(run_random_mdps, random_mdps.PLANS, on_gpu=True, check=check_random_mdps),
+    "finite": Study(run_finite, dict(finite.PLANS), FinitePlan, check=Plan.build_settings),
     "complexity": Study(
-        run_complexity, dict(complexity.PLANS), complexity.ComplexityPlan, finish=ensure_timings
+        run_complexity,
+        dict(complexity.PLANS),
+        complexity.ComplexityPlan,
+        check=Plan.build_settings,
+        finish=ensure_timings,
     ),
     "helicopter": Study(
         run_helicopter,
@@ -100,8 +106,9 @@ def find_plan(name: str, n_runs: int | None = None) -> Plan:
     elif name.endswith(".toml"):
         try:
             plan = read_plan(Path(name).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SettingsError(f"cannot read the plan {name}: {error.strerror}") from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise SettingsError(f"cannot read the plan {name}: {reason}") from None
     else:
         near = nearest(name, PLANS)
         raise SettingsError(
@@ -117,11 +124,8 @@ def find_plan(name: str, n_runs: int | None = None) -> Plan:
 
 def read_plan(text: str) -> Plan:
     """Read a plan of any study from TOML."""
-    try:
-        name = tomllib.loads(text).get("study")
-    except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"the plan is not TOML: {error}") from None
-    if name not in STUDIES:
+    name = read_toml(text).get("study")
+    if not isinstance(name, str) or name not in STUDIES:
         raise SettingsError(f"no study is called {name!r}", expected=", ".join(STUDIES))
     return STUDIES[name].kind.from_toml(text)
 
@@ -157,6 +161,8 @@ def run_study(
         )
     if engine == "cuda" and workers is None:
         workers = study.gpu_workers
+    if study.check is not None:
+        study.check(plan)
     compute = find_engine(engine, workers=workers, address=address)
     runs = None if piece is None else find_piece(plan, piece)
     with Recorder.open(plan, out, resume=resume, piece=runs) as recorder:

@@ -86,11 +86,13 @@ class EvidenceBatch(Sequence[Evidence]):
         return self._make(int(place) % len(self))
 
     def errors(self, error: ErrorFunction, delta: float) -> NDArray[np.float64]:
-        """Return the errors of every problem, shape (B, S, A)."""
+        """Return the errors of every problem, shape (B, S, A); not to be written to."""
         if isinstance(error, ByCounts):
             # Settings often differ in the budget alone.
             if (error, delta) not in self._errors:
-                self._errors[error, delta] = error.of_counts(self.n_sa, delta)
+                found = error.of_counts(self.n_sa, delta)
+                found.setflags(write=False)
+                self._errors[error, delta] = found
             return self._errors[error, delta]
         return np.stack([error.errors(part, delta) for part in self])
 

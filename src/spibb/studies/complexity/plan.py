@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.errors import SettingsError
-from spibb.studies.plan import Plan, Setting
+from spibb.studies.plan import Plan, Setting, check_whole
 
 # Actions of the gridworld before they are multiplied.
 N_MOVES = 4
-# What only a plan on random MDPs has.
-UNUSED = ("second_goal", "n_states", "n_actions", "n_successors")
 
 
 @dataclass(frozen=True)
@@ -47,21 +44,11 @@ class ComplexityPlan(Plan):
             raise SettingsError(
                 f"a gridworld of {odd[0]} actions", expected=f"multiples of its {N_MOVES} actions"
             )
-        if min(self.trajectories_per_action, self.n_timed, self.n_repeats) < 1:
-            raise SettingsError(
-                "a plan without trajectories, logs to time or repeats", expected="at least 1 each"
-            )
-
-    def to_toml(self) -> str:
-        """Return the plan as TOML."""
-        lines = super().to_toml().splitlines(keepends=True)
-        return "".join(line for line in lines if line.partition(" = ")[0] not in UNUSED)
-
-
-def _setting(label: str, algorithm: Algorithm, group: str = "", value: float = 0.0) -> Setting:
-    # TOML has no word for nothing.
-    config = {name: part for name, part in algorithm.to_config().items() if part is not None}
-    return Setting(label, config, group, value)
+        if min(self.etas) <= 0:
+            raise SettingsError(f"the temperature is {min(self.etas)}", expected="a number > 0")
+        least = {"trajectories_per_action": 1, "n_timed": 1, "n_repeats": 1, "n_together": 0}
+        for name, smallest in least.items():
+            check_whole(getattr(self, name), name, smallest)
 
 
 def _complexity() -> ComplexityPlan:
@@ -76,10 +63,10 @@ def _complexity() -> ComplexityPlan:
         sizes=(4, 8, 16, 32, 64, 128, 256),
         max_steps=50,
         settings=(
-            _setting("Basic RL", BasicRL()),
-            _setting("Pi_b-SPIBB, n_wedge=10", PiBSPIBB(n_wedge=10), "n_wedge: Pi_b-SPIBB", 10),
-            _setting("Exact-Soft-SPIBB, epsilon=1", exact, "epsilon: Exact-Soft-SPIBB", 1),
-            _setting("Approx-Soft-SPIBB, epsilon=1", approx, "epsilon: Approx-Soft-SPIBB", 1),
+            Setting.of("Basic RL", BasicRL()),
+            Setting.of("Pi_b-SPIBB, n_wedge=10", PiBSPIBB(n_wedge=10), "n_wedge: Pi_b-SPIBB", 10),
+            Setting.of("Exact-Soft-SPIBB, epsilon=1", exact, "epsilon: Exact-Soft-SPIBB", 1),
+            Setting.of("Approx-Soft-SPIBB, epsilon=1", approx, "epsilon: Approx-Soft-SPIBB", 1),
         ),
     )
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm, Problems
 from spibb.errors import DataError, OutputError
 from spibb.runner.jobs import THREADS_VARIABLE
+from spibb.runner.store import to_bytes, write_whole
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.run import draw_counts, make_baseline
 from spibb.uncertainty.error_functions import Evidence
@@ -100,12 +101,8 @@ def _evidence(plan: ComplexityPlan, run: int, eta: float, n_actions: int) -> Evi
 
 def write_timings(table: pa.Table, plan: ComplexityPlan, file: Path) -> None:
     """Write what ``measure`` returned, whole or not at all."""
-    import pyarrow.parquet as pq
-
-    unfinished = Path(file).with_suffix(".unfinished")
     try:
-        pq.write_table(table, unfinished, compression="zstd")
-        unfinished.replace(file)
+        write_whole(Path(file), to_bytes(table, write_page_checksum=False))
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from spibb.errors import SettingsError
 from spibb.studies.finite.processes import PROCESSES
 from spibb.studies.plan import Plan, Setting
-
-# What only a plan on random MDPs has.
-UNUSED = ("second_goal", "n_states", "n_actions", "n_successors")
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,8 @@ class FinitePlan(Plan):
     baselines, and that ``max_steps = 0`` makes each log one trajectory whose steps ``sizes`` count.
     """
 
+    setting_kind: ClassVar[type[FiniteSetting]] = FiniteSetting
+
     settings: tuple[FiniteSetting, ...]
     second_goal: float = field(init=False, default=0.0)
     n_states: int = field(init=False, default=0)
@@ -48,6 +47,9 @@ class FinitePlan(Plan):
                     where=f"the setting {setting.label!r}",
                     expected=f"one of {', '.join(PROCESSES)}",
                 )
+            for eta in self.etas:
+                if not PROCESSES[process].is_strength(eta):
+                    raise SettingsError(f"{process} has no baseline for {eta}, one of the etas")
 
     @property
     def unit(self) -> str:
@@ -60,24 +62,3 @@ class FinitePlan(Plan):
         for place, setting in enumerate(self.settings):
             found.setdefault(setting.process, []).append(place)
         return found
-
-    def to_toml(self) -> str:
-        """Return the plan as TOML."""
-        lines = super().to_toml().splitlines(keepends=True)
-        return "".join(line for line in lines if line.partition(" = ")[0] not in UNUSED)
-
-    @classmethod
-    def from_toml(cls, text: str) -> FinitePlan:
-        """Read a plan."""
-        try:
-            facts = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"the plan is not TOML: {error}") from None
-        try:
-            settings = facts.get("settings", ())
-            facts["settings"] = tuple(FiniteSetting(**setting) for setting in settings)
-            for name in ("etas", "sizes"):
-                facts[name] = tuple(facts[name])
-            return cls(**facts)
-        except (KeyError, TypeError) as error:
-            raise SettingsError(f"the plan lacks an entry or has a wrong one ({error})") from None

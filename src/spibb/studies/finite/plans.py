@@ -62,19 +62,16 @@ def settings_on(
         families: Names of the families.
         prefix: What labels begin with, where a plan has several processes.
     """
-    found = [FiniteSetting(f"{prefix}Basic RL", _config(BasicRL()), process=process)]
+    found = [FiniteSetting.of(f"{prefix}Basic RL", BasicRL(), process=process)]
     for name in families:
         parameter, build = _FAMILIES[name]
         for value in grid.get(parameter, ()):
             label = f"{prefix}{name}, {parameter}={value:g}"
-            config, group = _config(build(value)), f"{parameter}: {name}"
-            found.append(FiniteSetting(label, config, group, float(value), process))
+            group = f"{parameter}: {name}"
+            found.append(
+                FiniteSetting.of(label, build(value), group, float(value), process=process)
+            )
     return found
-
-
-def _config(algorithm: Algorithm) -> dict[str, object]:
-    # TOML has no word for nothing.
-    return {name: part for name, part in algorithm.to_config().items() if part is not None}
 
 
 def _wet_chicken() -> FinitePlan:

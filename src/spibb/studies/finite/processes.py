@@ -36,12 +36,14 @@ class Process:
         axis: What figures call the strength of its baselines.
         make: gamma -> the exact process.
         soften: (exact process, eta) -> a baseline.
+        is_strength: Whether an eta is one that ``soften`` takes.
     """
 
     title: str
     axis: str
     make: Callable[[float], TabularMDP]
     soften: Callable[[TabularMDP, float], TabularPolicy]
+    is_strength: Callable[[float], bool] = lambda eta: 0 <= eta <= 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +156,7 @@ PROCESSES: dict[str, Process] = {
         "temperature",
         lambda gamma: GridWorld().to_mdp(gamma),
         lambda mdp, eta: GridWorld().baseline(temperature=eta, gamma=mdp.gamma),
+        lambda eta: eta > 0,
     ),
     "frozen-lake": Process("FrozenLake", "η", _frozen_lake, softened_optimum),
     "cliff-walking": Process("CliffWalking", "η", _cliff_walking, softened_optimum),

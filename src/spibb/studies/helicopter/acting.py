@@ -11,24 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb import operators
 from spibb.deep.arrays import is_tensor, namespace, on_device
 from spibb.deep.baseline import SoftmaxNetwork
+from spibb.deep.forward import q_values
 from spibb.deep.network import layer_places
-from spibb.deep.products import product
 from spibb.deep.pseudo_counts import FittedCounts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import errors_of
 from spibb.envs.helicopter import Helicopter
-from spibb.mdp.parallel import over_chunks
 from spibb.operators.rows import Operator
 
 Floats = NDArray[np.float32]
-_BLOCK = 64  # states that go through a network together: small enough for the cache
 _BASELINE, _TRUSTING = -1, (int(Operator.PI_B), int(Operator.PI_LEQ_B))
 _STEPS: dict[int, Callable[..., Any]] = {
     int(Operator.PI_B): operators.pi_b_step,
@@ -67,16 +64,7 @@ class Networks:
         """Return the values of states (R, E, d), member r's in row r: shape (R, E, A)."""
         if is_tensor(states):
             return self._q_of_tensors(states)
-        rows = np.ascontiguousarray(states, dtype=np.float32)
-        out = np.empty((*rows.shape[:2], self.sizes[-1]), np.float32)
-        # One network may stand for all.
-        owners = np.arange(len(rows)) if len(self.params) > 1 else np.zeros(len(rows), np.int64)
-        sizes = np.array(self.sizes, np.int64)
-        over_chunks(
-            lambda chosen: _fill_q(chosen, owners, self.params, sizes, rows, out),
-            np.arange(len(rows)),
-        )
-        return out
+        return q_values(self.params, self.sizes, states)
 
     def _q_of_tensors(self, states: Any) -> Any:
         layers: Any = self._layers  # type: ignore[attr-defined]
@@ -85,33 +73,6 @@ class Networks:
             values = namespace(states).matmul(values, weight) + bias
             values = values.relu() if k + 1 < len(layers) else values
         return values
-
-
-@numba.njit(cache=True, nogil=True)
-def _fill_q(chosen, owners, params, sizes, states, out):  # type: ignore[no-untyped-def]
-    """Write the values of the states of some members; each element is one fixed chain of sums."""
-    n_layers = len(sizes) - 1
-    buffers = np.empty((2, _BLOCK * sizes.max()), np.float32)
-    for m in chosen:
-        flat = params[owners[m]]
-        for first in range(0, states.shape[1], _BLOCK):
-            n_rows = min(_BLOCK, states.shape[1] - first)
-            here, after = buffers[0], buffers[1]
-            for e in range(n_rows):
-                for k in range(sizes[0]):
-                    here[e * sizes[0] + k] = states[m, first + e, k]
-            at = 0
-            for k in range(n_layers):
-                fan_in, fan_out = sizes[k], sizes[k + 1]
-                floor = np.float32(0.0) if k + 1 < n_layers else np.float32(-np.inf)
-                bias = at + fan_in * fan_out
-                product(here, 0, fan_in, 1, flat, at, flat, bias, floor, after, 0, n_rows, fan_out,
-                        fan_in)  # fmt: skip
-                at = bias + fan_out
-                here, after = after, here
-            for e in range(n_rows):
-                for a in range(sizes[n_layers]):
-                    out[m, first + e, a] = here[e * sizes[n_layers] + a]
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,8 +117,6 @@ class ActingPopulation:
     ) -> None:
         self._networks = networks
         self._baseline = baseline
-        source = baseline.network
-        self._source = Networks(source.to_flat()[None], source.sizes)
         self._counts = counts
         self._helicopter = helicopter
         self._groups = list(_grouped(rules, networks.device))
@@ -165,7 +124,7 @@ class ActingPopulation:
     def __call__(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A)."""
         q = self._networks.q(states)
-        baseline = self._probabilities(states)
+        baseline = self._baseline.probabilities(states)
         out = namespace(q).empty_like(q)
         for group in self._groups:
             values, counts = q[group.members], None
@@ -173,13 +132,6 @@ class ActingPopulation:
                 counts = self._counts_in_flight(states[group.members], values)
             out[group.members] = group.step(values, baseline[group.members], counts)
         return out
-
-    def _probabilities(self, states: Any) -> Any:
-        if is_tensor(states):
-            return self._baseline.probabilities(states)
-        scaled = self._source.q(states) / np.float32(self._baseline.temperature)
-        powers = np.exp(scaled - scaled.max(-1, keepdims=True))
-        return powers / powers.sum(-1, keepdims=True)
 
     def _counts_in_flight(self, states: Any, q: Any) -> Any:
         """Count where somebody flies; elsewhere nothing is known and nobody asks.

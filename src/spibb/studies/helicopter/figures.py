@@ -28,6 +28,7 @@ from spibb.studies.metrics import Estimate, Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _GREY = "#4a5568"
 _ABSCISSA = r"$\kappa\,/\,10$,   $1\,/\sqrt{N_\wedge}$,   $\epsilon$"
@@ -90,10 +91,7 @@ def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Dra
         _cut(grid[k], plan, aggregates, measure, row)
     _mark_abscissa(grid[1], plan)
     title = f"Performance against the hyper-parameter, {size:,} transitions"
-    runs = describe_runs(aggregates.n[:, row], plan)
-    figure.suptitle(f"{title}\n{plan.name}, {runs} of each setting", fontsize=11)
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
-                  fontsize="small", frameon=False)  # fmt: skip
+    _add_title(figure, title, f"{plan.name}, {describe_runs(aggregates.n[:, row], plan)}")
     caption = (
         "Undiscounted return; dotted: the baseline under the same evaluation. Shaded: 95 % "
         "bootstrap intervals over data sets. "
@@ -101,6 +99,13 @@ def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Dra
         + "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
     return Drawing(f"helicopter-{size}", title, caption, figure)
+
+
+def _add_title(figure: Figure, title: str, runs: str) -> None:
+    """Write the title, and one legend for all panels."""
+    figure.suptitle(f"{title}\n{runs} of each setting", fontsize=11)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
+                  fontsize="small", frameon=False)  # fmt: skip
 
 
 def _evaluations(plan: HelicopterPlan) -> tuple[str, str]:
@@ -202,10 +207,7 @@ def _by_size(plan: HelicopterPlan, aggregates: Aggregates) -> Iterator[Drawing]:
                      ylabel="" if score else f"{measure.name} of the return")  # fmt: skip
             mark_sizes(axes, plan.sizes)
     title = "Performance at the best hyper-parameter against the size of the data set"
-    runs = describe_runs(aggregates.n, plan)
-    figure.suptitle(f"{title}\n{plan.name}, {runs} of each setting", fontsize=11)
-    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
-                  fontsize="small", frameon=False)  # fmt: skip
+    _add_title(figure, title, f"{plan.name}, {describe_runs(aggregates.n, plan)}")
     caption = (
         "Best: of the largest mean under the long evaluation. Shaded: 95 % bootstrap intervals "
         "over data sets. Hollow, left: what the paper published (its own baseline and networks)."

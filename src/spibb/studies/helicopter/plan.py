@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+from spibb.deep.population import TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import (
     ApproxSoftSPIBBDQN,
@@ -18,13 +18,11 @@ from spibb.deep.rules import (
 )
 from spibb.envs.helicopter import Helicopter
 from spibb.errors import SettingsError
-from spibb.studies.plan import Plan, Setting
+from spibb.studies.plan import Plan, Setting, check_whole
 
 BASELINE = "baseline"
 # The two scores of a policy stand where other studies have strengths of the baseline.
 SHORT, LONG = 0.0, 1.0
-# What only a plan on random MDPs has.
-UNUSED = ("etas", "second_goal", "n_states", "n_actions", "n_successors")
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,8 @@ class HelicopterPlan(Plan):
         width: Kernel width of the pseudo-counts.
     """
 
+    setting_kind: ClassVar[type[RuleSetting]] = RuleSetting
+
     settings: tuple[RuleSetting, ...] = ()
     etas: tuple[float, ...] = field(init=False, default=(SHORT, LONG))
     second_goal: float = field(init=False, default=0.0)
@@ -77,17 +77,19 @@ class HelicopterPlan(Plan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("max_steps", "n_trainings", "n_passes", "n_steps"):
-            if getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)}", expected="at least 1")
+        for name in ("max_steps", "n_trainings", "n_passes", "n_steps", "n_episodes"):
+            check_whole(getattr(self, name), name, 1)
         if self.n_episodes < self.n_steps:
             raise SettingsError(
                 f"n_episodes is {self.n_episodes}",
                 expected=f"at least n_steps = {self.n_steps}: an episode may be a single step",
             )
-        if not self.sizes or min(self.sizes) < 1:
-            raise SettingsError(f"sizes are {self.sizes}", expected="numbers of transitions >= 1")
-        KernelCounts(self.width)
+        # These refuse what they cannot be made of.
+        _ = KernelCounts(self.width), self.training
+        self.build_settings()
+
+    def build_settings(self) -> None:
+        """Build every rule once."""
         for setting in self.settings:
             setting.rule()
 
@@ -95,6 +97,11 @@ class HelicopterPlan(Plan):
     def helicopter(self) -> Helicopter:
         """The domain."""
         return Helicopter(max_steps=self.max_steps)
+
+    @property
+    def training(self) -> TrainingSettings:
+        """How networks are trained."""
+        return TrainingSettings(gamma=self.gamma, n_passes=self.n_passes)
 
     def data_set(self, run: int) -> int:
         """Return the data set that a run is trained on."""
@@ -104,26 +111,6 @@ class HelicopterPlan(Plan):
         """Return the place of the first setting of a rule's id; None if there is none."""
         found = [k for k, one in enumerate(self.settings) if one.config.get("rule") == name]
         return found[0] if found else None
-
-    def to_toml(self) -> str:
-        """Return the plan as TOML."""
-        lines = super().to_toml().splitlines(keepends=True)
-        return "".join(line for line in lines if line.partition(" = ")[0] not in UNUSED)
-
-    @classmethod
-    def from_toml(cls, text: str) -> HelicopterPlan:
-        """Read a plan."""
-        try:
-            facts = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise SettingsError(f"the plan is not TOML: {error}") from None
-        try:
-            settings = facts.get("settings", ())
-            facts["settings"] = tuple(RuleSetting(**setting) for setting in settings)
-            facts["sizes"] = tuple(facts["sizes"])
-            return cls(**facts)
-        except (KeyError, TypeError) as error:
-            raise SettingsError(f"the plan lacks an entry or has a wrong one ({error})") from None
 
 
 # Name, hyper-parameter and rule of each family.

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Device
-from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import Member, PopulationState, Trainings
 from spibb.deep.pseudo_counts import FittedCounts, KernelCounts
 from spibb.deep.training import Curves, Engine, Population, choose_engine, train_population
 from spibb.deep.training_data import TrainingData
@@ -138,16 +138,15 @@ def train(
         for run in runs
         for rule in rules
     ]
-    settings = TrainingSettings(gamma=plan.gamma, n_passes=plan.n_passes)
     training = [one.training for one in data]
     if device == "cuda":
-        trainings = Trainings.of(training, members, settings)
+        trainings = Trainings.of(training, members, plan.training)
         name, advance = choose_engine(trainings, "auto", device)
         if name.startswith("fused"):
             return _train_at_once(trainings, name, advance)
     engine: Engine = "cpu" if device == "cpu" else "auto"
     return train_population(
-        training, members, settings, engine=engine, device=device, record_every=_NEVER
+        training, members, plan.training, engine=engine, device=device, record_every=_NEVER
     )
 
 

@@ -87,7 +87,8 @@ def to_markdown(found: list[Finding]) -> str:
     return "\n".join(["| the paper | verdict | here |", "|---|---|---|", *rows]) + "\n"
 
 
-def _verdict(*parts: bool) -> Verdict:
+def verdict(*parts: bool) -> Verdict:
+    """Return what becomes of a claim whose parts hold or not."""
     if all(parts):
         return "confirmed"
     return "in part" if any(parts) else "not confirmed"
@@ -105,7 +106,7 @@ def _best_in_mean(results: _Results) -> Iterator[Finding]:
     best = max(safe, key=safe.__getitem__)
     yield Finding(
         "Basic RL and RaMDP win in mean (η = 0.9)",
-        _verdict(*(part > safe[best] for part in risky)),
+        verdict(*(part > safe[best] for part in risky)),
         f"mean over all sizes: Basic RL {risky[0]:.3f}, RaMDP {risky[1]:.3f}; "
         f"the best of SPIBB and Soft-SPIBB is {best} with {safe[best]:.3f}",
     )
@@ -117,7 +118,7 @@ def _unsafe(results: _Results) -> Iterator[Finding]:
             tail = results.of(label, _CVAR)
             yield Finding(
                 f"{label.split(',')[0]} is not safe (η = 0.9)",
-                _verdict(bool((tail < 0).any())),
+                verdict(bool((tail < 0).any())),
                 f"1 %-CVaR {_range(tail)}; below the baseline at {results.sizes(tail < 0)} "
                 "trajectories",
             )
@@ -129,7 +130,7 @@ def _safe(results: _Results) -> Iterator[Finding]:
             tail = results.of(label, _CVAR)
             yield Finding(
                 f"{label} is safe (η = 0.9)",
-                _verdict(bool((tail >= 0).all()), bool((tail >= -0.05).all())),
+                verdict(bool((tail >= 0).all()), bool((tail >= -0.05).all())),
                 f"1 %-CVaR {_range(tail)}; below the baseline at {results.sizes(tail < 0)} "
                 "trajectories",
             )
@@ -149,7 +150,7 @@ def _above(
             f"{measure.name}: {gap.min():+.3f} to {gap.max():+.3f}, "
             f"above at {int((gap > 0).sum())} of {len(gap)} sizes"
         )
-    yield Finding(claim, _verdict(*verdicts), "; ".join(numbers))
+    yield Finding(claim, verdict(*verdicts), "; ".join(numbers))
 
 
 def _better_than_spibb(results: _Results) -> Iterator[Finding]:
@@ -173,13 +174,13 @@ def _one_step(results: _Results) -> Iterator[Finding]:
     tail = results.of(_ONE_STEP, _CVAR) - results.of(_APPROX, _CVAR)
     yield Finding(
         "One step is not safer than iterating (η = 0.9)",
-        _verdict(bool((tail <= 0.005).all())),
+        verdict(bool((tail <= 0.005).all())),
         f"1 %-CVaR, one step less iterated: {tail.min():+.3f} to {tail.max():+.3f}",
     )
     loss = results.of(_APPROX)[-1] - results.of(_ONE_STEP)[-1]
     yield Finding(
         "… and is worse with much data",
-        _verdict(bool(loss > 0)),
+        verdict(bool(loss > 0)),
         f"mean at {results.plan.sizes[-1]:,} trajectories: iterated {results.of(_APPROX)[-1]:.3f}, "
         f"one step {results.of(_ONE_STEP)[-1]:.3f}",
     )
@@ -192,7 +193,7 @@ def _by_strength(results: _Results) -> Iterator[Finding]:
     weak, strong = tail[: len(tail) // 2], tail[len(tail) // 2 :]
     yield Finding(
         "RaMDP is unsafe for strong baselines and small logs (0.1 %-CVaR)",
-        _verdict(bool((strong[:, 0] < 0).all())),
+        verdict(bool((strong[:, 0] < 0).all())),
         f"below the baseline in {int((strong < 0).sum())} of {strong.size} cells of the stronger "
         f"half of the baselines, {int((weak < 0).sum())} of {weak.size} of the weaker",
     )
@@ -211,7 +212,7 @@ def _by_strength(results: _Results) -> Iterator[Finding]:
     yield Finding(
         "Approx-Soft-SPIBB is slightly unsafe only at η = 0.9 with less than 20 trajectories "
         "(0.1 %-CVaR)",
-        _verdict(not (below & ~expected).any(), bool(tail.min() > -0.1)),
+        verdict(not (below & ~expected).any(), bool(tail.min() > -0.1)),
         numbers,
     )
 
@@ -224,7 +225,7 @@ def _threshold(results: _Results) -> Iterator[Finding]:
     drop = results.of(below) - results.of(above)
     yield Finding(
         "From κ = 0.0035 on, RaMDP no longer tries to reach the goal (η = 0.9)",
-        _verdict(bool(drop.max() > 0.2)),
+        verdict(bool(drop.max() > 0.2)),
         f"mean at κ = 0.003 less that at 0.004: {drop.min():+.3f} to {drop.max():+.3f}; the "
         "published cliff came from penalising the goal itself, where nothing is done",
     )
@@ -241,7 +242,7 @@ def _best_epsilon(results: _Results) -> Iterator[Finding]:
         inside = (best >= 0.5) & (best <= 2)
         yield Finding(
             f"The best ε of Approx-Soft-SPIBB is between 0.5 and 2 ({measure.name}, η = 0.9)",
-            _verdict(bool(inside.all()), bool(inside.any())),
+            verdict(bool(inside.all()), bool(inside.any())),
             "best ε by size: "
             + ", ".join(f"{v:g} ({s:,})" for v, s in zip(best, results.plan.sizes, strict=True)),
         )
@@ -254,7 +255,7 @@ def _tests(results: _Results) -> Iterator[Finding]:
             gap = results.of(_APPROX) - results.of(label)
             yield Finding(
                 f"{label.split(',')[0]} performs poorly (η = 0.9)",
-                _verdict(bool((gap > 0).all())),
+                verdict(bool((gap > 0).all())),
                 f"mean {_range(results.of(label))}, 1 %-CVaR {_range(results.of(label, _CVAR))}; "
                 f"Approx-Soft-SPIBB's mean {_range(results.of(_APPROX))}",
             )

@@ -18,6 +18,7 @@ from spibb.algorithms.base import Device, Problems
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.envs.garnet import Garnet
+from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
@@ -73,9 +74,21 @@ class Drawn:
         )
 
 
-def draw_run(plan: Plan, run: int) -> list[Drawn]:
-    """Draw one process, a baseline for each eta, and a log for each size."""
-    rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run]))
+def check_plan(plan: Plan) -> None:
+    """Refuse a plan whose jobs could not run, before any of them does."""
+    plan.build_settings()
+    if plan.max_steps < 1:
+        raise SettingsError(f"max_steps is {plan.max_steps}", expected="at least 1")
+    wrong = [eta for eta in plan.etas if not 0 <= eta <= 1]
+    if wrong:
+        raise SettingsError(f"eta is {wrong[0]}", expected="a strength in [0, 1]")
+    if plan.n_actions < 2:
+        raise SettingsError(f"n_actions is {plan.n_actions}", expected="at least 2 to choose from")
+    _draw_process(plan, np.random.default_rng(plan.seed))
+
+
+def _draw_process(plan: Plan, rng: np.random.Generator) -> tuple[Garnet, Garnet]:
+    """Draw a process as the baseline's maker knows it, and as it is then."""
     garnet = Garnet.random(
         rng,
         n_states=plan.n_states,
@@ -83,7 +96,13 @@ def draw_run(plan: Plan, run: int) -> list[Drawn]:
         n_successors=plan.n_successors,
         gamma=plan.gamma,
     )
-    world = garnet.with_second_goal(rng, plan.second_goal) if plan.second_goal else garnet
+    return garnet, garnet.with_second_goal(rng, plan.second_goal) if plan.second_goal else garnet
+
+
+def draw_run(plan: Plan, run: int) -> list[Drawn]:
+    """Draw one process, a baseline for each eta, and a log for each size."""
+    rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run]))
+    garnet, world = _draw_process(plan, rng)
     best = solve(world.mdp).performance
     drawn = []
     for i, eta in enumerate(plan.etas):

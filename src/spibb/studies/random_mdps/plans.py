@@ -9,7 +9,6 @@ is a budget of 4 here, with delta = 1: errors as a scale.
 
 from __future__ import annotations
 
-from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.mbie import MBIE
@@ -36,14 +35,9 @@ _SOFT: tuple[tuple[str, type[SoftSPIBB], bool], ...] = (
 )
 
 
-def _setting(label: str, algorithm: Algorithm, group: str = "", value: float = 0.0) -> Setting:
-    config = {name: part for name, part in algorithm.to_config().items() if part is not None}
-    return Setting(label, config, group, value)
-
-
 def _soft(epsilon: float) -> list[Setting]:
     return [
-        _setting(
+        Setting.of(
             f"{name}, epsilon={epsilon:g}",
             kind(epsilon=2 * epsilon, delta=1.0, max_iterations=1 if is_one_step else None),
             f"epsilon: {name}",
@@ -54,13 +48,15 @@ def _soft(epsilon: float) -> list[Setting]:
 
 
 def _ramdp(kappa: float) -> Setting:
-    return _setting(f"RaMDP, kappa={kappa:g}", RaMDP(kappa=kappa), "kappa: RaMDP", kappa)
+    return Setting.of(f"RaMDP, kappa={kappa:g}", RaMDP(kappa=kappa), "kappa: RaMDP", kappa)
 
 
 def _n_wedge(n: int) -> list[Setting]:
     return [
-        _setting(f"Pi_b-SPIBB, n_wedge={n}", PiBSPIBB(n_wedge=n), "n_wedge: Pi_b-SPIBB", n),
-        _setting(f"Pi_<=b-SPIBB, n_wedge={n}", PiLeqBSPIBB(n_wedge=n), "n_wedge: Pi_<=b-SPIBB", n),
+        Setting.of(f"Pi_b-SPIBB, n_wedge={n}", PiBSPIBB(n_wedge=n), "n_wedge: Pi_b-SPIBB", n),
+        Setting.of(
+            f"Pi_<=b-SPIBB, n_wedge={n}", PiLeqBSPIBB(n_wedge=n), "n_wedge: Pi_<=b-SPIBB", n
+        ),
     ]
 
 
@@ -68,8 +64,8 @@ def _robust(delta: float) -> list[Setting]:
     # The released code records the plan that it did not test; MBIE is that, without the test.
     tested, untested = "Robust MDP", "Robust MDP untested"
     return [
-        _setting(f"{tested}, delta={delta:g}", RobustMDP(delta=delta), f"delta: {tested}", delta),
-        _setting(f"{untested}, delta={delta:g}", MBIE(delta=delta), f"delta: {untested}", delta),
+        Setting.of(f"{tested}, delta={delta:g}", RobustMDP(delta=delta), f"delta: {tested}", delta),
+        Setting.of(f"{untested}, delta={delta:g}", MBIE(delta=delta), f"delta: {untested}", delta),
     ]
 
 
@@ -85,19 +81,19 @@ def _hcpi(delta: float) -> Setting:
         pessimism=0.0,
         min_ess=0.0,
     )
-    return _setting(f"{name}, delta={delta:g}", algorithm, f"delta: {name}", delta)
+    return Setting.of(f"{name}, delta={delta:g}", algorithm, f"delta: {name}", delta)
 
 
 def _tested() -> list[Setting]:
     settings = [setting for delta in ROBUST_DELTAS for setting in _robust(delta)]
     settings += [_hcpi(delta) for delta in HCPI_DELTAS]
     cautious = HCPI(delta=0.05)
-    settings.append(_setting("HCPI cautious, delta=0.05", cautious, "delta: HCPI cautious", 0.05))
+    settings.append(Setting.of("HCPI cautious, delta=0.05", cautious, "delta: HCPI cautious", 0.05))
     return settings
 
 
 def _paper() -> list[Setting]:
-    settings = [_setting("Basic RL", BasicRL()), *_n_wedge(10)]
+    settings = [Setting.of("Basic RL", BasicRL()), *_n_wedge(10)]
     settings += [_ramdp(kappa) for kappa in KAPPAS]
     settings += [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
     return settings
@@ -119,7 +115,7 @@ def _benchmark(name: str, settings: list[Setting], *, max_steps: int = 50) -> Pl
 
 
 def _searched() -> list[Setting]:
-    settings = [_setting("Basic RL", BasicRL())]
+    settings = [Setting.of("Basic RL", BasicRL())]
     settings += [setting for n in N_WEDGES for setting in _n_wedge(n)]
     settings += [_ramdp(kappa) for kappa in KAPPAS]
     return settings
@@ -151,7 +147,7 @@ def _smoke() -> Plan:
         sizes=(10, 100),
         max_steps=50,
         second_goal=1.0,
-        settings=(_setting("Basic RL", BasicRL()), *_n_wedge(10), _ramdp(0.003), *_soft(2.0)),
+        settings=(Setting.of("Basic RL", BasicRL()), *_n_wedge(10), _ramdp(0.003), *_soft(2.0)),
     )
 
 

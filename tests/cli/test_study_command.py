@@ -1,0 +1,155 @@
+"""``spibb study``: what is refused, in one line and without a trace on the disk."""
+
+import csv
+import io
+import shutil
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spibb.studies.registry import PLANS
+
+SMOKE = PLANS["random-mdps-smoke"]
+TINY = replace(
+    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5, 0.9),
+    sizes=(5, 20), n_runs=8, runs_per_job=2, settings=SMOKE.settings[:3],
+)  # fmt: skip
+
+
+@pytest.fixture
+def tiny(ward, spibb):
+    """Write plans, and run the first as pieces of two runs each."""
+    ward.write("tiny.toml", TINY.to_toml())
+    ward.write("seed.toml", replace(TINY, seed=5).to_toml())
+    for number in range(1, 5):
+        done = spibb("study", "run", "tiny.toml", "--out", f"p{number}", "--workers", 1,
+                     "--piece", f"{number}/4")  # fmt: skip
+        assert done.code == 0, done.err
+    return ward
+
+
+@pytest.mark.parametrize(
+    ("more", "fragment"),
+    [
+        (["--piece", "0/4"], "the piece is '0/4'; expected such as 2/4"),
+        (["--piece", "5/4"], "the piece is '5/4'"),
+        (["--piece", "a/b"], "the piece is 'a/b'"),
+        (["--piece", "3"], "the piece is '3'"),
+        (["--piece", "1/" + "9" * 5_000], "expected such as 2/4"),
+        (["--piece", "1/99"], "the piece 1/99 is empty; expected at most 4 pieces"),
+        (["--runs", "0"], "n_runs is 0; expected at least 1"),
+        (["--workers", "0"], "workers is 0; expected at least 1"),
+        (["--engine", "gpu"], "no engine is called 'gpu'; expected one of local, ray, cuda"),
+        (["--address", "a:1"], "the engine 'local' with the address 'a:1'"),
+    ],
+)
+def test_what_cannot_be_run(refused, more, fragment):
+    assert fragment in refused("study", "run", "random-mdps-smoke", "--out", "study", *more)
+
+
+@pytest.mark.parametrize("name", ["gridworld", "complexity"])
+def test_a_study_that_no_gpu_does(refused, name):
+    message = refused("study", "run", name, "--out", "study", "--engine", "cuda")
+    assert "with the engine 'cuda'; expected random-mdps" in message
+
+
+def test_no_gpu(refused):
+    cuda = pytest.importorskip("numba.cuda", reason="needs the extra gpu")
+    if cuda.is_available():
+        pytest.skip("there is a GPU")
+    message = refused("study", "run", "random-mdps-smoke", "--out", "study", "--engine", "cuda")
+    assert "no GPU that CUDA can use was found" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [
+        (b"\xff\xfe", "cannot read the plan plan.toml"),
+        (b"", "no study is called None"),
+        (b"study = ['a']", "no study is called ['a']"),
+        (b"study = 'random-mdps'", "lacks an entry"),
+        (TINY.to_toml().replace("sizes = [5, 20]", "sizes = [-5]").encode(), "the sizes is -5"),
+        (TINY.to_toml().replace("etas = [0.5, 0.9]", "etas = [2.0]").encode(), "eta is 2.0"),
+        (TINY.to_toml().replace('"basic-rl"', '"basic"').encode(), "'Basic RL' cannot be built"),
+    ],
+)
+def test_wrong_plans(ward, refused, content, fragment):
+    ward.write("plan.toml", content)
+    assert fragment in refused("study", "run", "plan.toml", "--out", "study", "--workers", 1)
+
+
+def test_a_folder_that_was_begun_otherwise(tiny, refused):
+    run = ("study", "run", "tiny.toml", "--out", "p1", "--workers", 1)
+    assert "holds a study already" in refused(*run)
+    assert "begun with the runs 0 to 1; expected all runs" in refused(*run, "--resume")
+    message = refused(*run, "--resume", "--piece", "2/4")
+    assert "begun with the runs 0 to 1; expected the runs 2 to 3" in message
+    assert "begun with another plan" in refused(*run, "--resume", "--piece", "1/4", "--runs", 80)
+    tiny.write("p1/plan.toml", b"\xff")
+    assert "cannot read p1/plan.toml" in refused(*run, "--resume")
+
+
+def test_a_cluster_that_is_not_there(ward, spibb):
+    pytest.importorskip("ray", reason="needs the extra ray")
+    ran = spibb("study", "run", "random-mdps-smoke", "--out", "study", "--engine", "ray",
+                "--address", "127.0.0.1:1")  # fmt: skip
+    assert ran.code == 2
+    assert "Error: cannot reach the ray cluster at 127.0.0.1:1" in ran.err
+    assert not (ward.folder / "study").exists()
+
+
+def test_what_cannot_be_merged(tiny, refused, spibb):
+    spibb("study", "run", "seed.toml", "--out", "seed", "--workers", 1)
+    tiny.write("no-study/notes.txt", "nothing here")
+    tiny.write("empty/plan.toml", TINY.to_toml())
+    for folders, fragment in (
+        (["out", "p1", "p1"], "run 0 of Basic RL is in p1 and in p1"),
+        (["out", "p1", "seed"], "the plans do not draw the same: seed is"),
+        (["p2", "p1"], "p2 exists"),
+        (["out", "p1", "absent"], "absent is no study"),
+        (["out", "no-study"], "no-study is no study"),
+        (["out", "empty"], "empty has no results yet"),
+        ([".", "p1"], ". exists"),
+        (["/", "p1"], "/ exists"),
+    ):
+        assert fragment in refused("study", "merge", *folders)
+
+
+def test_what_has_no_figures(tiny, refused):
+    tiny.write("no-study/notes.txt", "nothing here")
+    tiny.write("empty/plan.toml", TINY.to_toml())
+    tiny.write("binary/plan.toml", b"\xff")
+    for folder, fragment in (
+        ("absent", "absent is no study"),
+        ("no-study", "no-study is no study"),
+        ("empty", "empty has no results yet"),
+        ("binary", "cannot read binary/plan.toml"),
+    ):
+        assert fragment in refused("study", "figures", folder)
+    part = tiny.folder / "p1" / "parts" / "0000000.parquet"
+    pq.write_table(pa.table({"run": [1]}), part)
+    assert "the results have no column 'eta'" in refused("study", "figures", "p1")
+    shutil.copy(tiny.folder / "p2" / "parts" / "0000002.parquet", part.parent)
+    assert "0000002.parquet has other columns than" in refused("study", "figures", "p1")
+
+
+def test_pieces_on_the_command_line(tiny, spibb):
+    """Two of four: their figures say so, and the rest can be made."""
+    assert spibb("study", "merge", "half", "p1", "p3").code == 0
+    assert spibb("study", "figures", "half").code == 0
+    page = (tiny.folder / "half" / "figures" / "index.html").read_text(encoding="utf-8")
+    assert "4 of 8 runs" in page
+    done = spibb("study", "run", "tiny.toml", "--out", "half", "--workers", 1, "--resume")
+    assert "2 of 4 jobs are done already" in done.out
+    assert spibb("study", "merge", "whole", "p1", "p2", "p3", "p4").code == 0
+    for name in ("0000000", "0000002", "0000004", "0000006"):
+        parts = [tiny.folder / study / "parts" / f"{name}.parquet" for study in ("half", "whole")]
+        assert parts[0].read_bytes() == parts[1].read_bytes()
+
+
+def test_plans_as_csv(spibb):
+    rows = list(csv.DictReader(io.StringIO(spibb("study", "list", "--format", "csv").out)))
+    assert [row["plan"] for row in rows] == list(PLANS)
+    assert {row["fingerprint"] for row in rows} == {plan.fingerprint for plan in PLANS.values()}
