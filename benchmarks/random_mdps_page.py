@@ -90,11 +90,16 @@ def search(study: Study) -> str:
     groups = dict.fromkeys(setting.group for setting in study.plan.settings if setting.group)
     for group in groups:
         family = [setting for setting in study.plan.settings if setting.group == group]
+        if len(family) == 1:
+            continue
         cells = []
         for measure in (MEAN, CVAR):
             table = np.array([study.of(setting.label, measure) for setting in family])
+            # Where no value is better than another, none is the best.
+            alike = np.ptp(table, axis=0) == 0
             best = [family[k].value for k in table.argmax(axis=0)]
-            cells.append(", ".join(f"{value:g}" for value in best))
+            pairs = zip(best, alike, strict=True)
+            cells.append(", ".join("any" if same else f"{value:g}" for value, same in pairs))
         parameter, _, name = group.partition(": ")
         lines.append(f"| {parameter} of {name} | {cells[0]} | {cells[1]} |")
     sizes = ", ".join(f"{size:,}" for size in study.plan.sizes)
