@@ -27,6 +27,8 @@ N_SETS = 2_000
 N_EPISODES = 50
 DELTA = 0.05
 PAGE = Path(__file__).parents[2] / "docs/evaluation.md"
+# A documented share of failures may be off by this much: four standard errors of 2,000 logs at 5 %.
+BAND = 0.02
 
 
 @lru_cache
@@ -105,16 +107,13 @@ def test_approximate_bounds_fail_as_often_as_documented(share):
     place = 0 if share == 0.2 else 2
     assert set(documented()) == set(measured)
     for key, cells in documented().items():
-        for found, share in zip(measured[key], cells[place : place + 2], strict=True):
-            # Both the page's figure and this one are shares of as many logs.
-            band = 3.5 * np.sqrt(2 * max(share, 0.01) * (1 - share) / N_SETS)
-            assert found == pytest.approx(share, abs=band), key
+        assert measured[key] == pytest.approx(cells[place : place + 2], abs=BAND), key
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_one_sided_terms_keep_the_level(share):
-    """By t, each end of is and pdis fails in at most 10 % of the logs; plain terms up to 37 %."""
+    """By t, each end of is and pdis fails in at most 10 % of the logs; plain terms up to 39 %."""
     measured = failures(share)
     for name in ("is", "pdis"):
         assert max(measured[name, "student-t"]) <= 0.10

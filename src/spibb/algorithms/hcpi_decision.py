@@ -206,14 +206,14 @@ def _tried(
 # Least and largest share of logs, in %, in which a test at 5 % passed although nothing was better:
 # docs/algorithms/hcpi.md, held to by tests/algorithms/test_hcpi.py.
 MEASURED = {
-    ("dr", "student-t"): (2.0, 9.6),
-    ("dr", "bca"): (6.8, 12.4),
-    ("pdis", "student-t"): (0.2, 2.6),
-    ("pdis", "bca"): (4.4, 6.8),
-    ("is", "student-t"): (1.0, 3.0),
-    ("is", "bca"): (4.8, 6.2),
-    ("wis", "bca"): (5.8, 31.8),
-    ("cwpdis", "bca"): (5.8, 23.6),
+    ("dr", "student-t"): (1.0, 9.6),
+    ("dr", "bca"): (4.8, 13.6),
+    ("pdis", "student-t"): (1.4, 2.6),
+    ("pdis", "bca"): (4.6, 8.2),
+    ("is", "student-t"): (1.2, 2.6),
+    ("is", "bca"): (4.4, 7.8),
+    ("wis", "bca"): (4.0, 32.0),
+    ("cwpdis", "bca"): (5.0, 25.0),
 }
 
 
