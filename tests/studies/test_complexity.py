@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 import pytest
+from study_rows import KEYS, ordered
 
 from spibb.data.counts import Counts
 from spibb.envs import GridWorld
@@ -34,18 +35,6 @@ TINY = replace(
     PLAN, n_runs=3, runs_per_job=2, sizes=(4, 8), trajectories_per_action=5, n_timed=2,
     n_together=3, n_repeats=2,
 )  # fmt: skip
-KEYS = ("run", "eta", "size", "setting")
-
-
-def ordered(table):
-    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
-    names = table.column_names
-    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
-    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 @pytest.fixture(scope="module")

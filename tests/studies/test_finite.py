@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 import pytest
+from study_rows import KEYS, ordered
 
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB
 from spibb.algorithms.penalised import RaMDP
@@ -27,7 +28,6 @@ from spibb.studies.finite.run import run_job
 from spibb.studies.registry import run_study
 from spibb.uncertainty.error_functions import HoeffdingQ
 
-KEYS = ("run", "eta", "size", "setting")
 TOY_TEXT = ("frozen-lake", "cliff-walking", "taxi")
 
 
@@ -41,17 +41,6 @@ def shrunk(name, **changes):
             kept.append(setting)
     small = {"n_runs": 2, "etas": plan.etas[:1], "sizes": plan.sizes[:2], "settings": tuple(kept)}
     return replace(plan, **small | changes)
-
-
-def ordered(table):
-    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
-    names = table.column_names
-    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
-    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 def run_and_read(plan, out, **options):

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from study_rows import KEYS, ordered
 
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.hcpi import HCPI
@@ -29,18 +30,6 @@ from spibb.studies.random_mdps.run import run_job
 from spibb.studies.registry import PLANS, run_study
 
 SMOKE = PLANS["random-mdps-smoke"]
-KEYS = ("run", "eta", "size", "setting")
-
-
-def ordered(table):
-    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
-    names = table.column_names
-    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
-    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 def run_and_read(plan, out, **options):

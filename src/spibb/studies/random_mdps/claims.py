@@ -1,7 +1,7 @@
 """What the paper says about random MDPs, and what a study of ours says to it.
 
-Every claim is a rule over the aggregates, written before the numbers were known, and its verdict
-is what the rule returns: "confirmed", "in part" or "not confirmed", always with the numbers.
+Every claim is a rule over the aggregates, written before the study was run, and its verdict is
+what the rule returns: "confirmed", "in part" or "not confirmed", always with the numbers.
 """
 
 from __future__ import annotations
