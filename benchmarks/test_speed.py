@@ -163,7 +163,7 @@ def test_large_dense_problem(benchmark, figures):
 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--overwrite", "--out"]])
 def test_command_line_start(benchmark, figures, arguments, tmp_path):
-    command = [sys.executable, "-m", "spibb.cli.app", *arguments]
+    command = [sys.executable, "-m", "spibb", *arguments]
     if "--out" in arguments:
         command.append(str(tmp_path / "out"))
     benchmark.pedantic(

@@ -52,7 +52,7 @@ def test_console_commands_run(workplace):
     for command in commands:
         words = shlex.split(command, comments=True)[1:]
         done = subprocess.run(
-            [sys.executable, "-m", "spibb.cli.app", *words], capture_output=True, text=True
+            [sys.executable, "-m", "spibb", *words], capture_output=True, text=True
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
@@ -65,7 +65,7 @@ def test_local_links_lead_somewhere():
 
 def test_the_figures_of_the_demo_are_those_of_the_readme(workplace):
     done = subprocess.run(
-        [sys.executable, "-m", "spibb.cli.app", "demo", "--out", "demo"],
+        [sys.executable, "-m", "spibb", "demo", "--out", "demo"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     truth = done.stdout[done.stdout.index("The truth") :]

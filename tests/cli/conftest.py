@@ -41,7 +41,7 @@ def spibb_process():
 
     def run(*arguments, environment=None, **options):
         done = subprocess.run(
-            [sys.executable, "-m", "spibb.cli.app", *map(str, arguments)],
+            [sys.executable, "-m", "spibb", *map(str, arguments)],
             capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
             env={**os.environ, **(environment or {})}, **options,
         )  # fmt: skip

@@ -110,7 +110,7 @@ def test_output_that_cannot_be_printed(ward, printed):
     command = [
         sys.executable,
         "-m",
-        "spibb.cli.app",
+        "spibb",
         *ward.audit(ward.baseline),
         "--format",
         printed,
@@ -128,7 +128,7 @@ def test_a_reader_that_goes_away(ward):
     command = [
         sys.executable,
         "-m",
-        "spibb.cli.app",
+        "spibb",
         *ward.audit(ward.baseline, "--format", "json"),
     ]
     reading, writing = os.pipe()

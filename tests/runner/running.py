@@ -57,7 +57,7 @@ class Study:
 
     def start(self, *more: str, workers: int = 2) -> subprocess.Popen:
         """Start the command as a terminal would: the leader of a group that may be interrupted."""
-        command = [sys.executable, "-m", "spibb.cli.app", "study", "run", self.plan, "--out",
+        command = [sys.executable, "-m", "spibb", "study", "run", self.plan, "--out",
                    self.out, "--workers", workers, *more]  # fmt: skip
         return subprocess.Popen(
             [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -79,7 +79,7 @@ def test_ctrl_c_ends_promptly_and_can_be_resumed(tiny, tiny_result, workers, mom
         wait_for(lambda one=other: not one.is_alive, seconds=20, what=f"the end of {other}")
     assert not list(tiny.out.rglob("*.unfinished"))
     assert tiny.n_parts() < len(TINY.jobs())
-    again = [sys.executable, "-m", "spibb.cli.app", *shlex.split(command)[1:], "--resume"]
+    again = [sys.executable, "-m", "spibb", *shlex.split(command)[1:], "--resume"]
     done = subprocess.run(again, capture_output=True, text=True, timeout=120, check=True)
     assert "jobs are done already" in done.stdout or moment == "start"
     assert content(tiny.out) == tiny_result
@@ -169,7 +169,7 @@ def test_progress_counts_earlier_jobs_but_not_their_runs(tmp_path):
 
 
 def test_plans_are_listed(tiny):
-    command = [sys.executable, "-m", "spibb.cli.app", "study", "list", "--format", "json"]
+    command = [sys.executable, "-m", "spibb", "study", "list", "--format", "json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     listed = json.loads(done.stdout)
     assert listed["random-mdps-smoke"]["fingerprint"] == SMOKE.fingerprint

@@ -361,7 +361,3 @@ def main() -> None:
 def _fail(message: str) -> NoReturn:
     typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
     sys.exit(2)
-
-
-if __name__ == "__main__":
-    main()
