@@ -58,9 +58,9 @@ def training_data(seed, n_rows, n_features, n_actions):
     )
 
 
-def population(sizes, *, copies=1, **settings):
+def population(sizes, *, copies=1, n_rows=(50, 77), **settings):
     """Every rule, on two data sets of different sizes."""
-    data = [training_data(k, n_rows, sizes[0], sizes[-1]) for k, n_rows in enumerate((50, 77))]
+    data = [training_data(k, n, sizes[0], sizes[-1]) for k, n in enumerate(n_rows)]
     members = [Member(k % 2, rule, 99 + k) for k, rule in enumerate(RULES * copies)]
     chosen = TrainingSettings(hidden=sizes[1:-1], **settings)
     return Trainings.of(data, members, chosen), PopulationState.start(members, sizes)
@@ -227,6 +227,13 @@ def test_gpu_equals_the_compiled_engine(gpu, sizes):
     # Rounding turns a tie here and there, and then members part; most stay close for a while.
     later = errors(engine.advance(trainings, found, 90), train_cpu.advance(trainings, found, 90))
     assert np.median(later) < 1e-4
+
+
+def test_gpu_stays_with_the_compiled_engine_for_hundreds_of_steps(gpu):
+    # As many rows as the paper's largest data set; few are learnt by heart, and Q grows fast there.
+    trainings, state = population(PAPER, copies=4, n_rows=(10_000, 9_000), n_passes=1)
+    found = train_fused.FusedEngine(trainings).advance(trainings, state, 250)
+    assert np.median(errors(found, train_cpu.advance(trainings, state, 250))) < 1e-5
 
 
 def test_gpu_repeats_resumes_and_knows_no_neighbours(gpu):

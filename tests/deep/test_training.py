@@ -130,7 +130,8 @@ def test_a_member_does_not_depend_on_its_population(monkeypatch):
 def test_a_member_among_others_on_the_batched_path(device):
     data = random_data()
     members = [Member(0, RULES[k % len(RULES)], k) for k in range(14)]
-    settings = TrainingSettings(hidden=(16, 8), n_passes=30, learning_rate=0.001)
+    settings = TrainingSettings(hidden=(16, 8), n_passes=107, learning_rate=0.001)
+    assert settings.n_steps(len(data)) > 1_000
     whole = train_population(data, members, settings, engine="torch", device=device)
     alone = train_population(data, members[5:6], settings, engine="torch", device=device)
     np.testing.assert_allclose(alone.params[0], whole.params[5], atol=1e-4)

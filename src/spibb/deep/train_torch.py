@@ -1,12 +1,12 @@
 """Train a population with torch: every tensor has a leading run axis, on the CPU or a GPU.
 
 The general GPU path, for networks of any shape, and the independent check of the compiled engine:
-the same arithmetic written as batched products, float32 throughout (the improvement step too,
-where the compiled engine has float64). Gradients are written out, which is short for a dense
-network and lets a whole target period be captured as one CUDA graph: ten steps then cost one
-launch.
+the same arithmetic written as batched products. Gradients are written out, which is short for a
+dense network and lets a whole target period be captured as one CUDA graph: ten steps then cost one
+launch. The improvement step is the row function of the tabular algorithms, on a GPU too (extra
+``gpu``).
 
-Members are ordered by operator, so that each step function sees one contiguous block of them.
+Members are ordered by operator, so that each step sees one contiguous block of them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from spibb.deep.counter_rng import signed, torch_minibatch
 from spibb.deep.network import layer_places, n_parameters
 from spibb.deep.population import PopulationState, Records, Trainings
-from spibb.deep.torch_steps import step
-from spibb.operators.rows import Operator
+from spibb.operators.rows import Operator, step_rows
 
 _SOFT = (Operator.SOFT_APPROX, Operator.SOFT_EXACT)
 
@@ -92,7 +91,7 @@ class _Block:
         self._first_row = torch.tensor(recipes.first_row[chosen], **whole)[:, None]
         self._period = self._n_rows[:, 0].clamp(min=trainings.settings.annealing_samples)
         self._kappa, self._n_wedge, self._epsilon = (
-            torch.tensor(column[chosen], dtype=torch.float32, device=device)
+            torch.tensor(column[chosen], dtype=torch.float64, device=device)
             for column in (recipes.kappa, recipes.n_wedge, recipes.epsilon)
         )
         self._places = torch.arange(self._settings.batch_size, device=device)
@@ -170,14 +169,27 @@ class _Block:
         self._diverged_at.copy_(self._t.where(is_new, self._diverged_at))
         pushed = torch.zeros_like(q).scatter_(-1, action, (delta * (2.0 / batch_size))[..., None])
         _backward(self._layers, self._gradient_layers, values, pushed, batch_size)
-        self._gradient.masked_fill_((self._diverged_at >= 0)[:, None], 0.0)
-        passed = torch.div(self._t * batch_size, self._period, rounding_mode="floor")
-        rate = (settings.learning_rate / (passed + 1).double()).float()[:, None]
-        decay = settings.rms_decay
-        self._v.mul_(decay).addcmul_(self._gradient, self._gradient, value=1.0 - decay)
-        root = self._v.sqrt().add_(settings.rms_epsilon)
-        self._params.sub_(self._gradient.mul_(rate).div_(root))
+        self._descend()
         self._t.add_(1)
+
+    def _descend(self) -> None:
+        """Take one step of RMSProp."""
+        settings = self._settings
+        passed = torch.div(self._t * settings.batch_size, self._period, rounding_mode="floor")
+        rate = (settings.learning_rate / (passed + 1).double()).float()
+        decay, epsilon = settings.rms_decay, settings.rms_epsilon
+        if self._device.type == "cuda":
+            from spibb.deep.descent_cuda import descend
+
+            descend(
+                self._params, self._v, self._gradient, rate, self._diverged_at, decay=decay,
+                epsilon=epsilon,
+            )  # fmt: skip
+            return
+        self._gradient.masked_fill_((self._diverged_at >= 0)[:, None], 0.0)
+        self._v.mul_(decay).addcmul_(self._gradient, self._gradient, value=1.0 - decay)
+        root = self._v.sqrt().add_(epsilon)
+        self._params.sub_(self._gradient.mul_(rate[:, None]).div_(root))
 
     def _targets(self, rows: Any, q_online: Any, q_target: Any) -> Any:
         """Return y, shape (R, batch)."""
@@ -189,19 +201,36 @@ class _Block:
                 best = driver.argmax(-1, keepdim=True)
                 ahead[members] = q_target[members].gather(-1, best)[..., 0]
                 continue
-            counts = records.n_next[rows[members]]
+            counts = records.n_next[rows[members]].double()
             if operator in _SOFT:
                 errors = 1.0 / counts.sqrt()
             else:
                 is_trusted = counts >= self._n_wedge[members, None, None]
                 errors = torch.zeros_like(counts).masked_fill_(~is_trusted, float("inf"))
             epsilon = self._epsilon[members, None].expand(driver.shape[:-1])
-            policy = step(operator, driver, records.baseline_next[rows[members]], errors, epsilon)
-            ahead[members] = (policy * q_target[members]).sum(-1)
+            policy = _improve(
+                operator, driver, records.baseline_next[rows[members]], errors, epsilon
+            )
+            ahead[members] = (policy * q_target[members]).sum(-1).float()
         ahead = ahead.masked_fill_(records.terminated[rows], 0.0)
         kappa = self._kappa[:, None]
         penalty = (kappa / records.n_here[rows].sqrt()).masked_fill_(kappa == 0, 0.0)
-        return records.reward[rows] - penalty + self._settings.gamma * ahead
+        return (records.reward[rows] - penalty + self._settings.gamma * ahead).float()
+
+
+def _improve(operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
+    """Return the policies, shape (..., A), float64; errors and budgets are float64 already."""
+    values, given, costs = (part.double().flatten(0, -2) for part in (q, baseline, errors))
+    budgets = epsilon.flatten().contiguous()
+    if q.is_cuda:
+        from spibb.operators.cuda import step_tensors
+
+        out = step_tensors(operator, values, given, costs, budgets, values)
+    else:
+        out = torch.empty_like(values)
+        parts = (values, given, costs, budgets, values, out)
+        step_rows(int(operator), *(part.numpy() for part in parts))
+    return out.view(q.shape)
 
 
 def _groups(operators: NDArray[np.int64], is_double: NDArray[np.bool_]) -> list[_Group]:
