@@ -1,18 +1,9 @@
-"""The helicopter study on a GPU machine: what it will cost, whether it is right, and its pieces.
+"""What the helicopter study will cost on a GPU, and whether it is right there.
 
-``check`` (under 90 s) times a short training of one data set phase by phase, predicts the cost of
-the whole plan, compares trainings and flights with the CPU's, and writes ``timings.json``:
-
-    python benchmarks/gpu_helicopter_study.py check --out OUT
-
-``run`` does the data sets from FIRST to just before LAST of a plan and keeps the rows, after each
-data set, in one file that needs nothing but NumPy; it stops before a time limit:
-
-    python benchmarks/gpu_helicopter_study.py run FIRST LAST --out OUT --minutes 9
-
-``collect`` makes a study's folder of such files, as ``spibb study run`` would have written it:
-
-    python benchmarks/gpu_helicopter_study.py collect FOLDER FILE...
+``python benchmarks/gpu_helicopter_check.py timings.json`` (about a minute) times a short training
+of one data set phase by phase and each rule alone, predicts the cost of the whole plan, and
+compares trainings and flights with the CPU's. The study itself is
+``spibb study run helicopter --engine cuda --out FOLDER``.
 """
 
 from __future__ import annotations
@@ -29,14 +20,7 @@ from typing import Any
 import numpy as np
 
 from spibb.studies.helicopter.plan import PLANS, HelicopterPlan
-from spibb.studies.helicopter.run import (
-    draw_data,
-    fly,
-    fly_all,
-    run_columns,
-    to_table,
-    train,
-)
+from spibb.studies.helicopter.run import draw_data, fly, fly_all, run_job, train
 
 # Scores of the same networks on both devices differ where rounding turned an action.
 _SAME = 0.05
@@ -71,7 +55,7 @@ def warm_up(plan: HelicopterPlan, device: str) -> None:
     """Compile everything on a small plan."""
     small = replace(plan, sizes=(200,), n_passes=2, n_steps=20, n_episodes=20)
     for kind in dict.fromkeys(("cpu", device)):
-        run_columns(small, 0, 1, kind)
+        run_job(small, 0, 1, kind)
 
 
 def measure(plan: HelicopterPlan, n_passes: int, device: str) -> dict[str, Any]:
@@ -167,87 +151,20 @@ def check(chosen: argparse.Namespace) -> int:
     print(f"compiled after {time.perf_counter() - began:.0f} s", flush=True)
     found = {"machine": machine(chosen.device)} | measure(plan, chosen.passes, chosen.device)
     found["speeds"] = rule_speeds(plan, chosen.device, chosen.members, chosen.passes)
-    (chosen.out / "timings.json").write_text(json.dumps(found, indent=2), encoding="utf-8")
+    chosen.out.write_text(json.dumps(found, indent=2), encoding="utf-8")
     is_good = compare(plan, min(chosen.passes, 60), chosen.device)
     print(f"all of it took {time.perf_counter() - began:.0f} s", flush=True)
     return 0 if is_good else 1
 
 
-def run(chosen: argparse.Namespace) -> int:
-    """Do data sets one after the other until the time is over."""
-    plan, began = PLANS[chosen.plan], time.monotonic()
-    parts: list[dict[str, Any]] = []
-    seconds: list[float] = []
-    for number in range(chosen.first, chosen.last):
-        started = time.monotonic()
-        if started - began + max(seconds, default=0.0) > 60 * chosen.minutes:
-            print(f"no time for data set {number}: go on from there", flush=True)
-            break
-        first = number * plan.n_trainings
-        last = min(first + plan.n_trainings, plan.n_runs)
-        parts.append(run_columns(plan, first, last, chosen.device))
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        file = chosen.out / f"{plan.name}-{chosen.first:03d}.npz"
-        unfinished = file.with_suffix(".unfinished.npz")
-        seconds.append(time.monotonic() - started)
-        np.savez_compressed(unfinished, plan=plan.to_toml(), seconds=seconds, **columns)
-        unfinished.replace(file)
-        print(f"data set {number}: {seconds[-1]:.1f} s", flush=True)
-    print(f"{len(parts)} data sets took {time.monotonic() - began:.1f} s", flush=True)
-    return 0
-
-
-def collect(chosen: argparse.Namespace) -> int:
-    """Write a study's folder from files that ``run`` wrote."""
-    from spibb.runner.store import Store
-
-    plan: HelicopterPlan | None = None
-    seconds: list[float] = []
-    for file in chosen.files:
-        held = np.load(file)
-        told = HelicopterPlan.from_toml(str(held["plan"]))
-        if plan is not None and told != plan:
-            raise SystemExit(f"{file} is of another plan than the first file")
-        plan = told
-        seconds += held["seconds"].tolist()
-        columns = {name: held[name] for name in held.files if name not in ("plan", "seconds")}
-        with Store.open(chosen.folder, plan.to_toml(), resume=True) as store:
-            for name, first, last in plan.jobs():
-                rows = (columns["run"] >= first) & (columns["run"] < last)
-                if len(np.unique(columns["run"][rows])) == last - first:
-                    part = {key: column[rows] for key, column in columns.items()}
-                    store.write(name, to_table(plan, part))
-    costs = {"data sets": len(seconds), "wall time of all of them (s)": round(sum(seconds), 1)}
-    (chosen.folder / "costs.json").write_text(json.dumps(costs), encoding="utf-8")
-    print(f"{len(Store(chosen.folder).files())} parts are in {chosen.folder}")
-    return 0
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    commands = parser.add_subparsers(required=True)
-    checking = commands.add_parser("check")
-    checking.add_argument("--passes", type=int, default=100)
-    checking.add_argument("--members", type=int, default=132)
-    checking.set_defaults(do=check)
-    running = commands.add_parser("run")
-    running.add_argument("first", type=int)
-    running.add_argument("last", type=int)
-    running.add_argument("--minutes", type=float, default=9.0)
-    running.set_defaults(do=run)
-    for one in (checking, running):
-        one.add_argument("--plan", default="helicopter", choices=PLANS)
-        one.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
-        one.add_argument("--out", type=Path, default=Path())
-    collecting = commands.add_parser("collect")
-    collecting.add_argument("folder", type=Path)
-    collecting.add_argument("files", type=Path, nargs="+")
-    collecting.set_defaults(do=collect)
-    chosen = parser.parse_args()
-    result: int = chosen.do(chosen)
-    return result
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("out", type=Path, help="file for what was measured")
+    parser.add_argument("--plan", default="helicopter", choices=PLANS)
+    parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
+    parser.add_argument("--passes", type=int, default=100)
+    parser.add_argument("--members", type=int, default=132)
+    return check(parser.parse_args())
 
 
 if __name__ == "__main__":

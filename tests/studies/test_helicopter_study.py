@@ -1,5 +1,6 @@
 """The helicopter study: plans, rows that depend on nothing else, scores, intervals, figures."""
 
+import json
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -537,15 +538,25 @@ def test_a_plateau_is_where_most_of_the_gain_is():
 
 def test_the_page_has_a_place_for_everything(scores):
     costs = {"machine": "a GPU", "speeds": {"pi-b-spibb-dqn": 2e6, "approx-soft-spibb-dqn": 1e6}}
-    blocks = make_blocks(scores, costs) | {"figures": figure_block(PLAN, "images/helicopter")}
+    blocks = make_blocks(scores, costs) | {"figures": figure_block(PLAN, "results/figures")}
     text = fill_page(PAGE.read_text("utf-8"), blocks)
     assert "has not been run yet" not in text
     assert "300 runs (20 data sets x 15 trainings)" in text
     assert "2.00 million gradient steps a second" in text
-    assert "images/helicopter/helicopter-10000.png" in text
+    assert "results/figures/helicopter-10000.svg" in text
     assert fill_page(text, blocks) == text
     with pytest.raises(DataError, match="no place for 'costs'"):
         fill_page("nothing", {"costs": ""})
+
+
+def test_the_page_tells_the_results_that_lie_beside_it():
+    folder = PAGE.parent / "results" / "helicopter"
+    scores = Scores.of_studies(folder)
+    assert scores.plan == PLAN
+    assert len(scores.runs) == PLAN.n_runs
+    costs = json.loads((folder / "costs.json").read_text("utf-8"))
+    text = PAGE.read_text("utf-8")
+    assert fill_page(text, make_blocks(scores, costs)) == text
 
 
 def test_rules_act_by_their_own_step():

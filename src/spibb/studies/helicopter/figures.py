@@ -96,6 +96,7 @@ def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Dra
         "Undiscounted return; dotted: the baseline under the same evaluation. Shaded: 95 % "
         "bootstrap intervals over data sets. "
         + _aside(plan, aggregates, row)
+        + _below(plan, aggregates, row)
         + "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
     return Drawing(f"helicopter-{size}", title, caption, figure)
@@ -151,9 +152,11 @@ def _cut(
         return
     least = float(np.nanmin(aggregates.of(measure).value[:, row, place])) - _DEPTH
     if both[0].get_ylim()[0] < least:
-        both[0].set_ylim(bottom=least)
+        drawn = np.concatenate([line.get_ydata() for axes in both for line in axes.lines])
+        cut = np.floor(10 * drawn[drawn >= least].min()) / 10 - 0.1
+        both[0].set_ylim(bottom=cut)
         for axes in both:
-            axes.set_title(f"{axes.get_title()}, cut off at {least:.1f}", fontsize="medium")
+            axes.set_title(f"{axes.get_title()}, cut off at {cut:.1f}", fontsize="medium")
 
 
 def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
@@ -164,10 +167,11 @@ def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
         if setting.group and 0 < setting.value < np.inf
     ]
     low, high = np.log2([min(places, default=1.0), max(places, default=1.0)])
-    marks = 2.0 ** np.arange(np.ceil(low), np.floor(high) + 1)
+    powers = [int(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)]
+    names = [f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in powers]
     for axes in bottom:
         axes.set_xlabel(_ABSCISSA)
-        axes.set_xticks(marks, [f"{mark:.2g}" for mark in marks])
+        axes.set_xticks([2.0**power for power in powers], names)
         axes.minorticks_off()
 
 
@@ -185,6 +189,20 @@ def _aside(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> str:
         )
     ]
     return f"Double-DQN (mean / 10 %-CVaR): {parts[0]} short, {parts[1]} long. "
+
+
+def _below(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> str:
+    """Tell of algorithms that the cut leaves nothing of."""
+    baseline = plan.place(BASELINE)
+    if baseline is None:
+        return ""
+    means = aggregates.of(MEAN).value[1, row]
+    parts = [
+        f"{name} lies below the picture (best mean {means[places].max():.2f}, long). "
+        for name, places in families(plan).items()
+        if len(places) > 1 and means[places].max() < means[baseline] - _DEPTH
+    ]
+    return "".join(parts)
 
 
 def _by_size(plan: HelicopterPlan, aggregates: Aggregates) -> Iterator[Drawing]:

@@ -34,10 +34,10 @@ def figure_block(plan: HelicopterPlan, folder: str) -> str:
         plan: The plan.
         folder: Where the pictures are, seen from the page.
     """
-    stems = [*(f"helicopter-{size}" for size in plan.sizes), "helicopter-by-size"]
-    titles = [*(f"{size:,} transitions" for size in plan.sizes), "best settings by size"]
+    stems = ["helicopter-by-size", *(f"helicopter-{size}" for size in plan.sizes)]
+    titles = ["best settings by size", *(f"{size:,} transitions" for size in plan.sizes)]
     return "\n\n".join(
-        f"![{title}]({folder}/{stem}.png)" for title, stem in zip(titles, stems, strict=True)
+        f"![{title}]({folder}/{stem}.svg)" for title, stem in zip(titles, stems, strict=True)
     )
 
 

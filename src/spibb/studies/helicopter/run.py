@@ -80,28 +80,20 @@ def run_job(plan: HelicopterPlan, first: int, last: int, device: Device = "cpu")
         last: The run after the last.
         device: Where networks are trained and flown.
     """
-    return to_table(plan, run_columns(plan, first, last, device))
+    import pyarrow as pa
 
-
-def run_columns(
-    plan: HelicopterPlan, first: int, last: int, device: Device = "cpu"
-) -> dict[str, NDArray[Any]]:
-    """Do as :func:`run_job` does, and return plain columns; settings are places in the plan."""
-    parts = []
+    tables = []
     for number, group in groupby(range(first, last), plan.data_set):
         runs = list(group)
         data = draw_data(plan, number)
         population = train(plan, data, runs, device)
-        parts += [
-            columns
-            for scored in fly_all(plan, data, runs, population, device)
-            for columns in _columns(plan, runs, scored)
-        ]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        for scored in fly_all(plan, data, runs, population, device):
+            tables += [_table(plan, columns) for columns in _columns(plan, runs, scored)]
+    return pa.concat_tables(tables).combine_chunks()
 
 
-def to_table(plan: HelicopterPlan, columns: Mapping[str, NDArray[Any]]) -> pa.Table:
-    """Return columns as the table of a job, settings by their labels."""
+def _table(plan: HelicopterPlan, columns: Mapping[str, NDArray[Any]]) -> pa.Table:
+    """Return columns as a table, settings by their labels."""
     import pyarrow as pa
 
     labels = pa.array([setting.label for setting in plan.settings])
