@@ -35,6 +35,21 @@ from spibb.deep.transitions import Transitions
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
+# At these limits rules are Double-DQN, or act as the baseline.
+LOOSE = [
+    RaMDPDQN(kappa=0),
+    PiBSPIBBDQN(n_wedge=0),
+    PiLeqBSPIBBDQN(n_wedge=0),
+    ApproxSoftSPIBBDQN(epsilon=np.inf),
+    ExactSoftSPIBBDQN(epsilon=np.inf),
+]
+TIGHT = [
+    PiBSPIBBDQN(n_wedge=np.inf),
+    PiLeqBSPIBBDQN(n_wedge=np.inf),
+    ApproxSoftSPIBBDQN(epsilon=0),
+    ExactSoftSPIBBDQN(epsilon=0),
+]
+
 RULES = [
     DQN(),
     DoubleDQN(),

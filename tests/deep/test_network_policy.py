@@ -7,7 +7,8 @@ import numpy as np
 import onnx
 import onnx.reference
 import pytest
-from small_problems import RULES
+import torch
+from small_problems import DEVICES, LOOSE, RULES, TIGHT
 
 from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.network import Network, first_parameters
@@ -15,13 +16,13 @@ from spibb.deep.policy import NetworkPolicy
 from spibb.deep.pseudo_counts import HashCounts, KernelCounts
 from spibb.deep.rules import (
     DQN,
-    ApproxSoftSPIBBDQN,
+    DoubleDQN,
     ExactSoftSPIBBDQN,
     PiBSPIBBDQN,
-    PiLeqBSPIBBDQN,
 )
 from spibb.deep.targets import improved_policy
 from spibb.deep.transitions import Transitions
+from spibb.envs.helicopter import Helicopter
 from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
 
 SIZES = (3, 16, 8, 4)
@@ -63,19 +64,45 @@ def test_acting_is_the_step_of_the_targets(rule):
     np.testing.assert_allclose(made.probabilities(STATES[7]), found[7], atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        PiBSPIBBDQN(n_wedge=math.inf),
-        PiLeqBSPIBBDQN(n_wedge=math.inf),
-        ApproxSoftSPIBBDQN(epsilon=0),
-        ExactSoftSPIBBDQN(epsilon=0),
-    ],
-    ids=lambda rule: rule.id,
-)
+@pytest.mark.parametrize("rule", LOOSE, ids=lambda rule: rule.id)
+def test_loose_limits_act_as_double_dqn_exactly(rule):
+    expected = NetworkPolicy(network(1), DoubleDQN()).probabilities(STATES)
+    np.testing.assert_array_equal(policy(rule).probabilities(STATES), expected)
+
+
+@pytest.mark.parametrize("rule", TIGHT, ids=lambda rule: rule.id)
 def test_tight_limits_act_as_the_baseline_exactly(rule):
     made = policy(rule)
     np.testing.assert_array_equal(made.probabilities(STATES), made.baseline.probabilities(STATES))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_tensors_act_as_arrays_do(rule, device):
+    made = policy(rule)
+    states = torch.tensor(STATES.reshape(5, 10, 3), device=device)
+    found = made.probabilities(states)
+    assert found.device == states.device
+    assert found.dtype == torch.float32
+    expected = made.probabilities(STATES).reshape(5, 10, 4)
+    np.testing.assert_allclose(found.cpu().numpy(), expected, atol=1e-4)
+    assert made.act(states[0], np.random.default_rng(0)).shape == (10,)
+    assert made.probabilities(states[0, 0]).shape == (4,)
+    with pytest.raises(DataError, match=r"shape \(1, 2\); expected \(\.\.\., 3\)"):
+        made.probabilities(states[0, 0, :2])
+
+
+def test_a_policy_flies_on_tensors():
+    helicopter = Helicopter()
+    data = helicopter.collect(helicopter.baseline(), 300, np.random.default_rng(0))
+    flat = first_parameters([3], (4, 16, 9))[0]
+    made = NetworkPolicy(
+        Network.from_flat(flat, (4, 16, 9)), ExactSoftSPIBBDQN(epsilon=0.3), helicopter.baseline(),
+        KernelCounts().fit(data),
+    )  # fmt: skip
+    arrays = helicopter.run_episodes(made, [1, 2], n_episodes=50)
+    tensors = helicopter.run_episodes(made, [1, 2], n_episodes=50, device="cpu")
+    np.testing.assert_allclose(tensors.mean, arrays.mean, atol=0.1)
 
 
 def test_act():
@@ -146,6 +173,12 @@ def test_bad_parts():
         NetworkPolicy(
             network(1), PiBSPIBBDQN(), SoftmaxNetwork(network(2), 1.0), KernelCounts().fit(narrow)
         )
+    fitted = KernelCounts().fit(transitions())
+    wide = Network.from_flat(first_parameters([0], (5, 8, 4))[0], (5, 8, 4))
+    with pytest.raises(PolicyError, match="baseline's network has 5 inputs and 4 outputs"):
+        NetworkPolicy(network(1), PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)
+    with pytest.raises(PolicyError, match="pseudo-counts of 3 features; expected 5"):
+        NetworkPolicy(wide, PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)
 
 
 def test_onnx_gives_the_same_q(tmp_path):

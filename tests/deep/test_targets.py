@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_problems import DEVICES
+from small_problems import DEVICES, LOOSE, TIGHT
 from small_problems import RULES as USED
 
 from spibb.deep.rules import (
@@ -71,17 +71,7 @@ def test_by_hand(rule, expected):
     np.testing.assert_allclose(targets(rule, gamma=0.5, **HAND), [expected], rtol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        RaMDPDQN(kappa=0),
-        PiBSPIBBDQN(n_wedge=0),
-        PiLeqBSPIBBDQN(n_wedge=0),
-        ApproxSoftSPIBBDQN(epsilon=INF),
-        ExactSoftSPIBBDQN(epsilon=INF),
-    ],
-    ids=lambda rule: rule.id,
-)
+@pytest.mark.parametrize("rule", LOOSE, ids=lambda rule: rule.id)
 def test_loose_limits_are_double_dqn_exactly(rule):
     parts = batch(dtype=np.float32)
     parts["n_here"][0] = 0
@@ -90,16 +80,7 @@ def test_loose_limits_are_double_dqn_exactly(rule):
     )
 
 
-@pytest.mark.parametrize(
-    "rule",
-    [
-        PiBSPIBBDQN(n_wedge=INF),
-        PiLeqBSPIBBDQN(n_wedge=INF),
-        ApproxSoftSPIBBDQN(epsilon=0),
-        ExactSoftSPIBBDQN(epsilon=0),
-    ],
-    ids=lambda rule: rule.id,
-)
+@pytest.mark.parametrize("rule", TIGHT, ids=lambda rule: rule.id)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_tight_limits_are_the_baseline_exactly(rule, dtype):
     parts = batch(dtype=dtype)

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from small_problems import DEVICES, RULES, random_data
+from small_problems import DEVICES, LOOSE, RULES, TIGHT, random_data
 
 from spibb.deep import training
 from spibb.deep.counter_rng import minibatch
@@ -110,6 +110,18 @@ def test_cpu_and_torch_engines_agree_over_a_thousand_steps(device):
     np.testing.assert_allclose(ours.params, theirs.params, atol=1e-4)
     np.testing.assert_allclose(ours.curves.loss, theirs.curves.loss, rtol=1e-3)
     assert theirs.engine == f"torch on {device}"
+
+
+@pytest.mark.parametrize("engine", ["cpu", "torch"])
+def test_the_limits_in_training(engine):
+    """Loose rules are trained as Double-DQN is, bit for bit; tight ones as each other."""
+    members = [Member(0, rule, 5) for rule in (DoubleDQN(), *LOOSE, *TIGHT)]
+    found = train_population(random_data(), members, SMALL, engine=engine, device="cpu").params
+    for k in range(1, 1 + len(LOOSE)):
+        np.testing.assert_array_equal(found[k], found[0])
+    for k in range(2 + len(LOOSE), len(members)):
+        np.testing.assert_array_equal(found[k], found[1 + len(LOOSE)])
+    assert np.abs(found[-1] - found[0]).max() > 0.01
 
 
 def test_a_member_does_not_depend_on_its_population(monkeypatch):

@@ -16,7 +16,7 @@ import numpy as np
 
 from spibb.deep.arrays import as_float32, is_tensor, namespace
 from spibb.deep.network import Network, read_arrays
-from spibb.errors import DataError, PolicyError, SettingsError, as_number
+from spibb.errors import PolicyError, SettingsError, as_number
 
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
@@ -42,7 +42,6 @@ class SoftmaxNetwork:
     network: Network
     temperature: float
     metadata: dict[str, Any] = field(default_factory=dict)
-    _tensors: dict[str, list[Any]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
@@ -63,29 +62,7 @@ class SoftmaxNetwork:
 
     def q(self, states: Any) -> Any:
         """Return the network's values, shape (..., A): tensors for tensors, on their device."""
-        if not is_tensor(states):
-            return self.network.q(states)
-        import torch
-
-        n_features = self.network.n_features
-        if states.ndim == 0 or states.shape[-1] != n_features:
-            raise DataError(
-                f"observations have shape {tuple(states.shape)}", expected=f"(..., {n_features})"
-            )
-        layers = self._tensors.get(str(states.device))
-        if layers is None:
-            layers = [
-                torch.tensor(part, device=states.device)
-                for pair in zip(self.network.weights, self.network.biases, strict=True)
-                for part in pair
-            ]
-            self._tensors[str(states.device)] = layers
-        with torch.no_grad():
-            values = states.to(torch.float32)
-            for k in range(0, len(layers), 2):
-                values = torch.nn.functional.linear(values, layers[k], layers[k + 1])
-                values = values.relu() if k + 2 < len(layers) else values
-        return values
+        return self.network.q(states)
 
     def probabilities(self, states: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), float32.

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import as_float32
+from spibb.deep.arrays import as_float32, is_tensor
 from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
 from spibb.deep.forward import q_values
 from spibb.errors import DataError, MissingDependencyError, OutputError, SettingsError
@@ -75,14 +75,47 @@ class Network:
         """Number of actions."""
         return self.sizes[-1]
 
-    def q(self, observations: ArrayLike) -> Floats:
+    def q(self, observations: Any) -> Any:
         """Return Q of observations of shape (..., n_features): shape (..., n_actions).
 
-        A row's values do not depend on the others, bit for bit.
+        NumPy arrays come of NumPy arrays, and a row's values do not depend on the others, bit for
+        bit; tensors come of tensors, on their device, and are not looked at for NaN.
         """
+        if is_tensor(observations):
+            return self._q_of_tensor(observations)
         found = checked_observations(observations, self.n_features)
         rows = found.reshape(1, -1, self.n_features)
         return q_values(self._flat, self.sizes, rows).reshape(*found.shape[:-1], self.n_actions)
+
+    def _q_of_tensor(self, states: Any) -> Any:
+        import torch
+
+        if states.ndim == 0 or states.shape[-1] != self.n_features:
+            raise DataError(
+                f"observations have shape {tuple(states.shape)}",
+                expected=f"(..., {self.n_features})",
+            )
+        layers = self._tensors.get(str(states.device))
+        if layers is None:
+            layers = [
+                (
+                    torch.tensor(weight, device=states.device),
+                    torch.tensor(bias, device=states.device),
+                )
+                for weight, bias in zip(self.weights, self.biases, strict=True)
+            ]
+            self._tensors[str(states.device)] = layers
+        with torch.no_grad():
+            values = states.to(torch.float32)
+            for k, (weight, bias) in enumerate(layers):
+                values = torch.nn.functional.linear(values, weight, bias)
+                values = values.relu() if k + 1 < len(layers) else values
+        return values
+
+    @cached_property
+    def _tensors(self) -> dict[str, list[tuple[Any, Any]]]:
+        """The layers on each device that asked."""
+        return {}
 
     @cached_property
     def _flat(self) -> Floats:
@@ -282,6 +315,12 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
             f"{path} is not a safetensors file ({problem})",
             expected="a safetensors file",
             hint="it may be of another kind or cut short; make it again",
+        ) from None
+    except TypeError as problem:  # a kind of number that NumPy does not have
+        raise DataError(
+            f"{path} holds numbers of a kind that NumPy lacks ({problem})",
+            expected="float32, or another of NumPy's kinds",
+            hint="convert the tensors, as by tensor.float(), and store them again",
         ) from None
     metadata = {name: _from_json(text) for name, text in header.items()}
     ours = metadata.get(_METADATA)

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from spibb.deep.arrays import is_tensor
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
 from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
@@ -87,16 +88,38 @@ class NetworkPolicy:
                 f"pseudo-counts of {self.pseudo_counts.n_actions} actions",
                 expected=f"{self.network.n_actions}, as the network has outputs",
             )
+        n_features = getattr(self.pseudo_counts, "n_features", self.network.n_features)
+        if n_features != self.network.n_features:
+            raise PolicyError(
+                f"pseudo-counts of {n_features} features",
+                expected=f"{self.network.n_features}, as the network has inputs",
+            )
+        if isinstance(self.baseline, SoftmaxNetwork):
+            self._check_baseline(self.baseline.network)
+
+    def _check_baseline(self, baseline: Network) -> None:
+        ours = self.network.n_features, self.network.n_actions
+        if (baseline.n_features, baseline.n_actions) != ours:
+            raise PolicyError(
+                f"the baseline's network has {baseline.n_features} inputs and "
+                f"{baseline.n_actions} outputs",
+                expected=f"{ours[0]} and {ours[1]}, as the Q-network has",
+            )
 
     @property
     def n_actions(self) -> int:
         """Number of actions."""
         return self.network.n_actions
 
-    def probabilities(self, observations: ArrayLike) -> NDArray[np.float32]:
-        """Return the probabilities of the actions, shape (..., A), for shape (..., d)."""
-        found = checked_observations(observations, self.network.n_features)
-        rows = found.reshape(-1, self.network.n_features)
+    def probabilities(self, observations: Any) -> Any:
+        """Return the probabilities of the actions, shape (..., A), for shape (..., d), float32.
+
+        NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
+        """
+        found = observations
+        if not is_tensor(found):
+            found = checked_observations(found, self.network.n_features)
+        rows = found.reshape(-1, found.shape[-1]) if found.ndim > 1 else found[None]
         q = self.network.q(rows)
         if self.rule.is_greedy:
             policy = improved_policy(self.rule, q)
@@ -105,9 +128,9 @@ class NetworkPolicy:
             baseline = as_probabilities(self.baseline, self.n_actions)(rows)
             counts = self.pseudo_counts.counts(rows)
             policy = improved_policy(self.rule, q, baseline=baseline, counts=counts)
-        return np.asarray(policy).reshape(*found.shape[:-1], self.n_actions)
+        return policy.reshape(*found.shape[:-1], self.n_actions)
 
-    def act(self, observation: ArrayLike, rng: np.random.Generator | None = None) -> Any:
+    def act(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
         """Draw an action for one observation (d,), or one for each of a batch (..., d).
 
         Args:
@@ -117,7 +140,9 @@ class NetworkPolicy:
         Returns:
             An int for one observation, an int64 array for a batch.
         """
-        reached = self.probabilities(observation).astype(np.float64).cumsum(axis=-1)
+        found = self.probabilities(observation)
+        found = found.cpu().numpy() if is_tensor(found) else found
+        reached = found.astype(np.float64).cumsum(axis=-1)
         chosen = np.random.default_rng() if rng is None else rng
         refuse_other_rng(chosen)
         # The total is 1 up to rounding; drawing below it keeps the last action in range.

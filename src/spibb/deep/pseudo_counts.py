@@ -129,6 +129,11 @@ class FittedKernelCounts:
         object.__setattr__(self, "bounds", np.require(bounds, np.int64, ["C", "A", "W"]))
 
     @property
+    def n_features(self) -> int:
+        """Number of coordinates of a state."""
+        return len(self.points)
+
+    @property
     def n_actions(self) -> int:
         """Number of actions."""
         return len(self.bounds) - 1
@@ -292,6 +297,11 @@ class FittedHashCounts:
                 expected="what HashCounts(cell).fit(transitions) makes",
             )
         refuse_length("cell", self.cell)
+
+    @property
+    def n_features(self) -> int:
+        """Number of coordinates of a state."""
+        return int(self.n_dimensions)
 
     @property
     def n_actions(self) -> int:

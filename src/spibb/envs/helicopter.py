@@ -102,7 +102,8 @@ class Helicopter:
     def step(self, state: Any, action: Any, noise: Any) -> tuple[Any, Any, Any]:
         """Return the next states, the rewards, and whether the episodes ended.
 
-        A pure function of arrays or tensors with any leading axes.
+        A pure function of arrays or tensors with any leading axes. It does not check them, which
+        would make a GPU wait; the Gymnasium environment does.
 
         Args:
             state: States, shape (..., 4).

@@ -34,10 +34,12 @@ def figure_block(plan: HelicopterPlan, folder: str) -> str:
         plan: The plan.
         folder: Where the pictures are, seen from the page.
     """
-    stems = ["helicopter-by-size", *(f"helicopter-{size}" for size in plan.sizes)]
-    titles = ["best settings by size", *(f"{size:,} transitions" for size in plan.sizes)]
+    stems = ["domain", "by-size", *map(str, plan.sizes)]
+    titles = ["the domain, with flights of the baseline", "best settings by size"]
+    titles += [f"{size:,} transitions" for size in plan.sizes]
     return "\n\n".join(
-        f"![{title}]({folder}/{stem}.svg)" for title, stem in zip(titles, stems, strict=True)
+        f"![{title}]({folder}/helicopter-{stem}.svg)"
+        for title, stem in zip(titles, stems, strict=True)
     )
 
 
