@@ -1,6 +1,6 @@
 """The batched engine, for networks of any shape, on a GPU: ``python benchmarks/gpu_batched.py``.
 
-Gradient steps a second, summed over a population of the paper's network; needs the extra deep. The
+Gradient steps a second, summed over a population of the paper's network; needs the extra gpu. The
 fused kernel, which serves networks that fit, is timed by ``benchmarks/gpu_training.py``.
 """
 
