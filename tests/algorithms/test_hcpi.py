@@ -189,6 +189,7 @@ def test_it_keeps_the_baseline_where_nothing_is_better():
     assert certificate.bound == 0.0
     assert certificate.guarantee.details["tested_lower_bound"] < 0
     assert "the baseline is returned" in certificate.guarantee.statement
+    assert certificate.assumptions == ()
     assert json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
 
 
@@ -255,6 +256,18 @@ def test_configurations_hold_their_candidates():
     assert again.to_config() == algorithm.to_config()
     with pytest.raises(SettingsError, match="a configuration of 'basic-rl'"):
         HCPI.from_config({"algorithm": "basic-rl"})
+
+
+def test_candidates_are_named_by_the_settings_they_have():
+    log, baseline = bandit(200, np.random.default_rng(0))
+    named = {
+        ApproxSoftSPIBB(error=[[0.0, 0.0]]): "approx-soft-spibb (epsilon 0.5, delta 0.05, error "
+        "given) was chosen",
+        BasicRL(): " basic-rl was chosen",
+    }
+    for algorithm, name in named.items():
+        result = HCPI(candidates=algorithm).improve(log, baseline=baseline, gamma=GAMMA)
+        assert name in result.certificate.guarantee.statement
 
 
 def test_candidates_keep_to_the_baselines_support():
@@ -412,6 +425,7 @@ def test_bad_settings(settings, message):
 def test_settings_are_normalised():
     assert HCPI(candidates=BasicRL()).candidates == (BasicRL(),)
     assert HCPI(mixtures=[0, 0.5]).mixtures == (0.0, 0.5)
+    assert HCPI(mixtures=0.5).mixtures == (0.5,)
     assert HCPI().min_episodes == 4
     assert HCPI(train_share=0.1).min_episodes == 15
     assert HCPI(estimator="is", bound="concentration", train_share=0.5).min_episodes == 5

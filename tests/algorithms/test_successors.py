@@ -13,6 +13,7 @@ from spibb import (
     ExactAdvSoftSPIBB,
     ExactLowerSoftSPIBB,
     ExactSoftSPIBB,
+    HoeffdingQ,
     HoeffdingReturns,
     Log,
     LowerApproxSoftSPIBB,
@@ -204,6 +205,16 @@ def test_adv_variants_are_advantageous_by_returns_and_theorem_1_applies(kind, er
         assert not any("unproved" in text for text in result.certificate.assumptions)
         moved += np.abs(difference).max() > 0.01
     assert moved > 100, "hardly any policy moved: the test says little"
+
+
+@pytest.mark.parametrize("kind", [AdvApproxSoftSPIBB, ExactAdvSoftSPIBB])
+def test_adv_with_errors_of_the_model_assumes_what_soft_spibb_assumes(kind):
+    _, baseline, log = random_problem(3)
+    result = kind(error=HoeffdingQ()).improve(log, baseline=baseline, gamma=GAMMA)
+    certificate = result.certificate
+    assert "by returns" not in certificate.guarantee.theorem
+    assert any("by the estimated model" in part.statement for part in certificate.conditions)
+    assert any("unproved" in text for text in certificate.assumptions)
 
 
 def test_adv_bound_by_hand():

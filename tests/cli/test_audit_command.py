@@ -81,7 +81,7 @@ def test_the_table_names_the_first_state_and_fits_eighty_columns(ward, spibb, mo
     monkeypatch.setenv("COLUMNS", "80")
     ran = spibb(*ward.audit(ward.write("policy.csv", ALWAYS_DRUG), "--epsilon", "0.05"))
     assert max(map(len, ran.out.splitlines())) <= 80
-    assert "Where it differs (2 of 2 states, most rows moved first)" in ran.out
+    assert "Where it differs: 2 states, most rows moved first\n" in ran.out
     assert "rest -60%" in ran.out
     assert "drug +60%" in ran.out
     assert "calm" in ran.out

@@ -1,5 +1,7 @@
-"""--compare, --guarantee and --set."""
+"""--compare, --guarantee, --set and the list of algorithms."""
 
+import csv
+import io
 import json
 
 import pytest
@@ -61,6 +63,10 @@ def test_compare_prints_for_programs(spibb, demo, tmp_path, printed):
         (["--algorithm", "ramdp", "--set", "kapa=1"], "--set kappa="),
         (["--algorithm", "ramdp", "--set", "kappa=-1"], "kappa is -1"),
         (["--algorithm", "ramdp", "--set", "kappa=much"], "kappa"),
+        (["--algorithm", "ramdp", "--set", "kappa=1,2"], "kappa=(1, 2)"),
+        (["--set", "delta=much"], "delta='much'"),
+        (["--set", "error=1"], "no error function is called '1'"),
+        (["--algorithm", "hcpi", "--set", "mixtures=0.5,2"], "mixtures is (0.5, 2)"),
     ],
 )
 def test_bad_options_are_refused(spibb, demo, tmp_path, options, message):
@@ -109,6 +115,36 @@ def test_hcpi_takes_candidates(spibb, demo, tmp_path):
     assert second["algorithm"] == "pi-b-spibb"
 
 
+@pytest.mark.parametrize(
+    ("setting", "name", "value"),
+    [
+        ("mixtures=0,0.5", "mixtures", [0.0, 0.5]),
+        ("mixtures= 0.25 , 1e-1", "mixtures", [0.25, 0.1]),
+        ("mixtures=0.5", "mixtures", [0.5]),
+        ("return_range=-20,20", "return_range", [-20.0, 20.0]),
+    ],
+)
+def test_lists_of_numbers(spibb, demo, tmp_path, setting, name, value):
+    done = spibb("improve", *demo, "--algorithm", "hcpi", "--set", setting,
+                 "--out", tmp_path / "out")  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["algorithm"][name] == value
+
+
+def test_hcpi_says_what_it_refused_and_assumes_nothing_then(spibb, demo, tmp_path):
+    done = spibb("improve", *demo, "--algorithm", "hcpi", "--out", tmp_path / "out",
+                 "--set", "candidates=approx-soft-spibb(epsilon=0.1)")  # fmt: skip
+    said = " ".join(done.out.split())
+    assert (
+        "approx-soft-spibb (epsilon 0.1, delta 0.05, error hoeffding-q) was chosen among 1 "
+        "candidates and refused"
+    ) in said
+    assert "Assumed" not in said
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    assert "candidates = approx-soft-spibb (epsilon 0.1, delta 0.05, error hoeffding-q)" in page
+    assert "Assumed" not in page
+
+
 @pytest.mark.parametrize("text", ["[]", "approx-soft-spibb(", "a b", ""])
 def test_candidates_that_are_none(spibb, demo, tmp_path, text):
     done = spibb("improve", *demo, "--algorithm", "hcpi", "--out", tmp_path / "out", "--set",
@@ -121,4 +157,17 @@ def test_algorithms_are_listed(spibb):
     listed = spibb("algorithms").out
     for name in ("hcpi", "approx-soft-spibb", "robust-baseline-regret"):
         assert name in listed
+    assert "epsilon=0.5; delta=0.05; error=hoeffding-q; max_iterations\n" in listed
     assert len(json.loads(spibb("algorithms", "--format", "json").out)) == 16
+
+
+def test_algorithms_are_listed_as_csv(spibb):
+    rows = list(csv.DictReader(io.StringIO(spibb("algorithms", "--format", "csv").out)))
+    assert len(rows) == 16
+    by_id = {row["id"]: row for row in rows}
+    assert by_id["pi-b-spibb"] == {
+        "id": "pi-b-spibb",
+        "description": "Copy the baseline on rare pairs, optimise on the others.",
+        "settings": "n_wedge=10; delta=0.05; bound=original",
+    }
+    assert by_id["basic-rl"]["settings"] == ""

@@ -7,8 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import spibb
+from spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, PiBSPIBB, RMin
 from spibb.cli.app import app
 from spibb.mdp.policy import TabularPolicy
+from spibb.uncertainty.error_functions import ERROR_FUNCTIONS
 
 FILES = ["certificate.json", "policy.csv", "policy.parquet", "report.html", "summary.json"]
 
@@ -46,6 +48,14 @@ def test_demo_fits_eighty_columns(tmp_path, monkeypatch):
     assert max(len(line) for line in ran.output.splitlines() if str(out) not in line) <= 80
 
 
+def test_demo_says_how_many_states_changed_and_how_many_are_shown(tmp_path):
+    out = tmp_path / "demo"
+    ran = CliRunner().invoke(app, ["demo", "--out", str(out)])
+    n_changed = json.loads((out / "summary.json").read_text("utf-8"))["n_states_changed"]
+    title = f"Where it differs: {n_changed} states, most rows moved first (10 shown)"
+    assert title in ran.output.splitlines()
+
+
 def test_version():
     ran = CliRunner().invoke(app, ["--version"])
     assert (ran.exit_code, ran.output) == (0, f"spibb {spibb.__version__}\n")
@@ -69,10 +79,37 @@ def test_without_arguments_there_is_help():
     ],
 )  # fmt: skip
 def test_help_names_the_options(command, options, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "120")
-    ran = CliRunner().invoke(app, [command, "--help"])
-    assert ran.exit_code == 0
-    # Some services that run tests ask for colours, which split the names.
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", ran.output)
+    plain = help_of(monkeypatch, command)
     for option in options:
         assert option in plain
+
+
+def help_of(monkeypatch, *command):
+    monkeypatch.setenv("COLUMNS", "120")
+    ran = CliRunner().invoke(app, [*command, "--help"])
+    assert ran.exit_code == 0
+    # Some services that run tests ask for colours, which split the names; so do ends of lines.
+    plain = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", ran.output).split())
+    return re.sub(r"(\w)- (\w)", r"\1-\2", plain)
+
+
+def test_help_names_the_defaults_of_the_algorithms(monkeypatch):
+    told = help_of(monkeypatch, "improve")
+    assert f"soft algorithms [default: {ApproxSoftSPIBB().epsilon}]" in told
+    assert f"[default: {PiBSPIBB().n_wedge}; in r-min {RMin().n_wedge}]" in told
+    soft, adv = ApproxSoftSPIBB().error.id, AdvApproxSoftSPIBB().error.id
+    assert f"[default: {soft}; in the adv algorithms {adv}]" in told
+    assert "may be repeated" in told
+
+
+@pytest.mark.parametrize("command", ["improve", "audit"])
+def test_help_names_every_error_function(monkeypatch, command):
+    told = help_of(monkeypatch, command)
+    for name in set(ERROR_FUNCTIONS) - {"given"}:
+        assert name in told
+
+
+def test_help_says_once_that_an_argument_may_be_repeated(monkeypatch):
+    told = help_of(monkeypatch, "study", "merge")
+    assert "DIR" in told
+    assert "DIR......" not in told.replace("}", "")  # Typer puts names into braces and adds dots

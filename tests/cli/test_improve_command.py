@@ -45,6 +45,7 @@ def test_the_result_folder(ward, spibb):
     assert certificate["format"] == "spibb-certificate"
     assert certificate["statement"] == summary["statement"]
     assert certificate["bound"] == summary["bound"]
+    assert certificate["guarantee"]["is_vacuous"] is summary["is_vacuous"] is True
 
 
 def test_the_policy_reads_back_with_its_labels(ward, spibb):
@@ -104,6 +105,7 @@ def test_every_algorithm_runs(ward, spibb, algorithm):
         ("--epsilon", "0"),
         ("--max-iterations", "1"),
         ("--error", "hoeffding-p"),
+        ("--error", "hoeffding-returns"),
         ("--error", "empirical-bernstein"),
         ("--reward-range", "-10", "10"),
     ],
@@ -160,6 +162,27 @@ def test_rows_that_are_left_out_are_said(ward, spibb):
     ran = spibb(*ward.improve(log=ward.write("cut.csv", cut + "\n")))
     assert "2 rows left out: truncated, next state unknown." in ran.out
     assert "2 rows were left out" in (ward.folder / "out" / "report.html").read_text("utf-8")
+
+
+EVEN_START = "performance takes every state seen as an equally likely start"
+
+
+def test_a_start_that_the_log_does_not_tell_is_said(ward, spibb):
+    loose = "".join(line.split(",", 1)[1] for line in ward.text.splitlines(keepends=True))
+    ran = spibb(*ward.improve(log=ward.write("loose.csv", loose)))
+    assert EVEN_START in " ".join(ran.out.split())
+    assert EVEN_START in (ward.folder / "out" / "report.html").read_text("utf-8")
+    ran = spibb(*ward.improve(out="told"))
+    assert EVEN_START not in " ".join(ran.out.split())
+    assert EVEN_START not in (ward.folder / "told" / "report.html").read_text("utf-8")
+
+
+def test_a_start_that_the_log_does_not_tell_is_said_in_a_comparison(ward, spibb):
+    loose = "".join(line.split(",", 1)[1] for line in ward.text.splitlines(keepends=True))
+    more = ("--compare", "basic-rl,pi-b-spibb")
+    ran = spibb(*ward.improve(*more, log=ward.write("loose.csv", loose)))
+    assert EVEN_START in " ".join(ran.out.split())
+    assert EVEN_START not in " ".join(spibb(*ward.improve(*more, out="told")).out.split())
 
 
 def test_renamed_columns(ward, spibb):

@@ -85,6 +85,16 @@ def test_the_summary_is_strict_json_even_without_values():
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
 
 
+def test_the_summary_tells_a_guarantee_from_a_vacuous_one():
+    """Four rows bound nothing; the baseline itself loses nothing; greed has no theorem."""
+    told = [
+        summarise(improved(algorithm=algorithm))
+        for algorithm in (ApproxSoftSPIBB(), ApproxSoftSPIBB(epsilon=0.0), BasicRL())
+    ]
+    found = [(one["is_guaranteed"], one["is_vacuous"]) for one in told]
+    assert found == [(True, True), (True, False), (False, False)]
+
+
 def test_the_summary_counts():
     summary = summarise(improved(n_states=3))
     assert (summary["n_states"], summary["n_actions"]) == (3, 2)

@@ -9,7 +9,9 @@ second constraint keeps every iterate advantageous.
 
 Guarantee: with probability 1 - delta, V(x) - V_b(x) >= A^(x) - epsilon V_max / (1 - gamma) in every
 state, A^(x) >= 0 being the advantage by returns. It needs no assumption on the estimated model. It
-does need that the log was made by the baseline, in independent episodes.
+does need that the log was made by the baseline, in independent episodes, and that e bounds the
+error of returns: with HoeffdingQ or HoeffdingP the certificate is that of Soft-SPIBB, with all that
+it assumes and checks.
 
 Deviations from the released code: returns of first visits instead of thinned or every visits, which
 are not independent; truncated returns carry what may be missing; the factor V_max is not left out.
@@ -44,8 +46,8 @@ class _Adv(SoftSPIBB):
 class AdvApproxSoftSPIBB(_Adv):
     """Soft-SPIBB that stays advantageous by Monte-Carlo returns, by the approximate step.
 
-    Arguments as in :class:`spibb.ExactSoftSPIBB`; `error` is HoeffdingReturns or
-    EmpiricalBernstein, and the log must have episodes.
+    Arguments as in :class:`spibb.ExactSoftSPIBB`. The log must have episodes; the guarantee by
+    returns takes an `error` of returns, HoeffdingReturns or EmpiricalBernstein.
 
     Example:
         By returns and by the model action 1 is better, so it gains.

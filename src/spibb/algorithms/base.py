@@ -196,6 +196,27 @@ class Algorithm(ABC):
         return cls(**settings)
 
 
+def in_words(value: Any) -> str:
+    """Return a plain value of a configuration, or a whole one, as people write it.
+
+    Example:
+        >>> in_words({"algorithm": "pi-b-spibb", "n_wedge": 10, "bound": None})
+        'pi-b-spibb (n_wedge 10)'
+        >>> in_words({"error": "hoeffding-q"}), in_words([0.0, 0.5])
+        ('hoeffding-q', '0.0, 0.5')
+    """
+    if isinstance(value, list):
+        return ", ".join(map(in_words, value))
+    if not isinstance(value, dict):
+        return str(value)
+    if "algorithm" not in value:
+        return str(value.get("error", value))
+    settings = {name: part for name, part in value.items() if part is not None}
+    kind = settings.pop("algorithm")
+    told = ", ".join(f"{name} {in_words(part)}" for name, part in settings.items())
+    return f"{kind} ({told})" if told else str(kind)
+
+
 def _to_plain(value: Any) -> Any:
     """Turn a setting into strict JSON."""
     if isinstance(value, GivenErrors):

@@ -246,7 +246,7 @@ class HCPI(Algorithm):
 
 def _checked_mixtures(mixtures: Any) -> tuple[float, ...]:
     try:
-        shares = tuple(float(share) for share in mixtures)
+        shares = tuple(float(share) for share in np.ravel(mixtures))
     except (TypeError, ValueError):
         shares = ()
     if not shares or not all(0.0 <= share < 1.0 for share in shares):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.base import Algorithm, Problems, in_words
 from spibb.algorithms.iterating import Step, iterate
 from spibb.data.counts import Counts
 from spibb.data.log import Log
@@ -144,7 +144,7 @@ class Teacher:
         """Return how the candidates are called."""
         if self.algorithms is None:
             return tuple(f"{100 * (1 - share):g} % greedy" for share in self.mixtures)
-        return tuple(_name(algorithm) for algorithm in self.algorithms)
+        return tuple(in_words(algorithm.to_config()) for algorithm in self.algorithms)
 
     def learn(
         self,
@@ -252,9 +252,3 @@ def _sublog(log: Log | None, chosen: NDArray[np.int64]) -> Log:
     is_chosen[chosen] = True
     rows = is_chosen[np.cumsum(log.is_first) - 1]
     return log.take(rows)
-
-
-def _name(algorithm: Algorithm) -> str:
-    settings = algorithm.to_config()
-    kind = settings.pop("algorithm")
-    return f"{kind} ({', '.join(f'{name} {value}' for name, value in settings.items())})"

@@ -45,7 +45,9 @@ Delta = Annotated[
 Error = Annotated[
     str | None,
     typer.Option(
-        "--error", help="Error function: hoeffding-q, hoeffding-p or empirical-bernstein."
+        "--error",
+        help="Error function: hoeffding-q, hoeffding-p, hoeffding-returns or empirical-bernstein "
+        "[default: hoeffding-q; in the adv algorithms hoeffding-returns].",
     ),
 ]
 Columns = Annotated[
@@ -100,10 +102,14 @@ def improve(
         ),
     ] = None,
     epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Budget of the soft algorithms.")
+        float | None,
+        typer.Option("--epsilon", help="Budget of the soft algorithms [default: 0.5]."),
     ] = None,
     n_wedge: Annotated[
-        float | None, typer.Option("--n-wedge", help="Observations that make a pair trusted.")
+        float | None,
+        typer.Option(
+            "--n-wedge", help="Observations that make a pair trusted [default: 10; in r-min 3]."
+        ),
     ] = None,
     delta: Delta = None,
     error: Error = None,
@@ -112,7 +118,11 @@ def improve(
     ] = None,
     others: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any other setting, as kappa=0.01."),
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated.",
+        ),
     ] = None,
     guarantee: Annotated[
         float | None,
@@ -313,7 +323,7 @@ def study_run(
 def study_merge(
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder for the merged study.")],
     folders: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Pieces, or plans of the same draws.")
+        list[Path], typer.Argument(metavar="DIR", help="Pieces, or plans of the same draws.")
     ],
 ) -> None:
     """Make one study of pieces of a plan, or of plans with other settings on the same draws."""

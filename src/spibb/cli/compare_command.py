@@ -13,7 +13,7 @@ from rich.table import Table
 from spibb.algorithms.registry import find_algorithm
 from spibb.cli.improve_command import build_algorithm
 from spibb.cli.inputs import read_inputs
-from spibb.cli.printing import console, print_json
+from spibb.cli.printing import console, print_json, print_start
 from spibb.data.baseline import align
 from spibb.errors import SettingsError
 from spibb.report.comparison import Compared, compare, write_comparison
@@ -55,10 +55,10 @@ def run_compare(
         delta = float(settings.get("delta", 0.05))
         table = compare(rows, algorithms, results, delta=delta, reward_range=reward_range)
         write_comparison(table, results, out, overwrite=overwrite)
-    _print(table, delta, out, printed)
+    _print(table, delta, rows.n_episodes, out, printed)
 
 
-def _print(rows: list[Compared], delta: float, out: Path, printed: str) -> None:
+def _print(rows: list[Compared], delta: float, n_episodes: int, out: Path, printed: str) -> None:
     if printed == "json":
         print_json({"results": [asdict(row) for row in rows]})
     elif printed == "csv":
@@ -71,6 +71,7 @@ def _print(rows: list[Compared], delta: float, out: Path, printed: str) -> None:
         print(buffer.getvalue(), end="")
     else:
         _print_table(rows, delta)
+        print_start(n_episodes)
         console.print(f"Written to {out}", markup=False, soft_wrap=True)
 
 

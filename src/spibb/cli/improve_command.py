@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
+from rich.padding import Padding
+from rich.text import Text
+
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, in_words
 from spibb.algorithms.improvement import Improvement
 from spibb.algorithms.registry import ALGORITHMS, find_algorithm
 from spibb.cli.inputs import find_error, parse_settings, read_inputs
@@ -18,6 +23,7 @@ from spibb.cli.printing import (
     print_guarantee,
     print_json,
     print_place,
+    print_start,
 )
 from spibb.data.baseline import align
 from spibb.data.counts import Counts
@@ -114,10 +120,12 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
     if isinstance(settings.get("candidates"), str):
         settings = {**settings, "candidates": _candidates(settings["candidates"])}
     if "error" in settings:
-        settings = {**settings, "error": find_error(settings["error"])}
+        settings = {**settings, "error": find_error(str(settings["error"]))}
     try:
         return kind(**settings)
-    except TypeError:  # a word where a number belongs
+    except SettingsError:
+        raise
+    except (TypeError, ValueError):  # a word where a number belongs
         given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         raise SettingsError(
             f"{name} cannot be built from {given}", expected="numbers where it takes numbers"
@@ -153,11 +161,27 @@ def list_algorithms(printed: str) -> None:
     if printed == "json":
         print_json(facts)
         return
-    for name, kind in ALGORITHMS.items():
-        settings = ", ".join(item.name for item in fields(kind))
-        summary = (kind.__doc__ or "").splitlines()[0]
-        console.print(f"{name}: {summary}", markup=False)
-        console.print(f"    {settings or 'no settings'}", markup=False)
+    rows = [
+        (name, (ALGORITHMS[name].__doc__ or "").splitlines()[0], _defaults(config))
+        for name, config in facts.items()
+    ]
+    if printed == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows(
+            [("id", "description", "settings"), *rows]
+        )
+        return
+    for name, summary, settings in rows:
+        console.print(Text(f"{name}: {summary}"))
+        console.print(Padding(Text(settings or "no settings"), (0, 0, 0, 4), expand=False))
+
+
+def _defaults(config: dict[str, Any]) -> str:
+    """Write settings as ``epsilon=0.5; max_iterations``, the name alone where none is set."""
+    return "; ".join(
+        name if value is None else f"{name}={in_words(value)}"
+        for name, value in config.items()
+        if name != "algorithm"
+    )
 
 
 def print_result(result: Improvement) -> None:
@@ -177,6 +201,7 @@ def print_result(result: Improvement) -> None:
         f"Estimated performance: baseline {result.baseline.performance:.4g}, "
         f"new policy {result.performance:.4g}"
     )
+    print_start(summary["n_episodes"])
     steps = f"{result.n_iterations} step{'' if result.n_iterations == 1 else 's'}"
     console.print(f"{result.status.value} ({steps})")
     print_changes(_changes(result))

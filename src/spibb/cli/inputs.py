@@ -10,10 +10,11 @@ from spibb.data.readers import read_log
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.tables import nearest
-from spibb.uncertainty.error_functions import EmpiricalBernstein, HoeffdingP, HoeffdingQ
+from spibb.uncertainty.error_functions import ERROR_FUNCTIONS, GivenErrors
 
 ESTIMATE = "estimate"
-_ERRORS = {kind.id: kind for kind in (HoeffdingQ, HoeffdingP, EmpiricalBernstein)}
+# Given errors are an array, which no option can hold.
+_ERRORS = {name: kind for name, kind in ERROR_FUNCTIONS.items() if kind is not GivenErrors}
 
 
 def read_inputs(log: str, baseline: str, columns: str | None) -> tuple[Log, TabularPolicy]:
@@ -46,14 +47,22 @@ def parse_columns(text: str | None) -> dict[str, str]:
 
 
 def parse_settings(parts: list[str]) -> dict[str, Any]:
-    """Read ``kappa=0.01``, given once for each setting; numbers become numbers."""
+    """Read ``kappa=0.01`` or ``mixtures=0,0.5``, given once for each setting."""
     settings: dict[str, Any] = {}
     for part in parts:
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise SettingsError(f"--set holds {part!r}", expected="NAME=VALUE, as --set kappa=0.01")
-        settings[name.strip().replace("-", "_")] = _number(value.strip())
+        settings[name.strip().replace("-", "_")] = _value(value.strip())
     return settings
+
+
+def _value(text: str) -> Any:
+    """Turn a number, or numbers separated by commas, into numbers; leave other words alone."""
+    numbers = tuple(_number(part.strip()) for part in text.split(","))
+    if any(isinstance(part, str) for part in numbers):
+        return text
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def _number(text: str) -> int | float | str:

@@ -44,7 +44,9 @@ def print_changes(changes: list[Change]) -> None:
         console.print("The policy is the baseline: nothing changes.")
         return
     shown = changes[:_N_SHOWN]
-    title = f"Where it differs ({len(shown)} of {len(changes)} states, most rows moved first)"
+    states = f"{len(changes)} state{'' if len(changes) == 1 else 's'}"
+    cut = f" ({len(shown)} shown)" if len(shown) < len(changes) else ""
+    title = f"Where it differs: {states}, most rows moved first{cut}"
     # Printed apart: the title of a narrow table would be broken.
     console.print(Text(title, style="bold"))
     table = Table()
@@ -98,12 +100,24 @@ def print_guarantee(certificate: Certificate) -> None:
     """Print what is guaranteed and what is assumed."""
     console.print("[bold]Guarantee[/bold]")
     print_sentence(certificate.statement)
-    if certificate.is_guaranteed:
+    guarantee = certificate.guarantee
+    if guarantee is not None and guarantee.applies and not guarantee.is_vacuous:
+        print_sentence(guarantee.statement)
+    if certificate.is_guaranteed and certificate.assumptions:
         console.print("Assumed, and not to be checked on a log:")
         bullets = Table.grid(padding=(0, 1))
         for text in certificate.assumptions:
             bullets.add_row("  -", Text(text))
         console.print(bullets)
+
+
+def print_start(n_episodes: int) -> None:
+    """Say where performance is counted from, if the log does not say it."""
+    if n_episodes == 0:
+        console.print(
+            "The log has no episodes, so performance takes every state seen as an equally likely "
+            "start."
+        )
 
 
 def print_sentence(text: str) -> None:

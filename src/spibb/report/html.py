@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import Any
 
+from spibb.algorithms.base import in_words
 from spibb.algorithms.improvement import Improvement
 from spibb.report.changes import Change
 from spibb.report.figures import change_figure, to_svg
@@ -24,7 +25,11 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
     return environment.from_string(source).render(
         summary=summary,
         certificate=result.certificate,
-        settings={name: value for name, value in result.algorithm.items() if name != "algorithm"},
+        settings={
+            name: in_words(value)
+            for name, value in result.algorithm.items()
+            if name != "algorithm" and value is not None
+        },
         changes=changes[:_N_SHOWN],
         n_changes=len(changes),
         picture=picture,

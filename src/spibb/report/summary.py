@@ -34,6 +34,7 @@ def summarise(result: Improvement) -> dict[str, Any]:
         "estimated_gain": _number(result.estimated_gain),
         "n_states_changed": int(changed.sum()),
         "is_guaranteed": certificate.is_guaranteed,
+        "is_vacuous": certificate.guarantee is not None and certificate.guarantee.is_vacuous,
         "bound": None if certificate.bound is None else _number(certificate.bound),
         "delta": certificate.delta,
         "statement": certificate.statement,
