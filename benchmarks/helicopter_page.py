@@ -29,14 +29,15 @@ def main() -> None:
     plan, aggregates = scores.plan, summarise(scores)
     folder = chosen.study / "figures"
     folder.mkdir(exist_ok=True)
-    for drawing in draw_helicopter(plan, aggregates):
+    drawings = draw_helicopter(plan, aggregates)
+    for drawing in drawings:
         image = to_svg(drawing.figure)
         (folder / f"{drawing.stem}.svg").write_text(image, encoding="utf-8")
     table = to_csv(best_settings(plan, aggregates))
     (chosen.study / "table.csv").write_text(table, encoding="utf-8")
     costs = json.loads((chosen.study / "costs.json").read_text(encoding="utf-8"))
     place = folder.relative_to(chosen.page.parent).as_posix()
-    blocks = make_blocks(scores, costs) | {"figures": figure_block(plan, place)}
+    blocks = make_blocks(scores, costs) | {"figures": figure_block(drawings, place)}
     text = fill_page(chosen.page.read_text(encoding="utf-8"), blocks)
     chosen.page.write_text(text, encoding="utf-8")
     print(f"{len(blocks)} places of {chosen.page} are filled")

@@ -4,6 +4,12 @@ Every message follows one template: what is wrong, where (the first index or row
 expected, and what to do about it. The command line prints the message and exits with code 2.
 """
 
+from operator import index
+from typing import Any
+
+# Whole numbers up to here are themselves as float64 too, and leave int64 room for sums.
+MOST_WHOLE = 2**53
+
 
 class SpibbError(ValueError):
     """Something the caller can put right.
@@ -38,12 +44,45 @@ class SpibbError(ValueError):
         super().__init__(message)
 
 
-def as_number(value: object, name: str) -> float:
-    """Return a setting as a float, or refuse it."""
+def as_number(value: Any, name: str) -> float:
+    """Return a setting as a float, or refuse it; text is no number, whatever it says.
+
+    Example:
+        >>> as_number(3, "epsilon")
+        3.0
+    """
     try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise SettingsError(f"{name} is {value!r}", expected="a number") from None
+        if not isinstance(value, str | bytes | bytearray):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise SettingsError(f"{name} is {value!r}", expected="a number")
+
+
+def as_whole(value: Any, name: str, *, least: int = 1) -> int:
+    """Return a setting as an int from ``least`` to 2^53, or refuse it; true is no number.
+
+    Example:
+        >>> as_whole(3, "n_steps")
+        3
+    """
+    try:
+        if not isinstance(value, bool) and least <= index(value) <= MOST_WHOLE:
+            return index(value)
+    except TypeError:
+        pass
+    raise SettingsError(f"{name} is {value!r}", expected=f"a whole number from {least} to 2^53")
+
+
+def as_wholes(values: Any, name: str) -> tuple[int, ...]:
+    """Return a setting as whole numbers > 0, or refuse it."""
+    try:
+        parts = tuple(values)
+    except TypeError:
+        raise SettingsError(
+            f"{name} is {values!r}", expected="whole numbers, as (32, 32)"
+        ) from None
+    return tuple(as_whole(part, name) for part in parts)
 
 
 class DataError(SpibbError):

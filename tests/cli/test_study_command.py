@@ -2,7 +2,8 @@
 
 import csv
 import io
-import shutil
+import json
+import sys
 from dataclasses import replace
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ def tiny(ward, spibb):
         (["--piece", "1/" + "9" * 5_000], "expected such as 2/4"),
         (["--piece", "1/99"], "the piece 1/99 is empty; expected at most 4 pieces"),
         (["--runs", "0"], "n_runs is 0; expected at least 1"),
+        (["--runs", 2**31 - 1], "the plan has 42,949,673 jobs; expected at most 1,000,000"),
         (["--workers", "0"], "workers is 0; expected at least 1"),
         (["--engine", "gpu"], "no engine is called 'gpu'; expected one of local, ray, cuda"),
         (["--address", "a:1"], "the engine 'local' with the address 'a:1'"),
@@ -69,7 +71,8 @@ def test_no_gpu(refused):
         (b"\xff\xfe", "cannot read the plan plan.toml"),
         (b"", "no study is called None"),
         (b"study = ['a']", "no study is called ['a']"),
-        (b"study = 'random-mdps'", "lacks an entry"),
+        (b"study = 'random-mdps'", "the plan lacks an entry 'name'"),
+        (b"study = " + b"[" * 5_000, "tables and lists are too deep"),
         (TINY.to_toml().replace("sizes = [5, 20]", "sizes = [-5]").encode(), "the sizes is -5"),
         (TINY.to_toml().replace("etas = [0.5, 0.9]", "etas = [2.0]").encode(), "eta is 2.0"),
         (TINY.to_toml().replace('"basic-rl"', '"basic"').encode(), "'Basic RL' cannot be built"),
@@ -117,6 +120,12 @@ def test_what_cannot_be_merged(tiny, refused, spibb):
         assert fragment in refused("study", "merge", *folders)
 
 
+def changed(table, name, value):
+    """Return rows with one value in all of a column."""
+    column = pa.array([value] * len(table), pa.string() if value is None else None)
+    return table.drop_columns(name).append_column(name, column)
+
+
 def test_what_has_no_figures(tiny, refused):
     tiny.write("no-study/notes.txt", "nothing here")
     tiny.write("empty/plan.toml", TINY.to_toml())
@@ -130,8 +139,19 @@ def test_what_has_no_figures(tiny, refused):
         assert fragment in refused("study", "figures", folder)
     part = tiny.folder / "p1" / "parts" / "0000000.parquet"
     pq.write_table(pa.table({"run": [1]}), part)
-    assert "the results have no column 'eta'" in refused("study", "figures", "p1")
-    shutil.copy(tiny.folder / "p2" / "parts" / "0000002.parquet", part.parent)
+    message = refused("study", "figures", "p1")
+    assert "the results have no column 'eta' (first at p1/parts/0000000.parquet)" in message
+    rows = pq.read_table(tiny.folder / "p2" / "parts" / "0000002.parquet")
+    for wrong, fragment in (
+        (rows.slice(0, 0), "the part p1/parts/0000000.parquet is damaged: it has no rows"),
+        (changed(rows, "run", 8), "hold the run 8 (first at p1/parts/0000000.parquet)"),
+        (changed(rows, "score", "high"), "the column 'score' of the results holds string"),
+        (changed(rows, "setting", None), "the column 'setting' of the results holds nothing"),
+    ):
+        pq.write_table(wrong, part)
+        assert fragment in refused("study", "figures", "p1")
+    pq.write_table(rows, part)
+    pq.write_table(rows.append_column("more", rows["run"]), part.parent / "0000002.parquet")
     assert "0000002.parquet has other columns than" in refused("study", "figures", "p1")
 
 
@@ -153,3 +173,35 @@ def test_plans_as_csv(spibb):
     rows = list(csv.DictReader(io.StringIO(spibb("study", "list", "--format", "csv").out)))
     assert [row["plan"] for row in rows] == list(PLANS)
     assert {row["fingerprint"] for row in rows} == {plan.fingerprint for plan in PLANS.values()}
+
+
+def test_helicopters_have_no_strengths_of_a_baseline(spibb):
+    facts = json.loads(spibb("study", "list", "--format", "json").out)
+    assert facts["helicopter"]["etas"] is None
+    assert facts["gridworld"]["etas"] == 2
+    lines = spibb("study", "list").out.splitlines()
+    assert "".join(next(line for line in lines if "helicopter-smoke" in line).split()) == (
+        "│helicopter-smoke│helicopter│6││2│8│"
+    )
+
+
+def test_a_helicopter_plan_that_cannot_be_trained(ward, refused):
+    plan = replace(PLANS["helicopter-smoke"], sizes=(1, 1_000), n_passes=31)
+    ward.write("small.toml", plan.to_toml())
+    message = refused("study", "run", "small.toml", "--out", "study")
+    assert "31 passes over 1 transitions are less than a minibatch of 32" in message
+    assert message.count("To fix it") == 1
+
+
+def test_a_helicopter_without_its_packages(ward, spibb_process, refused, monkeypatch):
+    """As in an installation without the extra ``deep``: refused before a folder is made."""
+    ward.write("safetensors.py", "raise ImportError")
+    ran = spibb_process("study", "run", "helicopter-smoke", "--out", "study")
+    assert ran.code == 2
+    assert ran.err.startswith("Error: network files need safetensors. To fix it: ")
+    assert ran.err.count("To fix it") == 1
+    assert not (ward.folder / "study").exists()
+    monkeypatch.setattr("spibb.studies.registry.find_engine", lambda *_, **__: None)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    message = refused("study", "run", "helicopter-smoke", "--out", "study", "--engine", "cuda")
+    assert "torch is not installed" in message

@@ -164,12 +164,13 @@ def test_lengths(length):
 
 
 def test_counting():
-    check(lambda: HashCounts(1e-30).fit(DATA), "use larger cells")
+    far = transitions(state=np.full((20, 2), 100.0))
+    check(lambda: HashCounts(1e-15).fit(far), "use larger cells")
     check(lambda: KernelCounts().fit(None), "the transitions are NoneType")
     check(lambda: choose_width(DATA, n_queries=0), "n_queries is 0")
     # So far out nothing is known, and no number overflows.
     assert HashCounts(0.2).fit(DATA).counts([[3e38, 0.0]]).tolist() == [[0, 0]]
-    np.testing.assert_array_equal(KernelCounts(1e39).fit(DATA).counts([[0.0, 0.0]]).sum(), 20)
+    np.testing.assert_array_equal(KernelCounts(1e15).fit(DATA).counts([[0.0, 0.0]]).sum(), 20)
 
 
 @pytest.mark.parametrize("value", [-1, math.nan, "x", None])
@@ -194,7 +195,7 @@ CALLS = {
     "progress": ({"progress": 3}, "progress is 3"),
     "record_every": ({"record_every": "a"}, "record_every is 'a'"),
     "no step": ({"settings": TrainingSettings(n_passes=1)}, "less than a minibatch of 32"),
-    "checkpoint": ({"checkpoint": "/proc/none/state"}, "cannot make /proc/none"),
+    "checkpoint": ({"checkpoint": "/proc/none/state"}, "cannot write /proc/none/state"),
 }
 
 

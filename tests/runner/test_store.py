@@ -111,6 +111,31 @@ def test_a_truncated_part_is_seen(tmp_path, size):
             store.read()
 
 
+def test_a_part_without_rows_is_seen(tmp_path):
+    with opened(tmp_path) as store:
+        store.write("1", TABLE.slice(0, 0))
+        assert store.finished() == (set(), {"1"})
+        with pytest.raises(DataError, match=r"1\.parquet is damaged: it has no rows"):
+            store.read()
+
+
+@pytest.mark.parametrize("name", ["parts", "compact"])
+def test_a_folder_that_cannot_be_read(tmp_path, monkeypatch, name):
+    with opened(tmp_path) as store:
+        store.write("1", TABLE)
+    (tmp_path / "compact").mkdir()
+    inside = type(tmp_path).iterdir
+
+    def iterdir(folder):
+        if folder.name == name:  # what the system says to all but the superuser
+            raise PermissionError(13, "Permission denied")
+        return inside(folder)
+
+    monkeypatch.setattr(type(tmp_path), "iterdir", iterdir)
+    with pytest.raises(DataError, match=rf"cannot read .*{name}: Permission denied.*may read it"):
+        Store(tmp_path).files()
+
+
 def test_a_changed_byte_is_seen_when_read(tmp_path):
     with opened(tmp_path) as store:
         store.write("1", TABLE)

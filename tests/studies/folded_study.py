@@ -28,6 +28,14 @@ PLAN = Plan(
     study="random-mdps", name="made-up", seed=1, n_runs=80, runs_per_job=8, etas=(0.9, 0.1),
     sizes=(10, 100), max_steps=50, second_goal=1.0, settings=SETTINGS,
 )  # fmt: skip
+
+
+class KeptPlan(Plan):
+    """A plan of a kind that needs every row."""
+
+    keeps_rows = True
+
+
 # Small enough that a study of eighty runs is folded several times.
 KEEPING = Keeping(rows=10, share=0.1, least=5, every=20)
 

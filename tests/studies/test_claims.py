@@ -71,6 +71,19 @@ def test_a_plan_without_the_settings_says_nothing():
     assert findings(plan, invented()) == []
 
 
+def test_differences_say_of_what():
+    found = {one.claim: one.numbers for one in findings(PLAN, invented())}
+    by_start = {name: text for claim, text in found.items()
+                for name in ("Exact-Soft", "… and slightly", "One step", "From κ")
+                if claim.startswith(name)}  # fmt: skip
+    assert by_start["Exact-Soft"].startswith("Exact-Soft-SPIBB - Approx-Soft-SPIBB: mean +0.100")
+    assert by_start["… and slightly"].startswith(
+        "Approx-Soft-SPIBB - Exact-Soft-SPIBB: 1 %-CVaR +0.100"
+    )
+    assert by_start["One step"].startswith("1 %-CVaR, one step - iterated: -0.2")
+    assert by_start["From κ"].startswith("mean at κ = 0.003 - mean at κ = 0.004: +0.9")
+
+
 def test_markdown():
     text = to_markdown(findings(PLAN, invented()))
     assert text.startswith("| the paper | verdict | here |\n|---|---|---|\n")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from spibb.errors import DataError
 from spibb.studies.aggregate import SHARES, aggregate, summarise
-from spibb.studies.compact import UNITS, Compact, Keeping, merge_all
+from spibb.studies.compact import UNITS, Compact, Keeping, check_rows, merge_all
 from spibb.studies.compact_file import from_files, to_files
 from spibb.studies.metrics import Measure
 from spibb.studies.plan import Setting
@@ -37,6 +37,29 @@ def as_table(scores, first=0, plan=SMALL):
             "score": scores.ravel(),
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "message"),
+    [
+        ("run", None, "the results have no column 'run' \\(first at p\\)"),
+        ("score", ["1.0", "2.0"], "the column 'score' of the results holds string.*; expected num"),
+        ("setting", [None, "RaMDP"], "'setting' of the results holds nothing in some rows"),
+        ("setting", [1, 2], "'setting' of the results holds int64.*; expected labels"),
+        ("eta", ["a", "b"], "'eta' of the results holds string"),
+        ("size", [10.0, 10.0], "'size' of the results holds double.*; expected whole numbers"),
+        ("run", [0, 80], "the results hold the run 80 .*; expected runs from 0 to 79"),
+        ("run", [-1, 3], "the results hold the run -1"),
+    ],
+)
+def test_rows_that_are_not_a_studys(name, column, message):
+    table = as_table([[0.0, 1.0]]).drop_columns(name)
+    if column is not None:
+        table = table.append_column(name, pa.array(column))
+    with pytest.raises(DataError, match=message):
+        check_rows(table, SMALL, "p")
+    with pytest.raises(DataError, match=message.split(" .*")[0].split(r" \(")[0]):
+        Compact.of_table(table, SMALL)
 
 
 def assert_same(one, other):

@@ -262,6 +262,18 @@ def test_names_may_hold_dollars(tmp_path):
     assert "$b_{ $" in svg
 
 
+def test_names_that_would_be_wrong_as_mathematics(tmp_path):
+    config, wrong = {"algorithm": "basic-rl"}, r"$\frac$"
+    settings = (
+        Setting("x", config, f"{wrong}: Pi_b {wrong}", 1.0),
+        *(Setting(f"{value}", config, f"kappa: {wrong}", value) for value in (1.0, 2.0)),
+    )
+    plan = make_plan({}, etas=(0.9,), settings=settings, name=wrong)
+    draw_study(make_study(tmp_path / "study", plan))
+    for file in (tmp_path / "study" / "figures").glob("*.svg"):
+        assert wrong in file.read_text("utf-8")
+
+
 def test_a_folder_that_is_no_study(tmp_path):
     with pytest.raises(DataError, match=r"is no study: it has no plan\.toml"):
         draw_study(tmp_path)

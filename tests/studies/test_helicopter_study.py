@@ -1,6 +1,7 @@
 """The helicopter study: plans, rows that depend on nothing else, scores, intervals, figures."""
 
 import json
+import warnings
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -11,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
+from spibb.cli.figures_command import draw_study
+from spibb.cli.study_command import merge_folders
 from spibb.deep.network import Network, first_parameters
 from spibb.deep.policy import NetworkPolicy
 from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
@@ -147,6 +150,7 @@ def test_infinite_values_survive_toml():
         ({"width": 0.0}, "width is 0.0"),
         ({"settings": (RuleSetting("x", {"rule": "soft-dqn"}),)}, "no rule is called 'soft-dqn'"),
         ({"settings": (RuleSetting("x", {"rule": "ramdp-dqn", "kappa": -1}),)}, "kappa is -1"),
+        ({"settings": (RuleSetting("x", {"rule": "baseline", "a b": 1}),)}, "no setting 'a b'"),
     ],
 )
 def test_a_wrong_plan_is_refused(changes, message):
@@ -158,7 +162,8 @@ def test_a_wrong_plan_is_refused(changes, message):
     ("text", "message"),
     [
         ("study = ", "the plan is not TOML"),
-        ('study = "helicopter"', "the plan lacks an entry"),
+        ('study = "helicopter"', "the plan lacks an entry 'name'"),
+        (TINY.to_toml().replace('{rule = "double-dqn"}', '"double-dqn"'), "expected a table"),
         (TINY.to_toml().replace("width", "breadth"), "breadth"),
     ],
 )
@@ -361,17 +366,67 @@ def test_pieces_merge_and_aggregate(folder, rows):
     assert np.isfinite(aggregates.worse).all()
 
 
-def test_plans_of_other_settings_are_read_together(tmp_path, rows):
+def test_plans_of_other_settings_are_read_together_and_merged(tmp_path, rows):
     parts = {"a": GRID[:3], "b": GRID[3:]}
     for name, settings in parts.items():
         plan = replace(TINY, name=name, settings=settings)
         labels = pa.array([setting.label for setting in settings])
-        is_meant = pa.compute.is_in(rows["setting"].cast(pa.string()), value_set=labels)
+        part = rows.set_column(3, "setting", rows["setting"].cast(pa.string()))
+        part = part.filter(pa.compute.is_in(part["setting"], value_set=labels))
         with Store.open(tmp_path / name, plan.to_toml(), resume=False) as store:
-            store.write("0000000", rows.filter(is_meant))
+            store.write("0000000", part)
     found = Scores.of_studies(tmp_path / "b", tmp_path / "a")
     assert found.plan == replace(TINY, name="a + b", settings=GRID)
-    np.testing.assert_array_equal(found.values, Scores.of_table(rows, TINY).values)
+    expected = Scores.of_table(rows, TINY)
+    np.testing.assert_array_equal(found.values, expected.values)
+    merge_folders(tmp_path / "both", [tmp_path / "b", tmp_path / "a"])
+    merged = Scores.of_studies(tmp_path / "both")
+    np.testing.assert_array_equal(merged.values, expected.values)
+    np.testing.assert_array_equal(merged.diverged, expected.diverged)
+    draw_study(tmp_path / "both")
+    assert (tmp_path / "both" / "figures" / "helicopter-300.svg").exists()
+
+
+def test_a_study_of_many_runs_keeps_its_rows(tmp_path):
+    """The bootstrap needs data sets whole: the worst runs would not do."""
+    plan = replace(TINY, n_runs=2_100, runs_per_job=2_100, sizes=(200,), settings=GRID[:2])
+    cells = list(product((SHORT, LONG), [setting.label for setting in plan.settings]))
+    eta, label = zip(*cells, strict=True)
+    table = pa.table(
+        {
+            "run": np.repeat(np.arange(plan.n_runs, dtype=np.int32), len(cells)),
+            "eta": np.tile(eta, plan.n_runs),
+            "size": np.full(plan.n_runs * len(cells), 200, np.int32),
+            "setting": list(label) * plan.n_runs,
+            "score": np.ones(plan.n_runs * len(cells), np.float32),
+            "diverged": np.zeros(plan.n_runs * len(cells), bool),
+        }
+    )
+    with Recorder.open(plan, tmp_path / "study", resume=False) as recorder:
+        recorder.write("0000000", table)
+    assert (aggregate_helicopter(tmp_path / "study", plan).n == plan.n_runs).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"diverged": None}, "no column 'diverged' .*0000000.parquet"),
+        ({"diverged": "yes"}, "the column 'diverged' of the results holds string.*expected flags"),
+        ({"score": "high"}, "the column 'score' of the results holds string"),
+        ({"score": float("nan")}, "a score is not a number"),
+        ({"setting": None}, "no column 'setting'"),
+        ({"run": 4}, "the results hold the run 4 .*0000000.parquet.*expected runs from 0 to 3"),
+    ],
+)
+def test_rows_of_something_else_are_refused(tmp_path, rows, changes, message):
+    for name, value in changes.items():
+        rows = rows.drop_columns(name)
+        if value is not None:
+            rows = rows.append_column(name, pa.array([value] * len(rows)))
+    with Store.open(tmp_path / "study", TINY.to_toml(), resume=False) as store:
+        store.write("0000000", rows)
+    with pytest.raises(DataError, match=message):
+        Scores.of_studies(tmp_path / "study")
 
 
 def test_an_empty_folder_is_refused(tmp_path):
@@ -462,8 +517,47 @@ def test_figures_are_drawn(scores):
     n_families = sum(len(places) > 1 for places in families(PLAN).values())
     assert len(by_parameter.axes[0].lines) == n_families + 1  # and the baseline
     assert "Double-DQN (mean / 10 %-CVaR)" in drawings[1].caption
-    # What is far below is cut off, and said so.
-    assert "cut off" in by_parameter.axes[0].get_title()
+    # What is far below is left out, and said so: of panels with such points only.
+    titles = [axes.get_title() for axes in by_parameter.axes]
+    assert titles[0].startswith("mean, short: 1,000 steps a run (the paper's), axis starts at ")
+    for axes, title in zip(by_parameter.axes, titles, strict=True):
+        lowest = min(np.nanmin(line.get_ydata()) for line in axes.lines)
+        assert ("axis starts" in title) == (lowest < axes.get_ylim()[0])
+    last = drawings[-1].figure.axes
+    assert last[3].get_title() == "10 %-CVaR, long: 1,000 episodes a run"
+    assert [mark.get_text() for mark in last[3].get_xticklabels()] == [
+        "1,000", "3,000", "6,000", "10,000",
+    ]  # fmt: skip
+    lines = {line.get_label(): line.get_linestyle() for line in last[3].lines}
+    assert [name for name, line in lines.items() if line == ":"] == ["baseline"]
+
+
+def test_shading_alone_is_no_reason_to_say_where_the_axis_starts():
+    plan = replace(PLAN, sizes=(1_000,), settings=make_settings(approx_soft_spibb_dqn=(0.5, 1.0)))
+    found = summarise(made_up(plan, [0.0, -9.0, 0.5, 0.5]))
+    found.mean.low[:, :, 2] = -3.0  # a very wide interval
+    panels = draw_helicopter(plan, found)[1].figure.axes
+    assert panels[0].get_ylim()[0] > 0
+    assert panels[0].get_title() == "mean, short: 1,000 steps a run (the paper's)"
+
+
+def test_values_without_a_place_on_the_axis():
+    """Neither warnings nor a mark for each of a thousand powers of two."""
+    odd = {"pi_b_spibb_dqn": (0.0, 1e-308, 1.0, 1e100), "approx_soft_spibb_dqn": (0.0, 0.5, 1e308)}
+    plan = replace(PLAN, name=r"$\frac$", sizes=(1_000,), settings=make_settings(**odd))
+    scores = made_up(plan, [0.0] * len(plan.settings))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawing = draw_helicopter(plan, summarise(scores))[1]
+        assert r"$\frac$, 300 runs" in to_svg(drawing.figure)
+        check_claims(scores)
+    axes = drawing.figure.axes[2]
+    assert [line.get_xdata().tolist() for line in axes.lines[:2]] == [[1.0], [0.5]]
+    assert [mark.get_text() for mark in axes.get_xticklabels()] == ["1/2", "1"]
+    assert "Beyond the axis: Pi_b-SPIBB-DQN, n_wedge=0; " in drawing.caption
+    wide = replace(plan, settings=make_settings(approx_soft_spibb_dqn=(2e-6, 5e5)))
+    axes = draw_helicopter(wide, summarise(made_up(wide, [0.0] * 4)))[1].figure.axes[2]
+    assert 5 < len(axes.get_xticks()) <= 12
 
 
 def test_figures_of_a_small_study(rows):
@@ -517,6 +611,10 @@ def test_claims_follow_the_scores(scores):
         "confirmed", "in part",
     )  # fmt: skip
     assert not any("time" in text for text in claims)
+    below = claims["DQN without safety is far below the baseline"].evidence
+    assert below.startswith("Baseline - Double-DQN:<br>mean, short: 1,000: +")
+    tail = claims["The 10 %-CVaR of Pi_b-SPIBB-DQN is above the baseline's mean"].evidence
+    assert tail.startswith("10 %-CVaR of Pi_b-SPIBB-DQN - mean of Baseline:<br>short: 1,000: ")
     few = check_claims(made_up(PLAN, [0.0] * len(PLAN.settings), n_runs=30))
     assert few[0].verdict == "too few data sets to tell"
 
@@ -538,12 +636,15 @@ def test_a_plateau_is_where_most_of_the_gain_is():
 
 def test_the_page_has_a_place_for_everything(scores):
     costs = {"machine": "a GPU", "speeds": {"pi-b-spibb-dqn": 2e6, "approx-soft-spibb-dqn": 1e6}}
-    blocks = make_blocks(scores, costs) | {"figures": figure_block(PLAN, "results/figures")}
+    drawings = draw_helicopter(PLAN, summarise(scores))
+    blocks = make_blocks(scores, costs) | {"figures": figure_block(drawings, "results/figures")}
     text = fill_page(PAGE.read_text("utf-8"), blocks)
     assert "has not been run yet" not in text
     assert "300 runs (20 data sets x 15 trainings)" in text
     assert "2.00 million gradient steps a second" in text
-    assert "results/figures/helicopter-10000.svg" in text
+    shown = f"results/figures/helicopter-10000.svg)\n\n*{drawings[-2].caption}*\n"
+    assert shown in text
+    assert text.index("helicopter-by-size.svg") < text.index("helicopter-1000.svg")
     assert fill_page(text, blocks) == text
     with pytest.raises(DataError, match="no place for 'costs'"):
         fill_page("nothing", {"costs": ""})
@@ -555,8 +656,13 @@ def test_the_page_tells_the_results_that_lie_beside_it():
     assert scores.plan == PLAN
     assert len(scores.runs) == PLAN.n_runs
     costs = json.loads((folder / "costs.json").read_text("utf-8"))
+    drawings = draw_helicopter(PLAN, summarise(scores))
+    figures = figure_block(drawings, "results/helicopter/figures")
     text = PAGE.read_text("utf-8")
-    assert fill_page(text, make_blocks(scores, costs)) == text
+    assert fill_page(text, make_blocks(scores, costs) | {"figures": figures}) == text
+    for drawing in drawings:
+        svg = (folder / "figures" / f"{drawing.stem}.svg").read_text("utf-8")
+        assert "STIXSize" not in svg  # browsers have no such font
 
 
 def test_rules_act_by_their_own_step():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from folded_study import CONFIG, KEEPING, PLAN, content, record
+from folded_study import CONFIG, KEEPING, PLAN, KeptPlan, content, record
 
 from spibb.cli.figures_command import draw_study
 from spibb.cli.study_command import merge_folders
@@ -16,7 +16,7 @@ from spibb.studies.aggregate import FILE, Aggregates
 from spibb.studies.compact import Keeping
 from spibb.studies.merging import merge_plans, merge_studies
 from spibb.studies.plan import Plan, Setting
-from spibb.studies.recording import Recorder, read_results
+from spibb.studies.recording import Recorder, read_results, read_rows
 
 HCPI = Setting("HCPI", CONFIG, "delta: HCPI", 0.9)
 OTHER = replace(PLAN, name="others", n_runs=24, settings=(HCPI,))
@@ -86,6 +86,28 @@ def test_other_settings_on_the_same_draws(tmp_path, pieces, keeping):
         Recorder.open(plan, tmp_path / "one", resume=True),
     ):
         pass
+
+
+def test_rows_that_are_needed_are_kept(tmp_path):
+    """Plans of other settings, one of them of fewer runs and larger jobs, in any order."""
+    plans = [KeptPlan.from_toml(plan.to_toml()) for plan in (PLAN, replace(OTHER, runs_per_job=24))]
+    folders = [record(plan, tmp_path / plan.name) for plan in plans]
+    for number, order in enumerate((folders, folders[::-1])):
+        kept = {"keeping": KEEPING, "read_plan": KeptPlan.from_toml}
+        merge_studies(tmp_path / f"{number}", order, **kept)
+    assert content(tmp_path / "0") == content(tmp_path / "1")
+    store, plan = Store(tmp_path / "0"), merge_plans(plans)
+    assert [file.stem for file in store.files()] == [job for job, _, _ in PLAN.jobs()]
+    keys = ["run", "eta", "size", "setting", "score"]
+    found = read_rows(store, plan).select(keys).to_pylist()
+    parts = [read_rows(Store(folder), one) for folder, one in zip(folders, plans, strict=True)]
+    expected = [row for part in parts for row in part.select(keys).to_pylist()]
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+    assert [row["run"] for row in found] == sorted(row["run"] for row in found)
+    folded = record(OTHER, tmp_path / "folded")
+    with pytest.raises(DataError, match="folded keeps no rows but the worst"):
+        merge_studies(tmp_path / "no", [folders[0], folded], read_plan=KeptPlan.from_toml)
+    assert not list(tmp_path.glob("no*"))
 
 
 def test_a_study_that_is_not_finished(tmp_path):

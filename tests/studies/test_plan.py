@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,14 @@ from spibb.studies.plan import Plan, Setting
 from spibb.studies.registry import PLANS, STUDIES, find_plan, read_plan, run_study
 
 SMOKE = PLANS["random-mdps-smoke"]
+PUBLISHED = sorted((Path(__file__).parents[2] / "docs" / "results").glob("*/plan.toml"))
 
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 values = st.one_of(
     st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), words
 )
-names = st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True)
+names = st.one_of(st.from_regex(r"[a-z][a-z0-9_]{0,10}", fullmatch=True), words)
 configs = st.dictionaries(
     names,
     st.one_of(values, st.lists(values, max_size=3), st.dictionaries(names, values)),
@@ -73,6 +75,13 @@ def test_settings_of_shipped_plans(plan):
         assert algorithm == type(algorithm).from_config(algorithm.to_config())
 
 
+@pytest.mark.parametrize("file", PUBLISHED, ids=lambda file: file.parent.name)
+def test_published_plans_are_written_as_they_were(file):
+    """Hence results of long ago still belong to them."""
+    text = file.read_text(encoding="utf-8")
+    assert read_plan(text).to_toml() == text
+
+
 def test_shipped_plans_have_fingerprints_of_their_own():
     assert len({plan.fingerprint for plan in PLANS.values()}) == len(PLANS)
 
@@ -105,6 +114,14 @@ def test_jobs_cover_all_runs_once(n_runs, runs_per_job):
     assert ids == sorted(set(ids))
 
 
+def test_more_jobs_than_a_folder_takes():
+    many = find_plan("random-mdps-smoke", 2**31 - 1)
+    with pytest.raises(
+        SettingsError, match=r"42,949,673 jobs; expected at most 1,000,000\. To fix"
+    ):
+        many.jobs()
+
+
 def test_a_job_keeps_its_id_when_runs_are_added():
     more = replace(SMOKE, n_runs=10 * SMOKE.n_runs)
     assert more.jobs()[: len(SMOKE.jobs())] == SMOKE.jobs()
@@ -114,9 +131,11 @@ def test_a_job_keeps_its_id_when_runs_are_added():
     ("old", "new", "message"),
     [
         ("seed = 1", "sead = 1", r"an entry 'sead'; expected one of .*seed"),
-        ("seed = 1\n", "", "lacks an entry"),
+        ("seed = 1\n", "", "the plan lacks an entry 'seed'"),
+        ('label = "Basic RL"\n', "", "a setting lacks an entry 'label'"),
+        ("[[settings]]", "[[others]]", "an entry 'others'"),
         ('label = "Basic RL"', 'lable = "Basic RL"', "lable"),
-        ("etas = [0.1, 0.9]\n", "", "lacks an entry.*etas"),
+        ("etas = [0.1, 0.9]\n", "", "the plan lacks an entry 'etas'"),
         ("seed = 1", "seed = ", "the plan is not TOML"),
         ("n_runs = 8", "n_runs = 0", "n_runs is 0; expected at least 1"),
         ("n_runs = 8", 'n_runs = "8"', "n_runs is '8'; expected a whole number"),
@@ -136,6 +155,13 @@ def test_a_job_keeps_its_id_when_runs_are_added():
         ("sizes = [10, 100]", "sizes = [5000000000]", "is 5000000000; expected at most 2147483647"),
         ("sizes = [10, 100]", "sizes = [10, 10]", "sizes are .*expected each once"),
         ("second_goal = 1.0", 'second_goal = "a"', "second_goal is 'a'; expected a finite number"),
+        ("gamma = 0.95", f"gamma = {10**400}", "holds a number of hundreds of digits"),
+        ("seed = 1", "seed = " + "9" * 5_000, "holds a number of hundreds of digits"),
+        ("seed = 1", "seed = 0x" + "f" * 5_000, "holds a number of hundreds of digits"),
+        ("seed = 1", "seed = " + "[" * 5_000 + "]" * 5_000, "tables and lists are too deep"),
+        ("seed = 1", "seed" + ".a" * 5_000 + " = 1", "tables and lists are too deep"),
+        ("value = 10", "value = 2020-01-01", "holds the date or time 2020-01-01"),
+        ('config = {algorithm = "basic-rl"}', 'config = "basic-rl"', "the config of 'Basic RL' is"),
         ("gamma = 0.95", "gamma = 2", r"gamma is 2; expected a discount in \[0, 1\]"),
         ('name = "random-mdps-smoke"', "name = 3", "name is 3; expected a text"),
         ('label = "Basic RL"', "label = 3", "the label of a setting is 3; expected a text"),
@@ -148,6 +174,18 @@ def test_a_wrong_plan_is_refused(old, new, message):
     assert old in text
     with pytest.raises(SettingsError, match=message):
         Plan.from_toml(text.replace(old, new))
+
+
+def test_settings_that_are_no_tables():
+    head = SMOKE.to_toml().partition("[[settings]]")[0]
+    for settings, message in (("3", "settings is 3; expected a list"), ("[3]", "a setting is 3")):
+        with pytest.raises(SettingsError, match=message):
+            Plan.from_toml(f"{head}settings = {settings}\n")
+
+
+def test_a_whole_number_without_a_float():
+    with pytest.raises(SettingsError, match=r"gamma is 10+; expected a finite number"):
+        replace(SMOKE, gamma=10**400)
 
 
 @pytest.mark.parametrize(

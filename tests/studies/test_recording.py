@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from folded_study import KEEPING, PLAN, content, make_rows, record
+from folded_study import KEEPING, PLAN, KeptPlan, content, make_rows, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,13 @@ from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
 from spibb.studies.aggregate import Aggregates, aggregate
 from spibb.studies.compact import Keeping
-from spibb.studies.recording import Recorder, find_piece, jobs_of_piece, read_results
+from spibb.studies.recording import (
+    Recorder,
+    find_piece,
+    jobs_of_piece,
+    read_results,
+    read_rows,
+)
 from spibb.studies.run_set import RunSet
 
 PROGRAM = [sys.executable, folded_study.__file__]
@@ -50,6 +56,15 @@ def test_it_is_folded_while_it_runs(tmp_path):
             assert recorder.finished() == ({job[0] for job in recorder.jobs[: len(parts)]}, set())
     assert folded == [None] * 2 + ["0000024"] * 3 + ["0000048"] * 3 + ["0000072", "0000080"]
     assert parts == [1, 2, 0, 1, 2, 0, 1, 2, 0, 0]
+
+
+def test_a_kind_of_study_that_needs_its_rows_keeps_them(tmp_path):
+    plan = KeptPlan.from_toml(PLAN.to_toml())
+    store = Store(record(plan, tmp_path / "study"))
+    assert store.folded() is None
+    assert read_rows(store, plan).num_rows == 80 * 8
+    with pytest.raises(DataError, match=r"keeps no rows but the worst.*in another folder"):
+        read_rows(Store(record(PLAN, tmp_path / "folded")), plan)
 
 
 def test_a_small_study_keeps_its_rows(tmp_path):

@@ -29,7 +29,8 @@ def list_studies(printed: str) -> None:
         name: {
             "study": plan.study,
             "runs": plan.n_runs,
-            "etas": len(plan.etas),
+            # A plan that cannot be told any has no strengths of a baseline.
+            "etas": len(plan.etas) if "etas" in plan.entries() else None,
             "sizes": len(plan.sizes),
             "settings": len(plan.settings),
             "fingerprint": plan.fingerprint,
@@ -44,11 +45,10 @@ def list_studies(printed: str) -> None:
         writer.writerow(["plan", *next(iter(facts.values()))])
         writer.writerows([name, *fact.values()] for name, fact in facts.items())
         return
-    table = Table(Column("plan", no_wrap=True), "study", "runs", "etas", "sizes", "settings")
+    columns = ("study", "runs", "etas", "sizes", "settings")
+    table = Table(Column("plan", no_wrap=True), *columns)
     for name, fact in facts.items():
-        table.add_row(
-            name, *(str(fact[part]) for part in ("study", "runs", "etas", "sizes", "settings"))
-        )
+        table.add_row(name, *("" if fact[part] is None else str(fact[part]) for part in columns))
     console.print(table)
 
 

@@ -30,6 +30,16 @@ def namespace(array: Any) -> ModuleType:
     return torch
 
 
+def to_numpy(values: Any) -> Any:
+    """Return a tensor, of any device and kind, as an array; anything else as it is."""
+    if not is_tensor(values):
+        return values
+    found = values.detach().cpu()
+    # NumPy has none of the short kinds such as bfloat16.
+    is_short = found.is_floating_point() and found.element_size() < 4
+    return (found.float() if is_short else found).numpy()
+
+
 def as_float32(values: Any, name: str) -> NDArray[np.float32]:
     """Return numbers as contiguous float32; those beyond its range become infinite.
 
@@ -42,13 +52,13 @@ def as_float32(values: Any, name: str) -> NDArray[np.float32]:
         array([1. , 2.5], dtype=float32)
     """
     try:
-        array = np.asarray(values)
+        array = np.asarray(to_numpy(values))
         if array.dtype.kind in "biufO":
             with np.errstate(over="ignore"):
                 return array.astype(np.float32, order="C", copy=False)
-    except (TypeError, ValueError, RuntimeError):  # ragged; objects; tensors that want gradients
-        pass
-    raise DataError(f"{name} has values that are not numbers", expected="numbers")
+    except (TypeError, ValueError, RuntimeError, OverflowError, AttributeError):
+        pass  # ragged; objects; whole numbers beyond float64; sparse tensors; modules of torch
+    raise DataError(f"{name} has values that are not numbers", expected="numbers of NumPy's kinds")
 
 
 def import_torch() -> Any:

@@ -21,6 +21,8 @@ from spibb.errors import PolicyError, SettingsError, as_number
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
 _TOLERANCE = 1e-4
+# Colder, and Q / temperature leaves float32.
+_COLDEST = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,7 @@ class SoftmaxNetwork:
 
     Args:
         network: The Q-network.
-        temperature: > 0; small is nearly greedy.
+        temperature: >= 1e-30; small is nearly greedy.
         metadata: What its file says about it.
 
     Example:
@@ -50,10 +52,13 @@ class SoftmaxNetwork:
                 expected="a spibb.deep.Network",
                 hint="Network.from_file reads one, Network.from_flat makes one of parameters",
             )
-        if not 0 < as_number(self.temperature, "temperature") < np.inf:
+        temperature = as_number(self.temperature, "temperature")
+        if not _COLDEST <= temperature < np.inf:
             raise SettingsError(
-                f"temperature is {self.temperature}", expected="a finite number > 0"
+                f"temperature is {temperature}",
+                expected=f"a finite number > 0, at least {_COLDEST:g}",
             )
+        object.__setattr__(self, "temperature", temperature)
 
     @property
     def n_actions(self) -> int:
@@ -105,6 +110,23 @@ class SoftmaxNetwork:
         return cls(network, chosen, metadata)
 
 
+def as_function(policy: Any, name: str = "the policy") -> Probabilities:
+    """Return a policy as a function of states.
+
+    Args:
+        policy: An object with a method ``probabilities``, or a callable.
+        name: What it is, for the message.
+    """
+    ask = getattr(policy, "probabilities", policy)
+    if not callable(ask):
+        raise PolicyError(
+            f"{name} is {type(policy).__name__}",
+            expected="a callable, or an object with a method probabilities",
+            hint="wrap a network as SoftmaxNetwork(network, temperature=0.1)",
+        )
+    return ask  # type: ignore[no-any-return]
+
+
 def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
     """Return a baseline as a function of states whose answers are checked.
 
@@ -112,13 +134,7 @@ def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
         baseline: An object with a method ``probabilities``, or a callable.
         n_actions: Number of actions it must know.
     """
-    ask = getattr(baseline, "probabilities", baseline)
-    if not callable(ask):
-        raise PolicyError(
-            f"the baseline is {type(baseline).__name__}",
-            expected="a callable, or an object with a method probabilities",
-            hint="wrap a network as SoftmaxNetwork(network, temperature=0.1)",
-        )
+    ask = as_function(baseline, "the baseline")
 
     def checked(states: Any) -> Any:
         found = ask(states)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.network import read_arrays, write_arrays
+from spibb.deep.files import as_path, reason, unfinished
+from spibb.deep.network import import_safetensors, read_arrays, write_arrays
 from spibb.deep.population import PopulationState, Trainings
 from spibb.errors import DataError, OutputError, SettingsError
 
@@ -56,28 +58,37 @@ class Checkpoint:
         path: The file.
         identity: Digest of all that determines the results, the engine included.
         about: What goes into the file for people to read.
+        n_steps: Steps of the longest member.
     """
 
     path: Path
     identity: str
     about: dict[str, Any]
+    n_steps: int
 
     @classmethod
     def of(
         cls, path: str | Path, trainings: Trainings, engine: str, record_every: int
     ) -> Checkpoint:
-        """Return the checkpoint of a training, in a folder that can be written to."""
+        """Return the checkpoint of a training, in a folder that can be written to.
+
+        What would keep it from being written is said now, not after hours of training.
+        """
+        import_safetensors()
+        file = as_path(path)
         about = trainings.to_config() | {"engine": engine, "record_every": record_every}
         digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        folder = Path(path).absolute().parent
+        folder = file.absolute().parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise OutputError(f"cannot make {folder}: {problem.strerror}") from None
+            # Names that no file can have are found out by asking for one.
+            with suppress(FileNotFoundError):
+                unfinished(file).stat()
+        except (OSError, ValueError) as problem:
+            raise OutputError(f"cannot write {file}: {reason(problem)}") from None
         if not os.access(folder, os.W_OK):
-            # Better now than after hours of training.
             raise OutputError(f"cannot write into {folder}", hint="choose another folder")
-        return cls(Path(path), digest, about)
+        return cls(file, digest, about, trainings.n_steps)
 
     def write(self, state: PopulationState, curves: Curves) -> None:
         """Replace the file."""
@@ -111,7 +122,7 @@ class Checkpoint:
         if header.get("identity") != self.identity:
             raise SettingsError(
                 f"{self.path} belongs to another training "
-                f"({self._difference(header.get('about') or {})})",
+                f"({self._difference(header.get('about'))})",
                 expected="the same data sets, members, settings and engine",
                 hint="remove the file to start anew, or choose another",
             )
@@ -119,21 +130,26 @@ class Checkpoint:
         arrays = {name: np.array(array) for name, array in stored.items()}
         state_names = ("params", "target", "v", "diverged_at")
         n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0
-        shapes = {name: getattr(start, name).shape for name in state_names}
-        shapes |= {"curve_steps": (n_points,)}
-        shapes |= {name: (len(start.params), n_points) for name in ("curve_loss", "curve_max_q")}
-        for name, shape in shapes.items():
-            if name not in arrays or arrays[name].shape != shape:
-                raise self._damaged(f"{name} is not there in shape {shape}")
-        if not isinstance(header.get("t"), int):
-            raise self._damaged(f"its step is {header.get('t')!r}")
+        curve = np.empty((len(start.params), n_points), np.float32)
+        expected = {name: getattr(start, name) for name in state_names}
+        expected |= {"curve_steps": np.empty(n_points, np.int64)}
+        expected |= {"curve_loss": curve, "curve_max_q": curve}
+        for name, like in expected.items():
+            found = arrays.get(name)
+            if found is None or (found.shape, found.dtype) != (like.shape, like.dtype):
+                raise self._damaged(f"{name} is not there in shape {like.shape} as {like.dtype}")
+        step = header.get("t")
+        if type(step) is not int or not 0 <= step <= self.n_steps:
+            raise self._damaged(f"its step is {step!r}, of {self.n_steps}")
         params, target, v, diverged_at = (arrays[name] for name in state_names)
         curves = Curves(arrays["curve_steps"], arrays["curve_loss"], arrays["curve_max_q"])
-        return PopulationState(params, target, v, header["t"], diverged_at), curves
+        return PopulationState(params, target, v, step, diverged_at), curves
 
     def _damaged(self, what: str) -> DataError:
         return DataError(f"{self.path} is damaged: {what}", hint="remove the file to start anew")
 
-    def _difference(self, about: dict[str, Any]) -> str:
+    def _difference(self, about: Any) -> str:
+        if not isinstance(about, dict):
+            return "it does not say which"
         names = [name for name in self.about if about.get(name) != self.about[name]]
         return f"its {names[0]} differ" if names else "its contents differ"

@@ -24,9 +24,9 @@ import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.pseudo_counts import refuse_length
-from spibb.deep.transitions import Transitions
-from spibb.errors import SettingsError, as_number
+from spibb.deep.pseudo_counts import as_length
+from spibb.deep.transitions import Transitions, refuse_others
+from spibb.errors import SettingsError, as_whole
 from spibb.mdp.parallel import over_chunks
 
 
@@ -68,13 +68,13 @@ def choose_width(
         widths: Candidates, > 0.
         n_queries: How many transitions, evenly spread over the rows, are predicted.
     """
-    tried = np.unique([as_number(width, "a width") for width in np.ravel(widths)])
-    if tried.size == 0:
+    refuse_others(transitions)
+    # As objects ragged candidates are an array too, of lists that are no lengths.
+    candidates = np.asarray(widths, dtype=object).ravel()
+    if candidates.size == 0:
         raise SettingsError("widths is empty", expected="at least one candidate")
-    for width in tried:
-        refuse_length("width", width)
-    if n_queries < 1:
-        raise SettingsError(f"n_queries is {n_queries}", expected="a number >= 1")
+    tried = np.unique([as_length(width, "width") for width in candidates])
+    n_queries = as_whole(n_queries, "n_queries")
     outcome = np.concatenate(
         (transitions.next_state - transitions.state, transitions.reward[:, None]), axis=1
     ).astype(np.float64)

@@ -20,8 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.deep.arrays import as_float32, is_tensor
 from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
+from spibb.deep.files import as_path, reason, write_whole
 from spibb.deep.forward import q_values
-from spibb.errors import DataError, MissingDependencyError, OutputError, SettingsError
+from spibb.errors import (
+    DataError,
+    MissingDependencyError,
+    OutputError,
+    SettingsError,
+    as_wholes,
+)
 
 Floats = NDArray[np.float32]
 # The one entry of a file's header that holds all metadata: several would come in any order.
@@ -134,11 +141,11 @@ class Network:
     @classmethod
     def from_flat(cls, parameters: ArrayLike, sizes: Sequence[int]) -> Network:
         """Return the network that a row of a population holds."""
-        flat = as_float32(parameters, "parameters")
+        flat, sizes = as_float32(parameters, "parameters"), as_wholes(sizes, "sizes")
         if flat.shape != (n_parameters(sizes),):
             raise DataError(
                 f"parameters have shape {flat.shape}",
-                expected=f"({n_parameters(sizes)},) for sizes {tuple(sizes)}",
+                expected=f"({n_parameters(sizes)},) for sizes {sizes}",
             )
         weights, biases = [], []
         for first, middle, last, fan_in, fan_out in layer_places(sizes):
@@ -284,14 +291,7 @@ def write_arrays(
         raise OutputError(
             f"cannot write {path}: {problem}", expected="metadata of plain JSON values"
         ) from None
-    data = _safetensors("numpy").save(kept, metadata={_METADATA: text})
-    path = Path(path)
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_bytes(data)
-        part.replace(path)
-    except OSError as problem:
-        raise OutputError(f"cannot write {path}: {problem.strerror}") from None
+    write_whole(path, import_safetensors().numpy.save(kept, metadata={_METADATA: text}))
 
 
 def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -299,16 +299,21 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
 
     Files of others may hold each piece of metadata in an entry of its own.
     """
-    safetensors = _safetensors()
+    safetensors = import_safetensors()
+    file_path = as_path(path, DataError)
     try:
+        # It calls every file missing that it cannot open.
+        file_path.open("rb").close()
         with safetensors.safe_open(str(path), framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = file.metadata() or {}
     except FileNotFoundError:
         raise DataError(f"no file {path}", hint="check the path") from None
-    except OSError as problem:
+    except (OSError, ValueError) as problem:
         raise DataError(
-            f"cannot read {path}: {problem}", expected="a safetensors file", hint="check the path"
+            f"cannot read {path}: {reason(problem)}",
+            expected="a safetensors file",
+            hint="check the path",
         ) from None
     except safetensors.SafetensorError as problem:
         raise DataError(
@@ -316,7 +321,7 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
             expected="a safetensors file",
             hint="it may be of another kind or cut short; make it again",
         ) from None
-    except TypeError as problem:  # a kind of number that NumPy does not have
+    except (TypeError, AttributeError) as problem:  # a kind of number that NumPy does not have
         raise DataError(
             f"{path} holds numbers of a kind that NumPy lacks ({problem})",
             expected="float32, or another of NumPy's kinds",
@@ -328,14 +333,15 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
 
 
 def _from_json(text: str) -> Any:
-    """Return a header's value; files of others hold plain text there."""
+    """Return a header's value; files of others hold plain text there, or what is too deep."""
     try:
         return json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 
-def _safetensors(part: str | None = None) -> Any:
+def import_safetensors() -> Any:
+    """Return safetensors, or say how to install it."""
     try:
         import safetensors
         import safetensors.numpy
@@ -343,7 +349,7 @@ def _safetensors(part: str | None = None) -> Any:
         raise MissingDependencyError(
             "network files need safetensors", hint='run: pip install "spibb[deep]"'
         ) from None
-    return safetensors if part is None else getattr(safetensors, part)
+    return safetensors
 
 
 def _frozen(array: ArrayLike, name: str) -> Floats:

@@ -18,11 +18,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import is_tensor
+from spibb.deep.arrays import is_tensor, to_numpy
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
 from spibb.deep.counter_rng import refuse_other_rng
+from spibb.deep.files import write_whole
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
-from spibb.deep.pseudo_counts import FittedCounts, FittedHashCounts, FittedKernelCounts
+from spibb.deep.pseudo_counts import (
+    FittedCounts,
+    FittedHashCounts,
+    FittedKernelCounts,
+    checked_counts,
+)
 from spibb.deep.rules import Rule
 from spibb.deep.targets import improved_policy
 from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
@@ -77,15 +83,16 @@ class NetworkPolicy:
                 f"{self.rule.id} acts without {missing}",
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
             )
-        if not hasattr(self.pseudo_counts, "counts"):
+        if not callable(getattr(self.pseudo_counts, "counts", None)):
             raise PolicyError(
                 f"the pseudo-counts are {self.pseudo_counts!r}",
                 expected="fitted ones",
                 hint="fit them first: KernelCounts(width).fit(transitions)",
             )
-        if self.pseudo_counts.n_actions != self.network.n_actions:
+        n_actions = getattr(self.pseudo_counts, "n_actions", None)
+        if n_actions != self.network.n_actions:
             raise PolicyError(
-                f"pseudo-counts of {self.pseudo_counts.n_actions} actions",
+                f"pseudo-counts of {n_actions} actions",
                 expected=f"{self.network.n_actions}, as the network has outputs",
             )
         n_features = getattr(self.pseudo_counts, "n_features", self.network.n_features)
@@ -124,9 +131,8 @@ class NetworkPolicy:
         if self.rule.is_greedy:
             policy = improved_policy(self.rule, q)
         else:
-            assert self.pseudo_counts is not None
             baseline = as_probabilities(self.baseline, self.n_actions)(rows)
-            counts = self.pseudo_counts.counts(rows)
+            counts = checked_counts(self.pseudo_counts, rows, self.n_actions)
             policy = improved_policy(self.rule, q, baseline=baseline, counts=counts)
         return policy.reshape(*found.shape[:-1], self.n_actions)
 
@@ -140,8 +146,7 @@ class NetworkPolicy:
         Returns:
             An int for one observation, an int64 array for a batch.
         """
-        found = self.probabilities(observation)
-        found = found.cpu().numpy() if is_tensor(found) else found
+        found = to_numpy(self.probabilities(observation))
         reached = found.astype(np.float64).cumsum(axis=-1)
         chosen = np.random.default_rng() if rng is None else rng
         refuse_other_rng(chosen)
@@ -180,12 +185,13 @@ class NetworkPolicy:
             about = dict(header["pseudo_counts"])
             kind = _COUNTS[about.pop("kind")]
             counts = kind(**_part(arrays, "counts."), **about)
-        except (KeyError, TypeError) as problem:
+            return cls(network, rule, baseline, counts)
+        except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
             raise DataError(
-                f"{path} lacks an entry of a policy or has a wrong one ({problem})",
+                f"{path} lacks an entry of a policy or has a wrong one "
+                f"({str(problem).rstrip('.')})",
                 expected="what NetworkPolicy.write wrote",
             ) from None
-        return cls(network, rule, baseline, counts)
 
     def to_onnx(self, path: str | Path) -> None:
         """Export the Q-network to ONNX: input ``observation`` (N, d), output ``q`` (N, A).
@@ -226,10 +232,7 @@ class NetworkPolicy:
         )
         helper.set_model_props(model, {"rule": self.rule.id})
         onnx.checker.check_model(model)
-        try:
-            Path(path).write_bytes(model.SerializeToString())
-        except OSError as problem:
-            raise OutputError(f"cannot write {path}: {problem.strerror}") from None
+        write_whole(path, model.SerializeToString())
 
 
 def _store_baseline(baseline: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:

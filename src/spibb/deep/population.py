@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
 from spibb.deep.training_data import TrainingData
-from spibb.errors import DataError, SettingsError, as_number
+from spibb.errors import MOST_WHOLE, DataError, SettingsError, as_number, as_whole, as_wholes
 from spibb.mdp.model import checked_gamma
 
 Floats = NDArray[np.float32]
+# What is not 0 in float32.
+_LEAST = float(np.finfo(np.float32).smallest_subnormal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,27 +51,26 @@ class TrainingSettings:
     q_limit: float = 1e6
 
     def __post_init__(self) -> None:
-        if not isinstance(self.hidden, Iterable):
-            raise SettingsError(
-                f"hidden is {self.hidden!r}", expected="numbers of units, one a layer: (32, 32)"
-            )
-        object.__setattr__(self, "hidden", tuple(self.hidden))
-        checked_gamma(self.gamma)
+        plain: dict[str, Any] = {"hidden": as_wholes(self.hidden, "hidden")}
+        plain["gamma"] = checked_gamma(self.gamma)
+        for name in ("batch_size", "target_period", "annealing_samples"):
+            plain[name] = as_whole(getattr(self, name), name)
         for name in ("n_passes", "learning_rate", "rms_decay", "rms_epsilon", "q_limit"):
-            as_number(getattr(self, name), name)
+            plain[name] = as_number(getattr(self, name), name)
         for name, good, expected in (
-            ("hidden", all(_is_whole(size) for size in self.hidden), "whole numbers > 0"),
-            ("n_passes", 0 <= self.n_passes < math.inf, "a number >= 0"),
-            ("batch_size", _is_whole(self.batch_size), "a whole number > 0"),
-            ("target_period", _is_whole(self.target_period), "a whole number > 0"),
-            ("annealing_samples", _is_whole(self.annealing_samples), "a whole number > 0"),
-            ("learning_rate", 0 < self.learning_rate < math.inf, "a number > 0"),
-            ("rms_decay", 0 <= self.rms_decay < 1, "a number in [0, 1)"),
-            ("rms_epsilon", 0 < self.rms_epsilon < math.inf, "a number > 0"),
-            ("q_limit", self.q_limit > 0, "a number > 0"),
+            ("n_passes", 0 <= plain["n_passes"] <= MOST_WHOLE, "a number from 0 to 2^53"),
+            ("learning_rate", 0 < plain["learning_rate"] < math.inf, "a number > 0"),
+            ("rms_decay", 0 <= plain["rms_decay"] < 1, "a number in [0, 1)"),
+            ("rms_epsilon", _LEAST <= plain["rms_epsilon"] < math.inf, f"at least {_LEAST:.2g}"),
+            ("q_limit", plain["q_limit"] > 0, "a number > 0"),
         ):
             if not good:
-                raise SettingsError(f"{name} is {getattr(self, name)}", expected=expected)
+                raise SettingsError(f"{name} is {plain[name]}", expected=expected)
+        # 5 passes and 5.0 are one setting.
+        if plain["n_passes"].is_integer():
+            plain["n_passes"] = int(plain["n_passes"])
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
     def n_steps(self, n_rows: int) -> int:
         """Return the number of gradient steps on a data set of this size.
@@ -87,11 +88,7 @@ class TrainingSettings:
 
     def to_config(self) -> dict[str, Any]:
         """Return the settings as plain JSON values."""
-        return asdict(self) | {"hidden": [int(size) for size in self.hidden]}
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and int(value) > 0
+        return asdict(self) | {"hidden": list(self.hidden)}
 
 
 @dataclass(frozen=True)
@@ -265,6 +262,13 @@ def _refuse_member(
             f"data set {member.data} of {len(data)}",
             where=f"member {k}",
             expected=f"a number from 0 to {len(data) - 1}",
+        )
+    if settings.n_passes * len(data[member.data]) > MOST_WHOLE:
+        raise SettingsError(
+            f"{settings.n_passes:g} passes over {len(data[member.data])} transitions",
+            where=f"member {k}",
+            expected="at most 2^53 samples",
+            hint="lower n_passes",
         )
     if settings.n_passes > 0 and settings.n_steps(len(data[member.data])) == 0:
         raise SettingsError(

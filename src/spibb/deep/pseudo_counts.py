@@ -26,12 +26,13 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import as_float32, is_tensor
+from spibb.deep.arrays import as_float32, is_tensor, to_numpy
 from spibb.deep.transitions import Floats, Transitions, refuse_others
-from spibb.errors import DataError, SettingsError, as_number
+from spibb.errors import DataError, SettingsError, as_number, as_whole
 from spibb.mdp.parallel import over_chunks
 
-_LEAST_LENGTH = float(np.finfo(np.float32).tiny)
+# Squares of lengths beyond these leave float32.
+_LEAST_LENGTH, _MOST_LENGTH = 1e-15, 1e15
 # Odd 64-bit numbers from the digits of pi: any would do.
 _HASH_FACTOR, _HASH_OFFSET = np.int64(0x243F6A8885A308D3), np.int64(0x13198A2E03707345)
 
@@ -62,7 +63,7 @@ class KernelCounts:
     """The paper's kernel: similarity falls linearly from 1 to 0 at distance ``width``.
 
     Args:
-        width: Distance at which a transition counts no more, > 0.
+        width: Distance at which a transition counts no more, 1e-15 to 1e15.
 
     Example:
         A neighbour at half the width counts one half, and only for its own action.
@@ -75,7 +76,7 @@ class KernelCounts:
     width: float = 0.2
 
     def __post_init__(self) -> None:
-        refuse_length("width", self.width)
+        object.__setattr__(self, "width", as_length(self.width, "width"))
 
     def fit(self, transitions: Transitions) -> FittedKernelCounts:
         """Return the counts of a data set."""
@@ -87,7 +88,7 @@ class KernelCounts:
         ).astype(np.int64)
         # The transpose, so that the innermost loop runs through memory.
         points = np.ascontiguousarray(transitions.state[order].T)
-        return FittedKernelCounts(points, bounds, axis, float(self.width))
+        return FittedKernelCounts(points, bounds, axis, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +110,8 @@ class FittedKernelCounts:
     def __post_init__(self) -> None:
         # A file may hold anything, and compiled loops check no bounds.
         points, bounds = np.asarray(self.points), np.asarray(self.bounds)
+        object.__setattr__(self, "axis", as_whole(self.axis, "axis", least=0))
+        object.__setattr__(self, "width", as_length(self.width, "width"))
         is_good = (
             points.ndim == 2
             and bounds.ndim == 1
@@ -124,7 +127,6 @@ class FittedKernelCounts:
                 expected="what KernelCounts(width).fit(transitions) makes",
             )
         _rows(points.T, len(points))
-        refuse_length("width", self.width)
         object.__setattr__(self, "points", np.require(points, np.float32, ["C", "A", "W"]))
         object.__setattr__(self, "bounds", np.require(bounds, np.int64, ["C", "A", "W"]))
 
@@ -160,10 +162,10 @@ class FittedKernelCounts:
 
         _refuse_shape(tuple(states.shape), len(self.points))
         if states.device.type == "cpu":
-            return torch.from_numpy(self.counts(states.detach().numpy()))
+            return torch.from_numpy(self.counts(to_numpy(states)))
         queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
         if not bool(queries.isfinite().all()):
-            _rows(queries.cpu().numpy(), len(self.points))
+            _rows(to_numpy(queries), len(self.points))
         return tiled_kernel_counts(queries, self.points, self.bounds.tolist(), self.width).reshape(
             *states.shape[:-1], self.n_actions
         )
@@ -240,7 +242,7 @@ class HashCounts:
     different cells share a 64-bit hash with probability about (number of cells)^2 / 2^65.
 
     Args:
-        cell: Side of a cell, > 0.
+        cell: Side of a cell, 1e-15 to 1e15.
 
     Example:
         >>> data = Transitions.from_arrays([[0.1], [0.3]], [0, 1], [0, 0], [[0.0], [0.0]], [0, 0])
@@ -253,12 +255,12 @@ class HashCounts:
     cell: float = 0.2
 
     def __post_init__(self) -> None:
-        refuse_length("cell", self.cell)
+        object.__setattr__(self, "cell", as_length(self.cell, "cell"))
 
     def fit(self, transitions: Transitions) -> FittedHashCounts:
         """Return the counts of a data set."""
         refuse_others(transitions)
-        hashes, is_far = _hashes(transitions.state, float(self.cell))
+        hashes, is_far = _hashes(transitions.state, self.cell)
         if is_far.any():
             row = int(is_far.argmax())
             raise SettingsError(
@@ -270,7 +272,7 @@ class HashCounts:
         keys, place = np.unique(hashes, return_inverse=True)
         table = np.zeros((len(keys), transitions.n_actions), np.float32)
         np.add.at(table, (place.reshape(-1), transitions.action), 1)
-        return FittedHashCounts(keys, table, transitions.n_dimensions, float(self.cell))
+        return FittedHashCounts(keys, table, transitions.n_dimensions, self.cell)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,17 +293,27 @@ class FittedHashCounts:
 
     def __post_init__(self) -> None:
         keys, table = np.asarray(self.keys), np.asarray(self.table)
-        if table.ndim != 2 or keys.shape != table.shape[:1] or 0 in table.shape:
+        is_good = (
+            table.ndim == 2
+            and keys.shape == table.shape[:1]
+            and 0 not in table.shape
+            and keys.dtype.kind == "i"
+            and table.dtype.kind in "iuf"
+            and bool((keys[1:] > keys[:-1]).all())
+            and bool((table >= 0).all())
+        )
+        if not is_good:
             raise DataError(
                 f"keys of shape {keys.shape} with a table of shape {table.shape}",
                 expected="what HashCounts(cell).fit(transitions) makes",
             )
-        refuse_length("cell", self.cell)
+        object.__setattr__(self, "n_dimensions", as_whole(self.n_dimensions, "n_dimensions"))
+        object.__setattr__(self, "cell", as_length(self.cell, "cell"))
 
     @property
     def n_features(self) -> int:
         """Number of coordinates of a state."""
-        return int(self.n_dimensions)
+        return self.n_dimensions
 
     @property
     def n_actions(self) -> int:
@@ -316,7 +328,7 @@ class FittedHashCounts:
         if is_tensor(states):
             import torch
 
-            found = self.counts(states.detach().cpu().numpy())
+            found = self.counts(to_numpy(states))
             return torch.from_numpy(found).to(states.device)
         rows, lead = _rows(states, self.n_dimensions)
         hashes, is_far = _hashes(rows, self.cell)
@@ -363,9 +375,39 @@ def _refuse_shape(shape: tuple[int, ...], n_dimensions: int) -> None:
         )
 
 
-def refuse_length(name: str, value: float) -> None:
-    """Raise unless a setting is a finite number > 0, also in float32."""
-    if not _LEAST_LENGTH <= as_number(value, name) < np.inf:
+def as_length(value: Any, name: str) -> float:
+    """Return a length whose square is a number of float32, or refuse it."""
+    found = as_number(value, name)
+    if not _LEAST_LENGTH <= found <= _MOST_LENGTH:
         raise SettingsError(
-            f"{name} is {value}", expected=f"a finite number > 0, at least {_LEAST_LENGTH:.2g}"
+            f"{name} is {found}",
+            expected=f"a length from {_LEAST_LENGTH:g} to {_MOST_LENGTH:g}",
+            hint="measure the states in other units",
         )
+    return found
+
+
+def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
+    """Ask fitted pseudo-counts about states (..., d), and return N~ as they gave it.
+
+    The answers of :class:`KernelCounts` and :class:`HashCounts` need no second look.
+    """
+    found = counts.counts(states)
+    if isinstance(counts, FittedKernelCounts | FittedHashCounts):
+        return found
+    numbers = found if is_tensor(found) else as_float32(found, "the pseudo-counts")
+    shape = (*states.shape[:-1], n_actions)
+    if tuple(numbers.shape) != shape:
+        raise DataError(
+            f"the pseudo-counts have shape {tuple(numbers.shape)}",
+            expected=f"{shape}: one number for each action",
+        )
+    is_row = (numbers >= 0).all(-1)  # false for NaN
+    if not bool(is_row.all()):
+        row = int((~is_row).reshape(-1).nonzero()[0][0])
+        raise DataError(
+            f"the pseudo-counts are {numbers.reshape(-1, n_actions)[row].tolist()}",
+            where=f"row {row}",
+            expected="numbers >= 0",
+        )
+    return found

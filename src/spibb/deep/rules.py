@@ -71,10 +71,11 @@ class Rule(ABC):
             raise SettingsError(
                 f"a rule is {config!r}", expected='a table such as {"rule": "double-dqn"}'
             )
-        settings = dict(config)
+        # JSON has no infinity; to_config writes it as text.
+        settings = {name: _INF if str(value) == "inf" else value for name, value in config.items()}
         kind = find_rule(str(settings.pop("rule", None)))
         known = {item.name for item in fields(kind)}
-        odd = sorted(set(settings) - known)
+        odd = sorted(str(name) for name in set(settings) - known)
         if odd:
             raise SettingsError(
                 f"{kind.id} has no setting {odd[0]!r}",

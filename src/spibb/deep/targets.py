@@ -24,7 +24,8 @@ import numpy as np
 
 from spibb import operators
 from spibb.deep.arrays import is_tensor, namespace
-from spibb.deep.rules import Rule
+from spibb.deep.rules import Rule, Step
+from spibb.errors import DataError, SettingsError
 from spibb.operators.rows import Operator
 
 
@@ -59,9 +60,10 @@ def improved_policy(rule: Rule, q: Any, *, baseline: Any = None, counts: Any = N
         >>> improved_policy(PiBSPIBBDQN(n_wedge=5), [0.0, 1.0], baseline=[0.7, 0.3], counts=[9, 2])
         array([0.7, 0.3])
     """
-    step = rule.step()
+    step = _step(rule)
     if step.operator is Operator.GREEDY:
         return operators.greedy(q)
+    _refuse_none(rule, baseline=baseline, counts=counts)
     if step.operator is Operator.PI_B:
         return operators.pi_b_step(q, baseline, _trusted(counts, step.n_wedge))
     if step.operator is Operator.PI_LEQ_B:
@@ -104,7 +106,9 @@ def targets(
         ...         q_online=np.array([[0.0, 2.0]]), q_target=np.array([[9.0, 4.0]]))
         array([3.])
     """
-    step = rule.step()
+    step = _step(rule)
+    if step.kappa > 0.0:
+        _refuse_none(rule, n_here=n_here)
     xp = namespace(q_target)
     driver = q_online if step.is_double else q_target
     policy = improved_policy(rule, driver, baseline=baseline_next, counts=n_next)
@@ -114,6 +118,18 @@ def targets(
     if step.kappa > 0.0:
         reward = reward - step.kappa * errors_of(n_here)
     return reward + ahead
+
+
+def _step(rule: Any) -> Step:
+    if not isinstance(rule, Rule):
+        raise SettingsError(f"the rule is {rule!r}", expected="a rule of spibb.deep.rules")
+    return rule.step()
+
+
+def _refuse_none(rule: Rule, **arrays: Any) -> None:
+    for name, array in arrays.items():
+        if array is None:
+            raise DataError(f"{name} is None", expected=f"numbers, because {rule.id} needs them")
 
 
 def _trusted(counts: Any, n_wedge: float) -> Any:

@@ -45,6 +45,8 @@ MOST_FEATURES, MOST_ACTIONS = 4, 9
 _SHARED_BYTES = 232_448
 _SPLITS, _MMA_WARPS = 4, 8
 _N_THREADS = 32 * (_MMA_WARPS + 2)
+# The kernel counts in 32 bits, and looks two steps ahead.
+_MOST_COUNTED = 2**31 - 3
 
 
 class Trained(NamedTuple):
@@ -75,7 +77,7 @@ class FusedEngine:
     """
 
     def __init__(self, trainings: Trainings, device: str = "cuda") -> None:
-        refuse_what_does_not_fit(trainings.sizes, trainings.settings)
+        refuse_what_does_not_fit(trainings.sizes, trainings.settings, trainings.n_steps)
         torch = import_torch()
         self._device = _checked_device(device)
         self._records = torch.as_tensor(packed_records(trainings.records), device=self._device)
@@ -127,7 +129,7 @@ def train_fused(
         record_every: Steps between points of the curves; 0: no curves.
         options: More options for the compiler, for measurements.
     """
-    refuse_what_does_not_fit(sizes, settings)
+    refuse_what_does_not_fit(sizes, settings, t0 + n_steps)
     torch = import_torch()
     device = _checked_device(records.device)
     n_members = len(recipes.seed)
@@ -197,19 +199,21 @@ def packed_records(records: Records) -> NDArray[np.float32]:
     return packed
 
 
-def fits(sizes: Sequence[int], settings: TrainingSettings) -> bool:
-    """Say whether the kernel can train such networks.
+def fits(sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0) -> bool:
+    """Say whether the kernel can train such networks, for so many steps.
 
     Example:
         >>> fits((4, 32, 128, 32, 9), TrainingSettings()), fits((4, 64, 9), TrainingSettings())
         (True, False)
     """
-    return _misfit(sizes, settings) is None
+    return _misfit(sizes, settings, n_steps) is None
 
 
-def refuse_what_does_not_fit(sizes: Sequence[int], settings: TrainingSettings) -> None:
-    """Raise unless the kernel can train such networks."""
-    found = _misfit(sizes, settings)
+def refuse_what_does_not_fit(
+    sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0
+) -> None:
+    """Raise unless the kernel can train such networks, for so many steps."""
+    found = _misfit(sizes, settings, n_steps)
     if found is not None:
         raise SettingsError(
             f"the fused kernel cannot train this: {found[0]}",
@@ -238,7 +242,9 @@ def shared_bytes(sizes: Sequence[int]) -> int:
     return 4 * (2 * network + kept + 3 * partial + small)
 
 
-def _misfit(sizes: Sequence[int], settings: TrainingSettings) -> tuple[str, str] | None:
+def _misfit(
+    sizes: Sequence[int], settings: TrainingSettings, n_steps: int
+) -> tuple[str, str] | None:
     """Return what is wrong and what would fit, or None."""
     if len(sizes) != 5:
         return f"{len(sizes) - 2} hidden layers", "three"
@@ -247,6 +253,13 @@ def _misfit(sizes: Sequence[int], settings: TrainingSettings) -> tuple[str, str]
         return found, f"at most {MOST_FEATURES} and {MOST_ACTIONS}"
     if settings.batch_size != BATCH_SIZE:
         return f"batch_size is {settings.batch_size}", str(BATCH_SIZE)
+    for name, value in (
+        ("target_period", settings.target_period),
+        ("annealing_samples", settings.annealing_samples),
+        ("the number of steps", n_steps),
+    ):
+        if value > _MOST_COUNTED:
+            return f"{name} is {value}", f"at most {_MOST_COUNTED}"
     needed = shared_bytes(sizes)
     if needed > _SHARED_BYTES:
         return f"a network {tuple(sizes)} takes {needed} bytes", f"at most {_SHARED_BYTES}"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,7 +31,7 @@ from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.network import Network
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.training_data import TrainingData
-from spibb.errors import DataError, MissingDependencyError, SettingsError
+from spibb.errors import DataError, MissingDependencyError, SettingsError, as_whole
 
 __all__ = [
     "Curves",
@@ -96,6 +96,13 @@ class Population:
     curves: Curves
     engine: str
 
+    def __post_init__(self) -> None:
+        # What goes wrong in the last step of all, no later one sees.
+        is_lost = self.state.diverged_at < 0
+        is_lost &= ~np.isfinite(self.state.params).all(axis=1)
+        diverged_at = np.where(is_lost, self.n_steps, self.state.diverged_at)
+        object.__setattr__(self, "state", replace(self.state, diverged_at=diverged_at))
+
     def __len__(self) -> int:
         return len(self.members)
 
@@ -111,7 +118,8 @@ class Population:
 
     def network(self, member: int) -> Network:
         """Return one member's network; a member that diverged has none."""
-        if not 0 <= member < len(self):
+        member = as_whole(member, "member", least=0)
+        if member >= len(self):
             raise SettingsError(f"member {member} of {len(self)}", expected=f"0 to {len(self) - 1}")
         if self.diverged[member]:
             raise DataError(
@@ -160,6 +168,7 @@ def train_population(
         record_every = max(1, trainings.n_steps // _POINTS)
     if not isinstance(record_every, int | np.integer) or record_every < 1:
         raise SettingsError(f"record_every is {record_every!r}", expected="a whole number > 0")
+    record_every = int(record_every)
     if progress is not None and not callable(progress):
         raise SettingsError(f"progress is {progress!r}", expected="a function", hint="try print")
     name, advance = choose_engine(trainings, engine, device)
@@ -167,7 +176,7 @@ def train_population(
     curves = Curves.empty(len(trainings.members))
     kept = None
     if checkpoint is not None:
-        kept = Checkpoint.of(checkpoint, trainings, name, int(record_every))
+        kept = Checkpoint.of(checkpoint, trainings, name, record_every)
         state, curves = kept.read(state) or (state, curves)
     state, curves = _run(trainings, state, curves, advance, record_every, progress, kept)
     ended = np.where(state.diverged_at >= 0, state.diverged_at, trainings.recipes.n_steps)
@@ -296,7 +305,7 @@ def _fits(trainings: Trainings, device: str) -> bool:
     """Say whether the fused kernel can train these networks on this GPU."""
     from spibb.deep import train_fused
 
-    if not train_fused.fits(trainings.sizes, trainings.settings):
+    if not train_fused.fits(trainings.sizes, trainings.settings, trainings.n_steps):
         return False
     if find_spec("cuda") is None:
         return False

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spibb.deep.arrays import as_float32
 from spibb.deep.baseline import as_probabilities, refuse_bad_rows
-from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts
+from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
 from spibb.deep.transitions import Transitions, flags, refuse_others, whole_actions
 from spibb.errors import DataError
 
@@ -68,8 +68,9 @@ class TrainingData:
         """
         refuse_others(transitions)
         counts = _fitted(pseudo_counts, transitions)
-        here = np.asarray(counts.counts(transitions.state))
-        ask = as_probabilities(baseline, transitions.n_actions)
+        n_actions = transitions.n_actions
+        here = as_float32(checked_counts(counts, transitions.state, n_actions), "n_here")
+        ask = as_probabilities(baseline, n_actions)
         return cls(
             state=transitions.state,
             action=transitions.action,
@@ -78,7 +79,7 @@ class TrainingData:
             terminated=transitions.terminated,
             n_here=here[np.arange(len(transitions)), transitions.action],
             baseline_next=ask(transitions.next_state),
-            n_next=np.asarray(counts.counts(transitions.next_state)),
+            n_next=checked_counts(counts, transitions.next_state, n_actions),
         )
 
     def __len__(self) -> int:
@@ -106,21 +107,22 @@ class TrainingData:
 
 def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
     """Return pseudo-counts that know these transitions' actions."""
-    fit = getattr(pseudo_counts, "fit", None)
-    if isinstance(pseudo_counts, type) or (fit is None and not hasattr(pseudo_counts, "counts")):
+    fit = None if isinstance(pseudo_counts, type) else getattr(pseudo_counts, "fit", None)
+    counts = pseudo_counts if fit is None else fit(transitions)
+    if isinstance(counts, type) or not callable(getattr(counts, "counts", None)):
         raise DataError(
-            f"the pseudo-counts are {pseudo_counts!r}",
+            f"the pseudo-counts are {counts!r}",
             expected="an object with a method fit, or with counts where it is fitted",
             hint="use KernelCounts(width=0.2)",
         )
-    counts: FittedCounts = pseudo_counts if fit is None else fit(transitions)
-    if counts.n_actions != transitions.n_actions:
+    n_actions = getattr(counts, "n_actions", None)
+    if n_actions != transitions.n_actions:
         raise DataError(
-            f"pseudo-counts of {counts.n_actions} actions",
+            f"pseudo-counts of {n_actions} actions",
             expected=f"{transitions.n_actions}, as the transitions have",
             hint="fit them on these transitions",
         )
-    return counts
+    return counts  # type: ignore[no-any-return]
 
 
 def _refuse_shapes(data: TrainingData) -> None:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import as_float32
-from spibb.errors import DataError, SettingsError
+from spibb.deep.arrays import as_float32, to_numpy
+from spibb.errors import DataError, as_whole
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 # More actions than these are taken for labels.
 _MOST_ACTIONS = 10_000
+# Beyond it a cast to whole numbers would wrap around; of a type that float16 can be compared with.
+_BEYOND_ACTIONS = np.float64(2**31)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,11 +142,14 @@ def whole_actions(values: ArrayLike) -> NDArray[np.int64]:
             expected="whole numbers from 0, shape (N,)",
         )
     whole = array == np.floor(array)  # false for NaN
-    bad = ~(whole & (array >= 0))
+    bad = ~(whole & (array >= 0) & (array < _BEYOND_ACTIONS))
     if bad.any():
         row = int(bad.argmax())
         raise DataError(
-            f"action is {array[row]}", where=f"row {row}", expected="whole numbers from 0"
+            f"action is {array[row]}",
+            where=f"row {row}",
+            expected="whole numbers from 0, below 2^31",
+            hint="number the actions from 0",
         )
     return array.astype(np.int64)
 
@@ -160,8 +165,7 @@ def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
                 hint="number the actions from 0, or give n_actions",
             )
         return most + 1
-    if not isinstance(n_actions, int | np.integer):
-        raise SettingsError(f"n_actions is {n_actions!r}", expected="a whole number > 0")
+    n_actions = as_whole(n_actions, "n_actions")
     over = actions >= n_actions
     if over.any():
         row = int(over.argmax())
@@ -170,20 +174,19 @@ def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
             where=f"row {row}",
             expected=f"an action below n_actions = {n_actions}",
         )
-    return int(n_actions)
+    return n_actions
 
 
 def flags(name: str, values: ArrayLike) -> Flags:
     """Return booleans, or name the first value that is none."""
     array = _column(name, values)
-    bad = (
-        np.zeros(array.shape, np.bool_) if array.dtype == np.bool_ else (array != 0) & (array != 1)
-    )
-    if array.dtype.kind not in "biuf" or bad.any():
-        where = f"row {np.argwhere(bad)[0][0]}" if array.dtype.kind in "iuf" else None
+    # Objects, such as pandas' missing values, may refuse to be compared.
+    is_number = array.dtype.kind in "biuf"
+    bad = np.atleast_1d((array != 0) & (array != 1) if is_number else True)
+    if bad.any():
         raise DataError(
             f"{name} has values that are neither true nor false",
-            where=where,
+            where=f"row {np.argwhere(bad)[0][0]}" if is_number else None,
             expected="booleans, or 0 and 1",
         )
     return array.astype(np.bool_)
@@ -191,10 +194,11 @@ def flags(name: str, values: ArrayLike) -> Flags:
 
 def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
-        return np.asarray(values)
-    except ValueError:
+        return np.asarray(to_numpy(values))
+    except (TypeError, ValueError, RuntimeError, AttributeError):
         raise DataError(
-            f"{name} is ragged", expected="rows of the same number of coordinates"
+            f"{name} is ragged or no column of numbers",
+            expected="rows of the same number of coordinates",
         ) from None
 
 

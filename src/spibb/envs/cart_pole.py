@@ -30,12 +30,11 @@ class CartPole(CartPoleEnv):
     """
 
     def __init__(self, extra_stochasticity: float = 0.5, **settings: Any) -> None:
-        if not 0 <= as_number(extra_stochasticity, "extra_stochasticity") <= 1:
-            raise SettingsError(
-                f"extra_stochasticity is {extra_stochasticity}", expected="a share in [0, 1]"
-            )
+        share = as_number(extra_stochasticity, "extra_stochasticity")
+        if not 0 <= share <= 1:
+            raise SettingsError(f"extra_stochasticity is {share}", expected="a share in [0, 1]")
         super().__init__(**settings)
-        self.extra_stochasticity = extra_stochasticity
+        self.extra_stochasticity = share
 
     def step(self, action: Any) -> Any:
         """Play the action, or a random one."""

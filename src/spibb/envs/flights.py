@@ -10,7 +10,7 @@ from 4 (E t + e) on of stream 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.deep.arrays import is_tensor, namespace, on_device
+from spibb.deep.baseline import Probabilities, as_function
 from spibb.deep.counter_rng import signed, torch_numbers, uniforms
 from spibb.errors import PolicyError, SettingsError
 
@@ -27,8 +28,6 @@ _STARTS, _FLIGHTS = 2, 3
 _N_DRAWS = 5
 # Helicopters that have landed are dropped when less than this share still flies.
 _CROWDED = 0.8
-
-Probabilities = Callable[[Any], Any]
 
 
 class Domain(Protocol):
@@ -109,7 +108,7 @@ def fly(
         n_runs: Runs of each member.
         device: None for NumPy arrays, else where the tensors shall live.
     """
-    ask = getattr(probabilities, "probabilities", probabilities)
+    ask = as_function(probabilities)
     key = _keys(seeds, device)
     lane = on_device(np.arange(len(seeds) * n_runs).reshape(len(seeds), n_runs), device)
     xp = namespace(lane)

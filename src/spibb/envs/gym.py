@@ -1,6 +1,7 @@
 """Finite processes as Gymnasium environments, and Gymnasium's toy-text ones as finite processes.
 
-The ids of all environments are registered here, those with continuous states included.
+The ids of all environments are registered here, those with continuous states included, when
+``spibb.envs`` is imported; ``gymnasium.make("spibb.envs:spibb/Helicopter-v0")`` does both.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from gymnasium import spaces
 from spibb.envs.garnet import Garnet
 from spibb.envs.gridworld import GridWorld
 from spibb.envs.wet_chicken import WetChicken
-from spibb.errors import ModelError
+from spibb.errors import ModelError, PolicyError
 from spibb.mdp.model import TabularMDP
 
 # Id, the function that makes it, and after how many steps it is cut off: None where the
@@ -43,7 +44,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         self.mdp = mdp
         self.observation_space = spaces.Discrete(mdp.n_states)
         self.action_space = spaces.Discrete(mdp.n_actions)
-        self._state = 0
+        self._state = -1  # until an episode begins
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -55,6 +56,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
 
     def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Take an action."""
+        refuse_step(self, action, is_begun=self._state >= 0)
         reward = float(self.mdp.reward[self._state, int(action)])
         row = self.mdp.dense[self._state, int(action)]
         total = row.sum()
@@ -66,6 +68,15 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         if self.mdp.entry_reward is not None:
             reward = float(self.mdp.entry_reward[self._state])
         return np.int64(self._state), reward, bool(self.mdp.terminal[self._state]), False, {}
+
+
+def refuse_step(env: gymnasium.Env[Any, Any], action: Any, *, is_begun: bool) -> None:
+    """Raise unless an episode has begun and the environment knows the action."""
+    if not is_begun:
+        raise ModelError("step before reset", hint="call env.reset() first")
+    if not env.action_space.contains(action):
+        last = getattr(env.action_space, "n", 0) - 1
+        raise PolicyError(f"action is {action!r}", expected=f"a whole number in 0 .. {last}")
 
 
 def from_gymnasium(env: gymnasium.Env[Any, Any], gamma: float) -> TabularMDP:

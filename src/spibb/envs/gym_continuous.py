@@ -9,10 +9,12 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from spibb.deep.baseline import as_function
 from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
+from spibb.envs.gym import refuse_step
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
-from spibb.errors import ModelError, PolicyError, SettingsError
+from spibb.errors import ModelError, PolicyError, SettingsError, as_whole
 
 Observation = NDArray[np.float32]
 
@@ -52,12 +54,7 @@ class HelicopterEnv(gymnasium.Env[Observation, np.int64]):
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take an action."""
-        if not self._path:
-            raise ModelError("step before reset", hint="call env.reset() first")
-        if not self.action_space.contains(action):
-            raise PolicyError(
-                f"action is {action!r}", expected=f"a whole number in 0 .. {N_ACTIONS - 1}"
-            )
+        refuse_step(self, action, is_begun=bool(self._path))
         noise = self.np_random.standard_normal(N_DIMENSIONS, dtype=np.float32)
         state, reward, terminated = self.helicopter.step(self._path[-1], action, noise)
         self._path.append(state)
@@ -100,16 +97,19 @@ def collect_transitions(
         n_transitions: Size of the data set, >= 1.
         rng: Source of randomness, for the policy and the environment's seed.
     """
-    space, actions = env.observation_space, env.action_space
+    space, actions = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
-        raise ModelError(f"observations are {space}", expected="a Box of shape (d,)")
+        raise ModelError(
+            f"observations are {space}",
+            expected="a Box of shape (d,)",
+            hint='give an environment with one, as gymnasium.make("CartPole-v1")',
+        )
     if not isinstance(actions, spaces.Discrete):
         raise ModelError(f"actions are {actions}", expected="a Discrete space")
-    if not isinstance(n_transitions, int | np.integer) or n_transitions < 1:
-        raise SettingsError(f"n_transitions is {n_transitions}", expected="a number >= 1")
+    n_transitions = as_whole(n_transitions, "n_transitions")
     refuse_other_rng(rng)
     n_actions = int(actions.n)
-    ask = getattr(probabilities, "probabilities", probabilities)
+    ask = as_function(probabilities)
     state, _ = env.reset(seed=int(rng.integers(2**31)))
     rows = []
     for step in range(n_transitions):

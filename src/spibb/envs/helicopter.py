@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import namespace
-from spibb.deep.baseline import SoftmaxNetwork
+from spibb.deep.arrays import is_tensor, namespace
+from spibb.deep.baseline import Probabilities, SoftmaxNetwork, as_function
 from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
-from spibb.envs.flights import Flight, Probabilities, Returns, fly, returns_of
-from spibb.errors import SettingsError, as_number
+from spibb.envs.flights import Flight, Returns, fly, returns_of
+from spibb.errors import DataError, PolicyError, SettingsError, as_number, as_whole
 
 N_ACTIONS = 9
 N_DIMENSIONS = 4
@@ -77,10 +77,13 @@ class Helicopter:
     crash_reward: float = -1.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "max_steps", as_whole(self.max_steps, "max_steps"))
         for field in fields(self):
-            if not np.isfinite(as_number(getattr(self, field.name), field.name)):
-                value = getattr(self, field.name)
-                raise SettingsError(f"{field.name} is {value}", expected="a finite number")
+            if field.name != "max_steps":
+                value = as_number(getattr(self, field.name), field.name)
+                if not np.isfinite(value):
+                    raise SettingsError(f"{field.name} is {value}", expected="a finite number")
+                object.__setattr__(self, field.name, value)
         for name, is_good, expected in (
             ("dt", self.dt > 0, "a length of time > 0"),
             ("position_noise", self.position_noise >= 0, "a standard deviation >= 0"),
@@ -88,7 +91,6 @@ class Helicopter:
             ("start_side", 0 < self.start_side <= 1, "a side in (0, 1]"),
             ("start_speed", self.start_speed >= 0, "a speed >= 0"),
             ("max_speed", self.max_speed > 0, "a speed > 0"),
-            ("max_steps", _is_whole(self.max_steps), "a number of steps >= 1"),
             ("reward_high", self.reward_high >= self.reward_low, "at least reward_low"),
         ):
             if not is_good:
@@ -102,14 +104,16 @@ class Helicopter:
     def step(self, state: Any, action: Any, noise: Any) -> tuple[Any, Any, Any]:
         """Return the next states, the rewards, and whether the episodes ended.
 
-        A pure function of arrays or tensors with any leading axes. It does not check them, which
-        would make a GPU wait; the Gymnasium environment does.
+        A pure function of arrays or tensors with any leading axes. Tensors are not checked, which
+        would make a GPU wait.
 
         Args:
             state: States, shape (..., 4).
             action: Actions 0 .. 8, shape (...).
             noise: Standard normal numbers, shape (..., 4); they are scaled here.
         """
+        if not is_tensor(state):
+            state, action, noise = _checked_step(state, action, noise)
         xp = namespace(state)
         number = xp.asarray(action)
         thrust = xp.asarray(xp.stack((number // 3 - 1, number % 3 - 1), -1), dtype=state.dtype)
@@ -152,8 +156,7 @@ class Helicopter:
             n_transitions: Size of the data set, >= 1.
             rng: Source of randomness.
         """
-        if not _is_whole(n_transitions):
-            raise SettingsError(f"n_transitions is {n_transitions}", expected="a number >= 1")
+        n_transitions = as_whole(n_transitions, "n_transitions")
         refuse_other_rng(rng)
         ask = _alone(probabilities)
         parts: list[Flight] = []
@@ -211,20 +214,21 @@ class Helicopter:
                 f"n_episodes is {n_episodes} and n_steps is {n_steps}",
                 expected="exactly one of them",
             )
-        if n_episodes is not None:
-            if n_runs != 1:
-                raise SettingsError(f"n_runs is {n_runs}", expected="1 where n_episodes is given")
-            n_steps, n_runs = 1, n_episodes
-        if n_steps is None or n_steps < 1 or n_runs < 1:
-            raise SettingsError(
-                "a number of episodes, steps or runs is below 1", expected="numbers >= 1"
-            )
+        n_runs = as_whole(n_runs, "n_runs")
+        if n_episodes is None:
+            n_steps = as_whole(n_steps, "n_steps")
+        elif n_runs == 1:
+            n_steps, n_runs = 1, as_whole(n_episodes, "n_episodes")
+        else:
+            raise SettingsError(f"n_runs is {n_runs}", expected="1 where n_episodes is given")
         return returns_of(self, probabilities, seeds, n_steps=n_steps, n_runs=n_runs, device=device)
 
     def trajectories(
         self, probabilities: Probabilities, n_episodes: int, rng: np.random.Generator
     ) -> list[NDArray[np.float32]]:
         """Return the states of whole episodes, each of shape (steps + 1, 4)."""
+        n_episodes = as_whole(n_episodes, "n_episodes")
+        refuse_other_rng(rng)
         seeds = rng.integers(2**63, size=1)
         paths: list[list[NDArray[np.float32]]] = [[] for _ in range(n_episodes)]
         for flight in fly(self, _alone(probabilities), seeds, 1, n_episodes):
@@ -245,12 +249,28 @@ class Helicopter:
 
 def _alone(policy: Any) -> Probabilities:
     """Return a policy of states (E, 4) as a population of one."""
-    ask = getattr(policy, "probabilities", policy)
+    ask = as_function(policy)
     return lambda states: np.asarray(ask(states[0]))[None]
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and int(value) > 0
+def _checked_step(state: Any, action: Any, noise: Any) -> tuple[NDArray[Any], ...]:
+    """Return what a step is given as arrays, or name what cannot be flown."""
+    arrays = []
+    for name, values in (("state", state), ("noise", noise)):
+        array = np.asarray(values)
+        if array.dtype.kind not in "iuf" or array.shape[-1:] != (N_DIMENSIONS,):
+            raise DataError(
+                f"{name} has shape {array.shape} and type {array.dtype}",
+                expected=f"numbers of shape (..., {N_DIMENSIONS})",
+            )
+        arrays.append(array)
+    number = np.asarray(action)
+    is_known = number.dtype.kind in "iuf" and (
+        (number >= 0) & (number < N_ACTIONS) & (number == np.floor(number))
+    )
+    if not np.all(is_known):
+        raise PolicyError(f"action is {number}", expected=f"whole numbers in 0 .. {N_ACTIONS - 1}")
+    return arrays[0], number, arrays[1]
 
 
 @lru_cache(maxsize=1)

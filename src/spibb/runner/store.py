@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,11 +134,16 @@ class Store:
         with _output(self.folder):
             write_whole(self._file(job), to_bytes(table))
 
-    def read(self, jobs: Iterable[str] | None = None) -> pa.Table:
+    def read(
+        self,
+        jobs: Iterable[str] | None = None,
+        check: Callable[[pa.Table, str], None] | None = None,
+    ) -> pa.Table:
         """Return the parts of jobs, or all that are not folded away, as one table in their order.
 
         Args:
             jobs: Names of jobs; None for all.
+            check: Refuses a part, given with its place, that does not hold what it should.
         """
         import pyarrow as pa
 
@@ -147,6 +152,9 @@ class Store:
             what = "has no results yet" if self.folded() is None else "keeps no rows but the worst"
             raise DataError(f"{self.folder} {what}", hint="run the study first")
         tables = [read_checked(file) for file in files]
+        if check is not None:
+            for table, file in zip(tables, files, strict=True):
+                check(table, str(file))
         try:
             return pa.concat_tables(tables)
         except pa.ArrowInvalid:
@@ -220,7 +228,11 @@ class Store:
 
     def _parts(self, folded: str | None) -> list[Path]:
         """Return the parts of jobs that are not before a name."""
-        files = [file for file in self.parts.glob("*.parquet") if file.stem.isdecimal()]
+        files = [
+            file
+            for file in _entries(self.parts)
+            if file.suffix == ".parquet" and file.stem.isdecimal()
+        ]
         return [file for file in files if folded is None or _rank(file.stem) >= _rank(folded)]
 
     def _check_empty(self) -> None:
@@ -285,11 +297,14 @@ def read_checked(file: Path, *, hint: str = _AGAIN) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(file, page_checksum_verification=True)
+        table = pq.read_table(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise DataError(
             f"the part {file} is damaged: {' '.join(str(error).split())}", hint=hint
         ) from None
+    if not table.num_rows:
+        raise DataError(f"the part {file} is damaged: it has no rows", hint=hint)
+    return table
 
 
 @contextmanager
@@ -365,7 +380,12 @@ def _describe(piece: Piece | None) -> str:
 
 
 def _entries(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
+    try:
+        return list(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise DataError(
+            f"cannot read {folder}: {error.strerror or error}", hint="check that you may read it"
+        ) from None
 
 
 def _remove(entry: Path) -> None:

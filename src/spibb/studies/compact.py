@@ -10,7 +10,7 @@ same as from all runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -111,13 +111,8 @@ class Compact:
             plan: The plan that the rows are of.
             n_worst: How many of the worst runs of each cell to keep; None for all.
         """
-        lacking = {"run", "eta", "size", "setting", "score"}.difference(table.column_names)
-        if lacking:
-            raise DataError(
-                f"the results have no column {min(lacking)!r}",
-                hint="put plan and results of the same study into the folder",
-            )
-        scores = _finite_scores(table)
+        check_rows(table, plan)
+        scores = finite_scores(table)
         n_cells, cells = math.prod(shape_of(plan)), find_cells(table, plan)
         runs, columns = np.unique(table["run"].to_numpy(), return_inverse=True)
         spots = cells * len(runs) + columns
@@ -225,6 +220,60 @@ def shape_of(plan: Plan) -> tuple[int, int, int]:
     return len(plan.etas), len(plan.sizes), len(plan.settings)
 
 
+# What the columns of a study's rows hold.
+_COLUMNS = {
+    "run": "whole numbers", "eta": "numbers", "size": "whole numbers", "setting": "labels",
+    "score": "numbers",
+}  # fmt: skip
+_OTHERS = "put plan and results of the same study into the folder"
+
+
+def check_rows(
+    table: pa.Table, plan: Plan, where: str | None = None, more: Mapping[str, str] | None = None
+) -> None:
+    """Refuse rows that lack a column or a value, or are of runs that the plan has not.
+
+    Args:
+        table: The rows.
+        plan: The plan that they are of.
+        where: The file that holds them.
+        more: What further columns hold: "flags".
+    """
+    for name, kind in {**_COLUMNS, **(more or {})}.items():
+        if name not in table.column_names:
+            raise DataError(f"the results have no column {name!r}", where=where, hint=_OTHERS)
+        column = table[name]
+        if column.null_count or not _holds(column.type, kind):
+            found = "nothing in some rows" if column.null_count else f"{column.type}"
+            raise DataError(
+                f"the column {name!r} of the results holds {found}",
+                where=where,
+                expected=kind,
+                hint=_OTHERS,
+            )
+    runs = table["run"].to_numpy()
+    if len(runs) and not 0 <= runs.min() <= runs.max() < plan.n_runs:
+        odd = runs.min() if runs.min() < 0 else runs.max()
+        raise DataError(
+            f"the results hold the run {odd}",
+            where=where,
+            expected=f"runs from 0 to {plan.n_runs - 1}, as the plan has",
+            hint=_OTHERS,
+        )
+
+
+def _holds(found: pa.DataType, kind: str) -> bool:
+    from pyarrow import types
+
+    if kind == "flags":
+        return bool(types.is_boolean(found))
+    if kind == "labels":
+        plain = found.value_type if types.is_dictionary(found) else found
+        return bool(types.is_string(plain) or types.is_large_string(plain))
+    is_number = types.is_integer(found) or (kind == "numbers" and types.is_floating(found))
+    return bool(is_number)
+
+
 def find_cells(table: pa.Table, plan: Plan) -> NDArray[np.int64]:
     """Return the number of each row's cell."""
     labels = table["setting"].combine_chunks().dictionary_encode()
@@ -247,12 +296,13 @@ def _places(values: NDArray[Any], known: Sequence[Any], name: str) -> NDArray[np
         raise DataError(
             f"the results hold the {name} {getattr(unknown, 'item', lambda: unknown)()!r}, "
             "which the plan has not",
-            hint="put plan and results of the same study into the folder",
+            hint=_OTHERS,
         )
     return np.asarray(places, dtype=np.int64)
 
 
-def _finite_scores(table: pa.Table) -> NDArray[np.float32]:
+def finite_scores(table: pa.Table) -> NDArray[np.float32]:
+    """Return the scores of rows, all of which must be finite."""
     scores = np.asarray(table["score"].to_numpy(), dtype=np.float32)
     wrong = ~np.isfinite(scores)
     if wrong.any():

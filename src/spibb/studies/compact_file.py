@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spibb.errors import DataError
 from spibb.runner.store import read_checked, to_bytes
-from spibb.studies.compact import Compact, find_cells, shape_of
+from spibb.studies.compact import Compact, check_rows, find_cells, shape_of
 from spibb.studies.plan import Plan
 from spibb.studies.run_set import RunSet
 
@@ -75,6 +75,7 @@ def from_files(folder: Path, plan: Plan) -> Compact:
     n_kept = table["n_kept"].to_numpy()
     shards = [read_checked(file, hint=_HINT) for file in sorted(folder.glob("worst-*.parquet"))]
     rows = pa.concat_tables(shards) if shards else _worst_table(kept, plan, slice(0, 0))
+    check_rows(rows, plan, str(folder))
     counted = np.bincount(find_cells(rows, plan), minlength=len(n_kept))
     if not np.array_equal(counted, n_kept):
         raise DataError(f"{folder} lacks some of its worst runs", hint=_HINT)

@@ -48,6 +48,7 @@ _STYLES = {
     "Adv-Approx-Soft-SPIBB": ("#009e73", "<", "-."),
     "Exact-Lower-Soft-SPIBB": ("#e69f00", "8", ":"),
     "Lower-Approx-Soft-SPIBB": ("#009e73", "8", ":"),
+    "Double-DQN": ("#8c6d31", "h", "-"),
     "": ("#8c6d31", "h", ":"),
 }
 _RED, _YELLOW, _GREEN = "#b3001b", "#fff7b2", "#00795f"
@@ -87,7 +88,7 @@ class Shown:
     @property
     def symbol(self) -> str:
         """The letter of the hyper-parameter."""
-        return _SYMBOLS.get(self.parameter, self.parameter)
+        return _SYMBOLS.get(self.parameter, self.parameter.replace("$", r"\$"))
 
     @property
     def label(self) -> str:
@@ -198,11 +199,13 @@ class StudyView:
         return f" ({n_runs:,} runs)" if n_runs < self.aggregates.n.max() else ""
 
     def head(self, title: str, shown: Sequence[tuple[Measure, int]]) -> str:
-        """Return a figure's title: what, of which plan and how many runs, and what these allow."""
+        """Return a figure's title: what, of which plan and how many runs, and what these allow.
+
+        The plan's name is its maker's: dollars in it are no mathematics.
+        """
         remarks = dict.fromkeys(measure.remark(n) for measure, n in shown)
         runs = describe_runs([n for _, n in shown], self.plan)
-        name = self.plan.name.replace("$", r"\$")
-        lines = "; ".join([f"{name}, {runs}", *filter(None, remarks)])
+        lines = "; ".join([f"{self.plan.name}, {runs}", *filter(None, remarks)])
         return f"{title}\n" + textwrap.fill(lines, _LETTERS)
 
 
@@ -225,16 +228,22 @@ def draw_curves(
         mark_sizes(axes, study.plan.sizes)
     n_runs = [int(study.aggregates.n[row, :, one.place].min()) for one in algorithms]
     shown = [(measure, n) for measure in (MEAN, CVAR) for n in n_runs]
-    figure.suptitle(study.head(title, shown), fontsize=11)
+    figure.suptitle(study.head(title, shown), fontsize=11, parse_math=False)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3,
                   fontsize="small", frameon=False)  # fmt: skip
     caption = "Shaded: 95 % intervals, where the runs allow one. Dotted: the baseline."
     return Drawing(stem, title, caption, figure)
 
 
-def mark_sizes(axes: Axes, sizes: Sequence[int]) -> None:
-    """Mark sizes on a logarithmic axis, slanted where they would run into each other."""
-    labels = [f"{size}" for size in sizes]
+def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
+    """Mark sizes on a logarithmic axis, slanted where they would run into each other.
+
+    Args:
+        axes: Where.
+        sizes: The sizes.
+        form: How numbers are written; "," sets thousands apart.
+    """
+    labels = [f"{size:{form}}" for size in sizes]
     rotation = 40 if sum(map(len, labels)) > _MARKS else 0
     axes.set_xticks(sizes, labels, rotation=rotation)
     axes.minorticks_off()
@@ -271,7 +280,7 @@ def draw_heatmaps(
     figure.colorbar(mesh, ax=grid[: len(panels)], extend="min", aspect=40, label=_SCALE,
                     ticks=[-1, -0.5, -0.1, 0, 0.1, 0.5, 1])  # fmt: skip
     shown = [(panel.measure, panel.n_runs) for panel in panels]
-    figure.suptitle(study.head(title, shown), fontsize=11)
+    figure.suptitle(study.head(title, shown), fontsize=11, parse_math=False)
     caption = "Red and hatched: below the baseline; yellow: at it; green: above it."
     yield Drawing(stem, title, caption, figure)
 

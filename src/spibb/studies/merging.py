@@ -13,12 +13,14 @@ from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
+
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
-from spibb.studies.compact import Compact, Keeping, merge_all
+from spibb.studies.compact import Compact, Keeping, find_cells, merge_all
 from spibb.studies.compact_file import to_files
 from spibb.studies.plan import Plan, Setting
-from spibb.studies.recording import read_results
+from spibb.studies.recording import keeps_all_rows, read_results, read_rows
 from spibb.studies.run_set import RunSet
 
 # What may differ between plans that draw the same processes, baselines and logs.
@@ -141,8 +143,10 @@ def _write(
     unfinished = place.with_name(f"{place.name}.{os.getpid()}.unfinished")
     try:
         with Store.open(unfinished, plan.to_toml(), resume=False) as store:
-            if _keeps_rows(plan, sources, keeping):
+            if _keeps_parts(plan, sources, keeping):
                 _copy_parts(store, sources)
+            elif plan.keeps_rows:
+                _join_rows(store, plan, sources)
             else:
                 store.fold(_folded_name(plan, merged), to_files(merged, plan))
         if place.exists():
@@ -164,9 +168,9 @@ def _refuse_taken(out: Path) -> None:
         raise OutputError(f"{out} exists", hint="choose another folder")
 
 
-def _keeps_rows(plan: Plan, sources: Sequence[_Source], keeping: Keeping) -> bool:
+def _keeps_parts(plan: Plan, sources: Sequence[_Source], keeping: Keeping) -> bool:
     """Tell whether the plan, run in one go, would have kept all rows, and these are there."""
-    return plan.n_runs <= keeping.rows and all(
+    return keeps_all_rows(plan, keeping) and all(
         source.plan == plan and source.store.folded() is None for source in sources
     )
 
@@ -175,6 +179,25 @@ def _copy_parts(store: Store, sources: Sequence[_Source]) -> None:
     for source in sources:
         for file in source.store.files():
             shutil.copyfile(file, store.parts / file.name)
+
+
+def _join_rows(store: Store, plan: Plan, sources: Sequence[_Source]) -> None:
+    """Write the rows of all, a part for each job, in an order that the folders' has no part in."""
+    import pyarrow as pa
+
+    tables = [read_rows(source.store, source.plan) for source in sources]
+    table = pa.concat_tables(tables, promote_options="permissive")
+    runs, cells = table["run"].to_numpy(), find_cells(table, plan)
+    order = np.lexsort((cells, runs))
+    labels = pa.array([setting.label for setting in plan.settings])
+    codes = pa.array((cells[order] % len(labels)).astype(np.int16))
+    place = table.column_names.index("setting")
+    coded = pa.DictionaryArray.from_arrays(codes, labels)
+    table = table.take(order).set_column(place, "setting", coded).combine_chunks()
+    for job, first, last in plan.jobs():
+        begin, end = np.searchsorted(runs[order], [first, last])
+        if begin < end:
+            store.write(job, table.slice(begin, end - begin))
 
 
 def _folded_name(plan: Plan, merged: Compact) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
+import re
+import sys
 import tomllib
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
+from datetime import date, time
 from typing import Any, ClassVar, Self
 
 from spibb.algorithms.base import Algorithm
@@ -15,6 +17,11 @@ from spibb.errors import SettingsError
 
 # Rows hold runs and sizes as numbers of 32 bits.
 _LARGEST = 2**31 - 1
+# Each job is a file, and a line of a list in memory.
+_MOST_JOBS = 10**6
+# No algorithm has settings so deep, or of so many digits (which no float can hold).
+_DEEPEST, _MOST_BITS = 20, 1_000
+_BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,10 @@ class Setting:
         for name in ("label", "group"):
             _check_text(getattr(self, name), f"the {name} of a setting")
         _check_number(self.value, f"the value of {self.label!r}")
+        if not isinstance(self.config, dict):
+            raise SettingsError(
+                f"the config of {self.label!r} is {self.config!r}", expected="a table"
+            )
 
     @classmethod
     def of(
@@ -93,6 +104,8 @@ class Plan:
 
     # How the settings of this kind of plan are read.
     setting_kind: ClassVar[type[Setting]] = Setting
+    # Whether its statistics need every row; those of other kinds are folded where runs are many.
+    keeps_rows: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for name in ("study", "name"):
@@ -128,6 +141,12 @@ class Plan:
     def jobs(self) -> list[tuple[str, int, int]]:
         """Return (id, first run, run after the last) of every job."""
         firsts = range(0, self.n_runs, self.runs_per_job)
+        if len(firsts) > _MOST_JOBS:
+            raise SettingsError(
+                f"the plan has {len(firsts):,} jobs",
+                expected=f"at most {_MOST_JOBS:,}",
+                hint="choose fewer runs, or more of them in a job (runs_per_job)",
+            )
         return [
             (f"{first:07d}", first, min(first + self.runs_per_job, self.n_runs)) for first in firsts
         ]
@@ -136,7 +155,7 @@ class Plan:
         """Return the plan as TOML, without what this kind of plan has no use for."""
         facts = asdict(self)
         settings = facts.pop("settings")
-        lines = [f"{name} = {_toml(facts[name])}" for name in self._entries() if name in facts]
+        lines = [f"{name} = {_toml(facts[name])}" for name in self.entries() if name in facts]
         for setting in settings:
             lines += ["", "[[settings]]"]
             lines += [f"{name} = {_toml(value)}" for name, value in setting.items()]
@@ -146,24 +165,25 @@ class Plan:
     def from_toml(cls, text: str) -> Self:
         """Read a plan."""
         facts = read_toml(text)
-        known = cls._entries()
-        unknown = sorted(set(facts) - set(known))
-        if unknown:
-            raise SettingsError(
-                f"the plan has an entry {unknown[0]!r}",
-                expected=f"one of {', '.join(sorted(known))}",
-            )
+        _check_entries(facts, cls, "the plan")
+        settings = _as_tuple(facts.get("settings", []), "settings", "a list of tables")
+        facts["settings"] = tuple(cls._read_setting(one) for one in settings)
+        for name in {"etas", "sizes"}.intersection(facts):
+            facts[name] = _as_tuple(facts[name], name, "a list of numbers")
         try:
-            settings = facts.get("settings", ())
-            facts["settings"] = tuple(cls.setting_kind(**setting) for setting in settings)
-            for name in {"etas", "sizes"}.intersection(known):
-                facts[name] = _as_tuple(facts[name], name)
             return cls(**facts)
-        except (KeyError, TypeError) as error:
-            raise SettingsError(f"the plan lacks an entry or has a wrong one ({error})") from None
+        except TypeError as error:
+            raise SettingsError(f"the plan has a wrong entry ({error})") from None
 
     @classmethod
-    def _entries(cls) -> list[str]:
+    def _read_setting(cls, facts: Any) -> Setting:
+        if not isinstance(facts, dict):
+            raise SettingsError(f"a setting is {facts!r}", expected="a table")
+        _check_entries(facts, cls.setting_kind, "a setting")
+        return cls.setting_kind(**facts)
+
+    @classmethod
+    def entries(cls) -> list[str]:
         """Return the names of what this kind of plan can be told."""
         return [item.name for item in fields(cls) if item.init]
 
@@ -174,16 +194,58 @@ class Plan:
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Parse TOML, or say why it is none."""
+    """Parse TOML, or say why it is none, or none that a plan can hold."""
     try:
-        return tomllib.loads(text)
+        facts = tomllib.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the plan is not TOML: {error}") from None
+    except ValueError:  # Python reads no decimal of more than 4,300 digits
+        raise _too_long() from None
+    _check_plain(facts)
+    return facts
 
 
-def _as_tuple(values: Any, name: str) -> tuple[Any, ...]:
+def _check_plain(value: Any, depth: int = 0) -> None:
+    """Refuse what TOML can say and no setting can be, all of which is trouble to print."""
+    if depth > _DEEPEST:
+        raise _too_deep()
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        raise _too_long()
+    if isinstance(value, date | time):
+        raise SettingsError(f"the plan holds the date or time {value}", expected="texts, numbers")
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_plain(part, depth + 1)
+
+
+def _too_deep() -> SettingsError:
+    return SettingsError(
+        "the plan's tables and lists are too deep", expected=f"at most {_DEEPEST} levels"
+    )
+
+
+def _too_long() -> SettingsError:
+    return SettingsError("the plan holds a number of hundreds of digits", expected="a smaller one")
+
+
+def _check_entries(facts: dict[str, Any], kind: type[Plan | Setting], what: str) -> None:
+    """Refuse a table with an entry that is not known, or without one that is needed."""
+    known = {item.name: item.default for item in fields(kind) if item.init}
+    unknown = sorted(set(facts) - set(known))
+    if unknown:
+        raise SettingsError(
+            f"{what} has an entry {unknown[0]!r}", expected=f"one of {', '.join(sorted(known))}"
+        )
+    for name, default in known.items():
+        if default is MISSING and name not in facts:
+            raise SettingsError(f"{what} lacks an entry {name!r}", hint="add it")
+
+
+def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
     if not isinstance(values, list):
-        raise SettingsError(f"{name} is {values!r}", expected="a list of numbers")
+        raise SettingsError(f"{name} is {values!r}", expected=expected)
     return tuple(values)
 
 
@@ -203,7 +265,9 @@ def check_whole(value: object, name: str, least: int) -> None:
 
 
 def _check_number(value: object, name: str) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    # A whole number may be finite and yet have no float.
+    is_float = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    if not is_float or isinstance(value, bool):
         raise SettingsError(f"{name} is {value!r}", expected="a finite number")
 
 
@@ -212,7 +276,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):
-        inner = ", ".join(f"{k} = {_toml(v)}" for k, v in value.items() if v is not None)
+        inner = ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items() if v is not None)
         return "{" + inner + "}"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_toml(part) for part in value) + "]"
@@ -220,3 +284,7 @@ def _toml(value: Any) -> str:
         # JSON escapes what TOML does, but for the one control character that it lets pass.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else _toml(name)

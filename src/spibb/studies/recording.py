@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Piece, Store
-from spibb.studies.compact import Compact, Keeping, merge_all, shape_of
+from spibb.studies.compact import Compact, Keeping, check_rows, merge_all, shape_of
 from spibb.studies.compact_file import from_files, to_files
 from spibb.studies.plan import Plan
 from spibb.studies.run_set import RunSet
@@ -140,7 +140,7 @@ class Recorder:
         return sum(last <= int(name) for _, _, last in self.jobs)
 
     def _fold_if_due(self) -> None:
-        if self.plan.n_runs <= self.keeping.rows:
+        if keeps_all_rows(self.plan, self.keeping):
             return
         while self._n_ready < len(self.jobs) and self.jobs[self._n_ready][0] in self._whole:
             self._n_ready += 1
@@ -159,6 +159,11 @@ class Recorder:
         self._kept = merge_all(chain([self._kept], parts), self.plan, n_worst)
         self.store.fold(f"{jobs[-1][2]:07d}", to_files(self._kept, self.plan))
         self._n_folded = self._n_ready
+
+
+def keeps_all_rows(plan: Plan, keeping: Keeping) -> bool:
+    """Tell whether a study keeps every row: it must, or it is small."""
+    return plan.keeps_rows or plan.n_runs <= keeping.rows
 
 
 def read_folded(store: Store, plan: Plan) -> Compact:
@@ -191,6 +196,27 @@ def read_results(store: Store, plan: Plan, keeping: Keeping | None = None) -> Co
     return found
 
 
+def read_rows(store: Store, plan: Plan, more: Mapping[str, str] | None = None) -> pa.Table:
+    """Return every row of a study that keeps them, with labels that do not depend on its plan.
+
+    Args:
+        store: The study's folder.
+        plan: Its plan.
+        more: What further columns hold, as in ``check_rows``.
+    """
+    import pyarrow as pa
+
+    if store.folded() is not None:
+        raise DataError(
+            f"{store.folder} keeps no rows but the worst",
+            expected="all rows, as this kind of study needs",
+            hint="run it again in another folder",
+        )
+    table = store.read(check=lambda part, where: check_rows(part, plan, where, more))
+    place = table.column_names.index("setting")
+    return table.set_column(place, "setting", table["setting"].cast(pa.string()))
+
+
 def _read_once(store: Store, plan: Plan, n_worst: int) -> Compact:
     jobs = [file.stem for file in store.files()]
     return merge_all(
@@ -202,4 +228,6 @@ def _read_parts(store: Store, plan: Plan, jobs: Sequence[str], n_worst: int) -> 
     """Yield what is kept of the parts of jobs, many parts at a time."""
     step = max(1, _ROWS // (math.prod(shape_of(plan)) * plan.runs_per_job))
     for first in range(0, len(jobs), step):
-        yield Compact.of_table(store.read(jobs[first : first + step]), plan, n_worst)
+        some = jobs[first : first + step]
+        table = store.read(some, check=lambda part, where: check_rows(part, plan, where))
+        yield Compact.of_table(table, plan, n_worst)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from spibb.deep.arrays import import_torch
 from spibb.errors import SettingsError
 from spibb.runner.engines import find_engine
 from spibb.runner.jobs import Engine, Job, JobError
@@ -20,6 +21,7 @@ from spibb.studies.finite import plans as finite
 from spibb.studies.finite.plan import FinitePlan
 from spibb.studies.finite.run import run_job as run_finite
 from spibb.studies.helicopter import plan as helicopter
+from spibb.studies.helicopter.run import check_plan as check_helicopter
 from spibb.studies.helicopter.run import run_job as run_helicopter
 from spibb.studies.plan import Plan, read_toml
 from spibb.studies.random_mdps import plans as random_mdps
@@ -44,6 +46,7 @@ class Study:
         on_gpu: Whether ``run`` takes ``device="cuda"``.
         gpu_workers: Jobs at a time with the engine "cuda" where nobody says; None: one for each
             core, where what surrounds the GPU's work needs them.
+        gpu_needs: Imports what ``device="cuda"`` needs beyond the engine, or says what it is.
         check: Refuses a plan whose jobs could not run, before a folder is made.
         finish: What is done when all jobs are, with the plan and the folder; safe to repeat.
     """
@@ -53,6 +56,7 @@ class Study:
     kind: type[Plan] = Plan
     on_gpu: bool = False
     gpu_workers: int | None = None
+    gpu_needs: Callable[[], Any] | None = None
     check: Callable[[Any], None] | None = None
     finish: Callable[[Any, Path], None] | None = None
 
@@ -73,6 +77,8 @@ STUDIES: dict[str, Study] = {
         helicopter.HelicopterPlan,
         on_gpu=True,
         gpu_workers=1,
+        gpu_needs=import_torch,
+        check=check_helicopter,
     ),
 }
 PLANS: dict[str, Plan] = {
@@ -164,6 +170,8 @@ def run_study(
     if study.check is not None:
         study.check(plan)
     compute = find_engine(engine, workers=workers, address=address)
+    if engine == "cuda" and study.gpu_needs is not None:
+        study.gpu_needs()
     runs = None if piece is None else find_piece(plan, piece)
     with Recorder.open(plan, out, resume=resume, piece=runs) as recorder:
         yield from _run_left(study, recorder, compute)

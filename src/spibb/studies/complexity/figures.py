@@ -85,8 +85,8 @@ def _times(
     _dress(grid[-1], "improvement steps", "steps to convergence", plan.sizes)
     grid[-1].set_ylim(bottom=0)
     title = "Average time to convergence"
-    name = plan.name.replace("$", r"\$")
-    figure.suptitle(f"{title}\n{name}, {plan.n_timed} logs, {facts['machine']}", fontsize=11)
+    made_on = f"{plan.name}, {plan.n_timed} logs, {facts['machine']}"
+    figure.suptitle(f"{title}\n{made_on}", fontsize=11, parse_math=False)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4,
                   fontsize="small", frameon=False)  # fmt: skip
     return Drawing(stem, title, _caption(plan, facts), figure)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spibb.studies.aggregate import Aggregates
-from spibb.studies.helicopter.figures import abscissa
+from spibb.studies.helicopter.figures import on_axis
 from spibb.studies.helicopter.plan import HelicopterPlan
 from spibb.studies.helicopter.scores import Scores, summarise
 from spibb.studies.helicopter.tables import CVAR, MEAN, SCORES, Best, best_settings, families
@@ -110,7 +110,8 @@ def _on_performance(results: _Results) -> Iterator[Claim]:
         found = results.better(MEAN, _BASELINE, _RAMDP, 1)
         told = {size: found[size] for size in small}
         text = f"RaMDP-DQN is poor on small data ({_sizes(small)}): below the baseline"
-        yield Claim(text, _verdict(told.values()), f"baseline - RaMDP, long mean: {_told(told)}")
+        numbers = f"{_BASELINE} - {_RAMDP}, mean, long: {_told(told)}"
+        yield Claim(text, _verdict(told.values()), numbers)
 
 
 def _on_worst_runs(results: _Results) -> Iterator[Claim]:
@@ -139,7 +140,7 @@ def _on_worst_runs(results: _Results) -> Iterator[Claim]:
 
 def _compared(results: _Results, text: str, name: str, other: str) -> Claim:
     """Compare mean and CVaR, both evaluations; the long one decides."""
-    lines, deciding = [], []
+    lines, deciding = [f"{name} - {other}:"], []
     for measure in (MEAN, CVAR):
         for score, title in enumerate(SCORES):
             found = results.better(measure, name, other, score)
@@ -150,10 +151,12 @@ def _compared(results: _Results, text: str, name: str, other: str) -> Claim:
 
 def _tail_above_mean(results: _Results, name: str) -> Claim:
     found = [results.better(CVAR, name, _BASELINE, score, MEAN) for score in (0, 1)]
+    lines = [f"{CVAR.name} of {name} - mean of {_BASELINE}:"]
+    lines += [f"{title}: {_told(one)}" for title, one in zip(SCORES, found, strict=True)]
     return Claim(
         f"The 10 %-CVaR of {name} is above the baseline's mean",
         _verdict(found[1].values()),
-        "<br>".join(f"{title}: {_told(one)}" for title, one in zip(SCORES, found, strict=True)),
+        "<br>".join(lines),
     )
 
 
@@ -161,6 +164,8 @@ def _on_robustness(results: _Results) -> Iterator[Claim]:
     if not results.has(_PI_B, _APPROX, _BASELINE):
         return
     widths = {name: _plateaus(results, name) for name in (_APPROX, _PI_B)}
+    if not all(widths.values()):
+        return
     wider = [
         widths[_APPROX][size].factor > widths[_PI_B][size].factor
         and not widths[_PI_B][size].is_open
@@ -183,7 +188,7 @@ def _on_robustness(results: _Results) -> Iterator[Claim]:
     yield Claim(
         text,
         "no difference" if ours == theirs else _by_share([ours < theirs]),
-        f"mean (long) lost with the value that is best at {largest:,}: <br>"
+        f"mean (long) of the best value - of the value that is best at {largest:,}: <br>"
         + "<br>".join(
             f"{name} ({results.best[name, largest].value:g}): "
             + "; ".join(f"{size:,}: {loss:.2f}" for size, loss in found.items())
@@ -246,16 +251,14 @@ def find_plateau(x: Sequence[float], gain: Sequence[float], part: float = _PART)
 
 
 def _plateaus(results: _Results, name: str) -> dict[int, Plateau]:
-    plan, places = results.plan, families(results.plan)[name]
-    where = [
-        abscissa(plan.settings[k].group.partition(": ")[0], plan.settings[k].value) for k in places
-    ]
-    order = np.argsort(where)
+    """Return by size where a family is good; nothing where none of it is on the axis."""
+    where = on_axis(results.plan, families(results.plan)[name])
+    order = sorted(where, key=where.__getitem__)
     found = {}
-    for row, size in enumerate(plan.sizes):
+    for row, size in enumerate(results.plan.sizes if order else ()):
         means = results.aggregates.mean.value[1, row]
-        gain = means[places] - means[results.best[_BASELINE, size].place]
-        found[size] = find_plateau([where[k] for k in order], [float(gain[k]) for k in order])
+        gain = means[order] - means[results.best[_BASELINE, size].place]
+        found[size] = find_plateau([where[k] for k in order], gain.tolist())
     return found
 
 

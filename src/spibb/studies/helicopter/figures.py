@@ -31,10 +31,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _GREY = "#4a5568"
-_ABSCISSA = r"$\kappa\,/\,10$,   $1\,/\sqrt{N_\wedge}$,   $\epsilon$"
+# A root's bar is drawn with a font that browsers have not.
+_ABSCISSA = r"$\kappa\,/\,10$,   $N_\wedge^{-1/2}$,   $\epsilon$"
+# Beyond these powers of two, as at 0 and infinity, a value has no place on the axis.
+_FARTHEST = 20
+_MOST_MARKS = 12
 # Curves so far below the baseline would press all others together.
 _DEPTH = 1.6
 _N_FLIGHTS = 12
+_LETTERS = 9  # of a panel's title, so that the longest stays above its panel
 
 
 def abscissa(parameter: str, value: float) -> float:
@@ -45,8 +50,19 @@ def abscissa(parameter: str, value: float) -> float:
         (0.5, 0.5, 0.5)
     """
     if parameter == "n_wedge":
-        return float(1 / np.sqrt(value))
+        return float(value) ** -0.5 if value > 0 else np.inf
     return float(value) / 10 if parameter == "kappa" else float(value)
+
+
+def on_axis(plan: HelicopterPlan, places: Sequence[int]) -> dict[int, float]:
+    """Return where settings, given as places in the plan, stand on the axis; some do not."""
+    found = {}
+    for place in places:
+        setting = plan.settings[place]
+        x = abscissa(setting.group.partition(": ")[0], setting.value)
+        if 2.0**-_FARTHEST <= x <= 2.0**_FARTHEST:
+            found[place] = x
+    return found
 
 
 def draw_helicopter(plan: HelicopterPlan, aggregates: Aggregates) -> list[Drawing]:
@@ -79,11 +95,10 @@ def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Dra
     for k, measure in enumerate((MEAN, CVAR)):
         for score, name in enumerate(_evaluations(plan)):
             axes = grid[k, score]
-            lines = list(_parameter_lines(plan, aggregates, measure, (score, row)))
-            for shown, places, estimate in lines:
-                _line(axes, places, estimate, shown)
+            for shown, x, estimate in _parameter_lines(plan, aggregates, measure, (score, row)):
+                _line(axes, x, estimate, shown)
             _level(axes, plan, aggregates, measure, (score, row))
-            axes.set_title(f"{measure.name}, {name}", fontsize="medium")
+            axes.set_title(f"{measure.name}, {name}", fontsize=_LETTERS)
             axes.set_xscale("log")
             axes.grid(color="#e2e8f0", linewidth=0.6)
             if score == 0:
@@ -97,6 +112,7 @@ def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Dra
         "bootstrap intervals over data sets. "
         + _aside(plan, aggregates, row)
         + _below(plan, aggregates, row)
+        + _left_out(plan)
         + "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
     return Drawing(f"helicopter-{size}", title, caption, figure)
@@ -104,13 +120,16 @@ def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Dra
 
 def _add_title(figure: Figure, title: str, runs: str) -> None:
     """Write the title, and one legend for all panels."""
-    figure.suptitle(f"{title}\n{runs} of each setting", fontsize=11)
+    figure.suptitle(f"{title}\n{runs} of each setting", fontsize=11, parse_math=False)
     figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
                   fontsize="small", frameon=False)  # fmt: skip
 
 
 def _evaluations(plan: HelicopterPlan) -> tuple[str, str]:
-    return f"{plan.n_steps:,} steps a run (the paper's)", f"{plan.n_episodes:,} episodes a run"
+    return (
+        f"short: {plan.n_steps:,} steps a run (the paper's)",
+        f"long: {plan.n_episodes:,} episodes a run",
+    )
 
 
 def _parameter_lines(
@@ -118,11 +137,10 @@ def _parameter_lines(
 ) -> Iterator[tuple[Shown, list[float], Estimate]]:
     """Yield each family with its places on the abscissa and its results there."""
     for name, places in families(plan).items():
-        parameter = plan.settings[places[0]].group.partition(": ")[0]
-        if parameter:
-            x = [abscissa(parameter, plan.settings[k].value) for k in places]
-            found = Estimate(*(part[cell][places] for part in aggregates.of(measure)))
-            yield Shown(places[0], name, parameter, 0.0), x, found
+        parameter, x = plan.settings[places[0]].group.partition(": ")[0], on_axis(plan, places)
+        if parameter and x:
+            found = Estimate(*(part[cell][list(x)] for part in aggregates.of(measure)))
+            yield Shown(places[0], name, parameter, 0.0), list(x.values()), found
 
 
 def _line(axes: Axes, x: Sequence[float], estimate: Estimate, shown: Shown) -> None:
@@ -146,7 +164,7 @@ def _level(
 def _cut(
     both: Sequence[Axes], plan: HelicopterPlan, aggregates: Aggregates, measure: Measure, row: int
 ) -> None:
-    """Cut the scale off below the baseline, and say so where a curve goes on there."""
+    """Let the scale start below the baseline, and say so where a curve's points lie lower."""
     place = plan.place(BASELINE)
     if place is None:
         return
@@ -156,23 +174,29 @@ def _cut(
         cut = np.floor(10 * drawn[drawn >= least].min()) / 10 - 0.1
         both[0].set_ylim(bottom=cut)
         for axes in both:
-            axes.set_title(f"{axes.get_title()}, cut off at {cut:.1f}", fontsize="medium")
+            if any(np.less(line.get_ydata(), cut).any() for line in axes.lines):
+                axes.set_title(f"{axes.get_title()}, axis starts at {cut:.1f}", fontsize=_LETTERS)
 
 
 def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
-    """Mark the powers of two; what is 0 or infinite has no place on a logarithmic axis."""
-    places = [
-        abscissa(setting.group.partition(": ")[0], setting.value)
-        for setting in plan.settings
-        if setting.group and 0 < setting.value < np.inf
-    ]
-    low, high = np.log2([min(places, default=1.0), max(places, default=1.0)])
-    powers = [int(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)]
+    """Mark powers of two, as many as have room."""
+    varied = [k for k, setting in enumerate(plan.settings) if setting.group]
+    places = on_axis(plan, varied).values() or [1.0]
+    low, high = np.ceil(np.log2(min(places))), np.floor(np.log2(max(places)))
+    step = max(1, int(np.ceil((high - low + 1) / _MOST_MARKS)))
+    powers = [int(power) for power in np.arange(low, high + 1, step)]
     names = [f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in powers]
     for axes in bottom:
         axes.set_xlabel(_ABSCISSA)
         axes.set_xticks([2.0**power for power in powers], names)
         axes.minorticks_off()
+
+
+def _left_out(plan: HelicopterPlan) -> str:
+    """Name the settings of a family that have no place on the axis."""
+    varied = [k for k, setting in enumerate(plan.settings) if setting.group]
+    labels = [plan.settings[k].label for k in varied if k not in on_axis(plan, varied)]
+    return f"Beyond the axis: {'; '.join(labels)}. " if labels else ""
 
 
 def _aside(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> str:
@@ -223,12 +247,13 @@ def _by_size(plan: HelicopterPlan, aggregates: Aggregates) -> Iterator[Drawing]:
             axes.set_title(f"{measure.name}, {name}", fontsize="medium")
             axes.set(xscale="log", xlabel="transitions" if k else "",
                      ylabel="" if score else f"{measure.name} of the return")  # fmt: skip
-            mark_sizes(axes, plan.sizes)
+            mark_sizes(axes, plan.sizes, ",")
     title = "Performance at the best hyper-parameter against the size of the data set"
     _add_title(figure, title, f"{plan.name}, {describe_runs(aggregates.n, plan)}")
     caption = (
-        "Best: of the largest mean under the long evaluation. Shaded: 95 % bootstrap intervals "
-        "over data sets. Hollow, left: what the paper published (its own baseline and networks)."
+        "Best: of the largest mean under the long evaluation. Dotted: the baseline. Shaded: 95 % "
+        "bootstrap intervals over data sets. Hollow, left: what the paper published (its own "
+        "baseline and networks)."
     )
     yield Drawing("helicopter-by-size", title, caption, figure)
 

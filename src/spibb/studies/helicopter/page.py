@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spibb.studies.gallery import Drawing
 from spibb.studies.helicopter.claims import Claim, check_claims
-from spibb.studies.helicopter.plan import HelicopterPlan
 from spibb.studies.helicopter.scores import Scores, summarise
 from spibb.studies.helicopter.tables import best_settings, to_markdown
+
+_ORDER = {"helicopter-domain": 0, "helicopter-by-size": 1}
 
 
 def make_blocks(scores: Scores, costs: Mapping[str, Any] | None = None) -> dict[str, str]:
@@ -27,19 +29,17 @@ def make_blocks(scores: Scores, costs: Mapping[str, Any] | None = None) -> dict[
     return blocks | ({"costs": _costs(costs)} if costs else {})
 
 
-def figure_block(plan: HelicopterPlan, folder: str) -> str:
-    """Return the figures for the page, as Markdown.
+def figure_block(drawings: Sequence[Drawing], folder: str) -> str:
+    """Return the figures for the page, as Markdown, each with its caption below.
 
     Args:
-        plan: The plan.
+        drawings: The figures.
         folder: Where the pictures are, seen from the page.
     """
-    stems = ["domain", "by-size", *map(str, plan.sizes)]
-    titles = ["the domain, with flights of the baseline", "best settings by size"]
-    titles += [f"{size:,} transitions" for size in plan.sizes]
+    # What all sizes come to stands before the single ones.
+    ordered = sorted(drawings, key=lambda one: _ORDER.get(one.stem, len(_ORDER)))
     return "\n\n".join(
-        f"![{title}]({folder}/helicopter-{stem}.svg)"
-        for title, stem in zip(titles, stems, strict=True)
+        f"![{one.title}]({folder}/{one.stem}.svg)\n\n*{one.caption}*" for one in ordered
     )
 
 

@@ -36,7 +36,12 @@ class RuleSetting(Setting):
 
     def rule(self) -> Rule | None:
         """Return the rule that networks are trained by; None for the baseline, which needs none."""
-        return None if self.config.get("rule") == BASELINE else Rule.from_config(self.config)
+        if self.config.get("rule") != BASELINE:
+            return Rule.from_config(self.config)
+        odd = sorted(set(self.config) - {"rule"})
+        if odd:
+            raise SettingsError(f"the baseline has no setting {odd[0]!r}", expected="no settings")
+        return None
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,7 @@ class HelicopterPlan(Plan):
     """
 
     setting_kind: ClassVar[type[RuleSetting]] = RuleSetting
+    keeps_rows: ClassVar[bool] = True  # the bootstrap draws data sets, all runs of each
 
     settings: tuple[RuleSetting, ...] = ()
     etas: tuple[float, ...] = field(init=False, default=(SHORT, LONG))

@@ -23,6 +23,7 @@ from spibb.deep.pseudo_counts import FittedCounts, KernelCounts
 from spibb.deep.training import Curves, Engine, Population, choose_engine, train_population
 from spibb.deep.training_data import TrainingData
 from spibb.envs.flights import Returns
+from spibb.errors import SettingsError
 from spibb.studies.helicopter.acting import ActingPopulation, Networks
 from spibb.studies.helicopter.plan import LONG, SHORT, HelicopterPlan
 
@@ -69,6 +70,20 @@ class Scored:
     long: NDArray[np.float32]
     n_short: NDArray[np.int32]
     diverged: NDArray[np.bool_]
+
+
+def check_plan(plan: HelicopterPlan) -> None:
+    """Refuse a plan whose jobs could not run, before any of them does."""
+    plan.helicopter.baseline()  # a network's file, which takes a package to read
+    training, size = plan.training, min(plan.sizes)
+    is_trained = any(setting.rule() is not None for setting in plan.settings)
+    if is_trained and training.n_steps(size) == 0:
+        raise SettingsError(
+            f"{plan.n_passes} passes over {size} transitions are less than a minibatch of "
+            f"{training.batch_size}",
+            expected="at least one step",
+            hint="raise n_passes, or the smallest of the sizes",
+        )
 
 
 def run_job(plan: HelicopterPlan, first: int, last: int, device: Device = "cpu") -> pa.Table:

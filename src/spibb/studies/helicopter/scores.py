@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from spibb.errors import DataError
 from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, SHARES, Aggregates
-from spibb.studies.compact import find_cells, shape_of
+from spibb.studies.compact import check_rows, find_cells, finite_scores, shape_of
 from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
 from spibb.studies.merging import merge_plans
 from spibb.studies.metrics import Estimate, Measure, cvar, has_interval
+from spibb.studies.recording import read_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +35,8 @@ _CONFIDENCE = 0.95
 MIN_DATA_SETS = 5
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
 _BOOTSTRAP = 0xB007
+# What rows have beyond those of other studies.
+_MORE = {"diverged": "flags"}
 # (score: 0 short or 1 long, size, setting), as places in the plan.
 Cell = tuple[int, int, int]
 
@@ -64,18 +67,20 @@ class Scores:
         plans = [HelicopterPlan.from_toml(store.plan()) for store in stores]
         plan = merge_plans(plans)
         assert isinstance(plan, HelicopterPlan)
-        return cls.of_table(pa.concat_tables(_rows(store) for store in stores), plan)
+        tables = [read_rows(store, ours, _MORE) for store, ours in zip(stores, plans, strict=True)]
+        return cls.of_table(pa.concat_tables(tables, promote_options="permissive"), plan)
 
     @classmethod
     def of_table(cls, table: pa.Table, plan: HelicopterPlan) -> Scores:
-        """Sort rows ``run, eta, size, setting, score``, in any order, into an array."""
+        """Sort rows ``run, eta, size, setting, score, diverged``, in any order, into an array."""
+        check_rows(table, plan, more=_MORE)
         runs, columns = np.unique(table["run"].to_numpy(), return_inverse=True)
         shape = (*shape_of(plan), len(runs))
         spots = find_cells(table, plan) * len(runs) + columns
         if len(np.unique(spots)) < len(spots):
             raise DataError("a run is there twice", hint="keep one of the parts that hold it")
         values, diverged = np.full(shape, np.nan), np.zeros(shape, np.bool_)
-        values.ravel()[spots] = table["score"].to_numpy()
+        values.ravel()[spots] = finite_scores(table)
         diverged.ravel()[spots] = table["diverged"].to_numpy(zero_copy_only=False)
         return cls(plan, runs.astype(np.int64), values, np.asarray(diverged.any(axis=0)))
 
@@ -141,18 +146,6 @@ class Scores:
                 self.values[cell][is_there], self._weights[:, is_there], measure.share
             )
         return self._kept[key]
-
-
-def _rows(store: Store) -> pa.Table:
-    """Return the rows of a study, with labels that do not depend on its plan."""
-    import pyarrow as pa
-
-    names = [file.stem for file in store.files()]
-    if not names:
-        raise DataError(f"{store.folder} has no results yet", hint="run the study first")
-    table = store.read(names)
-    place = table.column_names.index("setting")
-    return table.set_column(place, "setting", table["setting"].cast(pa.string()))
 
 
 def _interval(value: float, found: Floats) -> Estimate:

@@ -142,15 +142,16 @@ def _above(
     """Judge that one setting is above another at every size, by each measure."""
     if not results.has(better, worse):
         return
+    names = " - ".join(label.split(",")[0] for label in (better, worse))
     verdicts, numbers = [], []
     for measure in measures:
         gap = results.of(better, measure) - results.of(worse, measure)
         verdicts.append(bool((gap > 0).all()))
         numbers.append(
-            f"{measure.name}: {gap.min():+.3f} to {gap.max():+.3f}, "
+            f"{measure.name} {gap.min():+.3f} to {gap.max():+.3f}, "
             f"above at {int((gap > 0).sum())} of {len(gap)} sizes"
         )
-    yield Finding(claim, verdict(*verdicts), "; ".join(numbers))
+    yield Finding(claim, verdict(*verdicts), f"{names}: {'; '.join(numbers)}")
 
 
 def _better_than_spibb(results: _Results) -> Iterator[Finding]:
@@ -175,7 +176,7 @@ def _one_step(results: _Results) -> Iterator[Finding]:
     yield Finding(
         "One step is not safer than iterating (η = 0.9)",
         verdict(bool((tail <= 0.005).all())),
-        f"1 %-CVaR, one step less iterated: {tail.min():+.3f} to {tail.max():+.3f}",
+        f"1 %-CVaR, one step - iterated: {tail.min():+.3f} to {tail.max():+.3f}",
     )
     loss = results.of(_APPROX)[-1] - results.of(_ONE_STEP)[-1]
     yield Finding(
@@ -226,7 +227,7 @@ def _threshold(results: _Results) -> Iterator[Finding]:
     yield Finding(
         "From κ = 0.0035 on, RaMDP no longer tries to reach the goal (η = 0.9)",
         verdict(bool(drop.max() > 0.2)),
-        f"mean at κ = 0.003 less that at 0.004: {drop.min():+.3f} to {drop.max():+.3f}; the "
+        f"mean at κ = 0.003 - mean at κ = 0.004: {drop.min():+.3f} to {drop.max():+.3f}; the "
         "published cliff came from penalising the goal itself, where nothing is done",
     )
 
