@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pytest
+from study_rows import KEYS, ordered
 
 from spibb.cli.figures_command import draw_study
 from spibb.cli.study_command import merge_folders
@@ -66,20 +67,8 @@ TINY = replace(
     PLAN, name="tiny", n_runs=4, runs_per_job=2, n_trainings=2, n_passes=4, sizes=(200, 300),
     n_steps=40, n_episodes=60, settings=GRID,
 )  # fmt: skip
-KEYS = ("run", "eta", "size", "setting")
 MEAN, CVAR = Measure(), Measure(0.1)
 PAGE = Path(__file__).parents[2] / "docs" / "helicopter.md"
-
-
-def ordered(table):
-    """Return the rows in the order of their keys, as bytes that are equal iff the rows are."""
-    names = table.column_names
-    table = table.set_column(names.index("setting"), "setting", table["setting"].cast(pa.string()))
-    table = table.sort_by([(key, "ascending") for key in KEYS]).combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as stream:
-        stream.write_table(table)
-    return sink.getvalue().to_pybytes()
 
 
 @pytest.fixture(scope="module")

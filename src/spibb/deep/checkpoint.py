@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.files import as_path, reason, unfinished
 from spibb.deep.network import import_safetensors, read_arrays, write_arrays
 from spibb.deep.population import PopulationState, Trainings
 from spibb.errors import DataError, OutputError, SettingsError
+from spibb.files import as_path, reason, unfinished
 
 _FORMAT = "spibb-training-1"
 

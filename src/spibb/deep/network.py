@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.deep.arrays import as_float32, is_tensor
 from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
-from spibb.deep.files import as_path, reason, write_whole
 from spibb.deep.forward import q_values
 from spibb.errors import (
     DataError,
@@ -29,6 +28,7 @@ from spibb.errors import (
     SettingsError,
     as_wholes,
 )
+from spibb.files import as_path, reason, write_whole
 
 Floats = NDArray[np.float32]
 # The one entry of a file's header that holds all metadata: several would come in any order.

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from spibb.deep.arrays import is_tensor, to_numpy
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
 from spibb.deep.counter_rng import refuse_other_rng
-from spibb.deep.files import write_whole
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import (
     FittedCounts,
@@ -32,6 +31,7 @@ from spibb.deep.pseudo_counts import (
 from spibb.deep.rules import Rule
 from spibb.deep.targets import improved_policy
 from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
+from spibb.files import write_whole
 
 _FORMAT = "spibb-policy-1"
 _COUNTS: dict[str, type[Any]] = {"kernel": FittedKernelCounts, "hash": FittedHashCounts}

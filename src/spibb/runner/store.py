@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError, OutputError, SettingsError
+from spibb.files import replace_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -347,16 +348,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def write_whole(file: Path, content: Any) -> None:
     """Write a file, whole or not at all."""
-    unfinished = file.with_suffix(f".{os.getpid()}{_UNFINISHED}")
-    try:
-        with unfinished.open("wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        unfinished.replace(file)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    replace_whole(file, file.with_suffix(f".{os.getpid()}{_UNFINISHED}"), content)
 
 
 def _is_whole(file: Path) -> bool:

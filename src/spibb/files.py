@@ -1,4 +1,4 @@
-"""Files that are whole or not there: networks, policies, checkpoints."""
+"""Files that are whole or not there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_whole(path: Any, content: bytes) -> None:
         if file.exists() and not file.is_file():
             file.write_bytes(content)
         else:
-            _replace(file, content)
+            replace_whole(file, unfinished(file), content)
     except (OSError, ValueError) as problem:
         raise OutputError(f"cannot write {path}: {reason(problem)}") from None
 
@@ -49,8 +49,14 @@ def unfinished(file: Path) -> Path:
     return file.with_name(file.name + ".part")
 
 
-def _replace(file: Path, content: bytes) -> None:
-    part = unfinished(file)
+def replace_whole(file: Path, part: Path, content: Any) -> None:
+    """Write beside a file and take its name at the end; nothing is left where that fails.
+
+    Args:
+        file: The file.
+        part: Where its content is collected, on the same disk.
+        content: Bytes, or what a binary stream takes for such.
+    """
     try:
         with part.open("wb") as stream:
             stream.write(content)
