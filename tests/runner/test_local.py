@@ -11,6 +11,7 @@ import time
 import pytest
 
 from spibb.errors import SettingsError
+from spibb.runner import local
 from spibb.runner.engines import ENGINES, find_engine
 from spibb.runner.jobs import Job, JobError
 from spibb.runner.local import run_local
@@ -81,3 +82,25 @@ def test_engines_are_found_by_name():
         find_engine("local", workers=0)
     with pytest.raises(SettingsError, match="add --engine ray to run on a cluster"):
         find_engine("local", address="127.0.0.1:6379")
+
+
+def test_an_interrupt_waits_until_a_worker_has_started():
+    """Where there is another thread, it gets the signal that this one has blocked."""
+    is_over = threading.Event()
+    threading.Thread(target=is_over.wait, daemon=True).start()
+    stages = []
+
+    def start():
+        with local._without_interrupts():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            stages.append("started")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        is_over.set()
+    assert stages == ["started"]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

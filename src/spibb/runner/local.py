@@ -126,16 +126,38 @@ class _Worker:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Keep Ctrl-C from processes started meanwhile: this one decides when they end."""
+    """Keep Ctrl-C from processes started meanwhile: this one decides when they end.
+
+    Their mask is this thread's. But any other thread may be handed the signal, and Python would
+    raise here all the same, between a process's start and what it is told; so it waits.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     resource_tracker.ensure_running()  # starting it would undo the mask
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    with _later(signal.SIGINT):
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            yield
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _later(number: signal.Signals) -> Iterator[None]:
+    """Answer a signal that comes meanwhile afterwards, as it would have been answered."""
+    handler = signal.getsignal(number)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield  # no other thread answers signals
+        return
+    came: list[Any] = []
+    signal.signal(number, lambda _, frame: came.append(frame))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(number, handler)
+    if came:
+        handler(number, came[0])
 
 
 @contextmanager
