@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from spibb.mdp.planning import Status as Status
     from spibb.mdp.planning import solve as solve
     from spibb.mdp.policy import TabularPolicy as TabularPolicy
+    from spibb.problem import Problem as Problem
     from spibb.report import figures as figures
     from spibb.uncertainty.error_functions import EmpiricalBernstein as EmpiricalBernstein
     from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
@@ -90,6 +91,7 @@ _HOME = {
     "Improvement": "spibb.algorithms.improvement",
     "Improvements": "spibb.algorithms.many",
     "Log": "spibb.data.log",
+    "Problem": "spibb.problem",
     "PiBSPIBB": "spibb.algorithms.spibb_family",
     "PiLeqBSPIBB": "spibb.algorithms.spibb_family",
     "SpibbError": "spibb.errors",

@@ -79,8 +79,9 @@ def reference_step(algorithm, log, baseline):
 def test_equals_the_slow_loop(algorithm, seed):
     _, baseline, log = random_problem(seed, n_states=7, n_actions=4, n_episodes=40)
     result = algorithm.improve(log, baseline=baseline, gamma=GAMMA)
+    terminal = np.flatnonzero(Counts.from_log(log).terminal).tolist()
     transition, reward, _ = reference.maximum_likelihood(
-        log.state, log.action, log.reward, log.next_state, log.terminated, 7, 4
+        log.state, log.action, log.reward, log.next_state, log.terminated, 7, 4, terminal=terminal
     )
     _, q, v, n_iterations = reference.policy_iteration(
         transition,
@@ -294,6 +295,7 @@ def test_gamma_one_with_a_policy_that_never_ends_is_a_status():
     soft = ApproxSoftSPIBB(epsilon=0.1).improve(log, baseline=baseline, gamma=1.0)
     assert soft.status is Status.CONVERGED
     assert "gamma < 1" in soft.certificate.statement
+    assert "gamma < 1" in soft.certificate.others[0].summary
 
 
 def test_gamma_one_with_a_baseline_that_never_ends_is_a_status():
@@ -307,11 +309,14 @@ def test_gamma_one_with_a_baseline_that_never_ends_is_a_status():
     assert not result.certificate.is_guaranteed
 
 
-def test_negative_rewards_make_unseen_pairs_look_good_only_to_basic_rl():
-    # Action 1 was never tried; its value 0 beats -1. The safe algorithms do not move there.
+def test_what_was_never_tried_attracts_only_where_it_ends_for_nothing():
+    # Action 1 was never tried; worth 0 it beats -1. The safe algorithms do not move there.
     log = Log.from_arrays(state=[0] * 9, action=[0] * 9, reward=[-1.0] * 9, next_state=[0] * 9)
     baseline = TabularPolicy([[0.9, 0.1]])
-    assert BasicRL().improve(log, baseline=baseline, gamma=GAMMA).policy.probabilities[0, 1] == 1.0
+    attracted = BasicRL().improve(log, baseline=baseline, gamma=GAMMA, unseen="terminal")
+    assert attracted.policy.probabilities[0, 1] == 1.0
+    neutral = BasicRL().improve(log, baseline=baseline, gamma=GAMMA)
+    np.testing.assert_array_equal(neutral.policy.probabilities, baseline.probabilities)
     for algorithm in (PiBSPIBB(n_wedge=2), PiLeqBSPIBB(n_wedge=2), ExactSoftSPIBB(epsilon=9.0)):
         result = algorithm.improve(log, baseline=baseline, gamma=GAMMA)
         np.testing.assert_allclose(result.policy.probabilities, baseline.probabilities)

@@ -46,6 +46,8 @@ SETTINGS = [
     HCPI(estimator="cwpdis", bound="bca"),
     HCPI(estimator="dr", bound="bca", delta=0.2),
     HCPI(estimator="is", bound="concentration"),
+    HCPI(bound="betting", n_tests=3),
+    HCPI(estimator="is", bound="betting"),
     HCPI(candidates=[ApproxSoftSPIBB(epsilon=0.5), BasicRL(), PiBSPIBB(n_wedge=np.inf)]),
 ]
 
@@ -80,6 +82,13 @@ class Spy(Algorithm):
         )
 
 
+def held_out(result):
+    """What the held-out test says, whether the certificate leads with it or not."""
+    claims = (result.certificate.guarantee, *result.certificate.others)
+    (found,) = [claim for claim in claims if claim.theorem.startswith("Held-out test")]
+    return found
+
+
 def bandit(n, rng, means=(0.0, 1.0), baseline=(0.5, 0.5), noise=0.5):
     """One state, one step an episode."""
     action = rng.choice(len(means), n, p=baseline)
@@ -110,7 +119,7 @@ def test_equals_the_slow_loop(seed, n_folds, pessimism):
         0.3,
         pessimism,
     )
-    details = result.certificate.guarantee.details
+    details = held_out(result).details
     assert details["tested_lower_bound"] == pytest.approx(lower, abs=1e-7)
     expected = policy if lower >= 0 else baseline.probabilities
     # In the last state, which is terminal, every row is as good as another.
@@ -168,16 +177,19 @@ def test_it_finds_a_better_action_and_says_by_how_much():
     result = HCPI().improve(log, baseline=baseline, gamma=GAMMA)
     assert result.status is Status.CONVERGED
     assert result.policy.probabilities[0, 1] > 0.9
-    bound = result.certificate.bound
+    found = held_out(result)
     # The truth is a gain of 0.5 for the whole step.
-    assert 0.2 < bound < 0.5
-    assert result.certificate.is_guaranteed
-    assert "Held-out test (HCPI)" in result.certificate.statement
-    text = " ".join(result.certificate.assumptions)
+    assert 0.2 < found.bound < 0.5
+    assert found.applies
+    assert not found.is_exact
+    assert "Held-out test (HCPI, dr by student-t): approximately with" in found.summary
+    assert result.certificate.guarantee.theorem == "Regret test", "an approximate test is no claim"
+    text = " ".join(found.assumptions)
     assert "made by the baseline" in text
     assert "independent" in text
     assert "tested once" in text
     assert "approximate" in text
+    assert "Nothing happens that the log does not show" in text
 
 
 def test_it_keeps_the_baseline_where_nothing_is_better():
@@ -185,11 +197,11 @@ def test_it_keeps_the_baseline_where_nothing_is_better():
     result = HCPI().improve(log, baseline=baseline, gamma=GAMMA)
     assert result.status is Status.BASELINE_KEPT
     np.testing.assert_array_equal(result.policy.probabilities, baseline.probabilities)
-    certificate = result.certificate
-    assert certificate.bound == 0.0
-    assert certificate.guarantee.details["tested_lower_bound"] < 0
-    assert "the baseline is returned" in certificate.guarantee.statement
-    assert certificate.assumptions == ()
+    found, certificate = held_out(result), result.certificate
+    assert certificate.bound == found.bound == 0.0
+    assert found.details["tested_lower_bound"] < 0
+    assert "the baseline is returned" in found.statement
+    assert certificate.assumptions == found.assumptions == ()
     assert json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
 
 
@@ -237,7 +249,7 @@ def test_the_same_generator_gives_the_same_result_and_another_another_split():
     def lower(seed):
         rng = None if seed is None else np.random.default_rng(seed)
         result = HCPI().improve(log, baseline=baseline, gamma=GAMMA, rng=rng)
-        return result.certificate.guarantee.details["tested_lower_bound"]
+        return held_out(result).details["tested_lower_bound"]
 
     assert lower(None) == lower(None)
     assert lower(1) == lower(1)
@@ -267,7 +279,7 @@ def test_candidates_are_named_by_the_settings_they_have():
     }
     for algorithm, name in named.items():
         result = HCPI(candidates=algorithm).improve(log, baseline=baseline, gamma=GAMMA)
-        assert name in result.certificate.guarantee.statement
+        assert name in held_out(result).statement
 
 
 def test_candidates_keep_to_the_baselines_support():
@@ -280,12 +292,13 @@ def test_candidates_keep_to_the_baselines_support():
         episode=np.arange(n), n_actions=3,
     )  # fmt: skip
     baseline = TabularPolicy([[0.5, 0.5, 0.0]])
+    asked = {"baseline": baseline, "gamma": GAMMA, "unseen": "terminal"}
     for candidates in (None, [BasicRL()]):
         # In the model, the unseen third action ends with value 0: better than any seen one.
-        result = HCPI(candidates=candidates).improve(log, baseline=baseline, gamma=GAMMA)
+        result = HCPI(candidates=candidates).improve(log, **asked)
         assert result.policy.probabilities[0, 2] == 0.0
-        assert result.certificate.is_guaranteed
-    assert BasicRL().improve(log, baseline=baseline, gamma=GAMMA).policy.probabilities[0, 2] == 1.0
+        assert held_out(result).applies
+    assert BasicRL().improve(log, **asked).policy.probabilities[0, 2] == 1.0
 
 
 def test_too_few_effective_episodes_refuse():
@@ -294,7 +307,7 @@ def test_too_few_effective_episodes_refuse():
     sure = [Fixed(table=[[0.0, 1.0]])]
     refused = HCPI(candidates=sure).improve(log, baseline=baseline, gamma=GAMMA)
     assert refused.status is Status.BASELINE_KEPT
-    assert "held-out episodes count as" in refused.certificate.guarantee.statement
+    assert "held-out episodes count as" in held_out(refused).statement
     assert HCPI(candidates=sure, min_ess=0, pessimism=0).improve(
         log, baseline=baseline, gamma=GAMMA
     ).policy.probabilities[0, 1] == pytest.approx(1.0)
@@ -304,8 +317,8 @@ def test_weighted_estimators_claim_nothing():
     log, baseline = bandit(200, np.random.default_rng(0))
     result = HCPI(estimator="wis", bound="bca").improve(log, baseline=baseline, gamma=GAMMA)
     assert result.status is Status.CONVERGED
-    assert result.certificate.bound is None
-    assert "mean of unbiased terms" in result.certificate.statement
+    assert held_out(result).bound is None
+    assert "mean of unbiased terms" in held_out(result).summary
 
 
 def test_missing_steps_and_truncation_are_said():
@@ -318,20 +331,79 @@ def test_missing_steps_and_truncation_are_said():
     )  # fmt: skip
     baseline = TabularPolicy([[0.5, 0.5]] * 2)
     result = HCPI().improve(long, baseline=baseline, gamma=GAMMA)
-    assert result.certificate.is_guaranteed
-    text = " ".join(result.certificate.assumptions)
+    assert held_out(result).applies
+    text = " ".join(held_out(result).assumptions)
     assert "180 of 180 held-out episodes are truncated" in text
     gaps = replace(long, next_state=np.where(np.arange(600) % 2 == 0, 1, 0))
-    result = HCPI().improve(gaps, baseline=baseline, gamma=GAMMA)
-    assert result.certificate.bound is None
-    assert "no step is missing" in result.certificate.statement
+    for bound in ("student-t", "betting"):
+        result = HCPI(bound=bound, delta=0.5, mixtures=0.5).improve(
+            gaps, baseline=baseline, gamma=0.0, reward_range=(-3.0, 4.0)
+        )
+        assert result.status is Status.CONVERGED
+        assert held_out(result).bound is None
+        assert "no step is missing" in held_out(result).summary
+        assert result.certificate.bound is None
 
 
 def test_an_estimated_baseline_is_said():
     log, baseline = bandit(200, np.random.default_rng(0))
     estimated = TabularPolicy(baseline.probabilities, is_estimated=True)
     result = HCPI().improve(log, baseline=estimated, gamma=GAMMA)
-    assert any("estimated from the same log" in text for text in result.certificate.assumptions)
+    assert any("estimated from the same log" in text for text in held_out(result).assumptions)
+    exact = HCPI(bound="betting", delta=0.3).improve(
+        bandit(4_000, np.random.default_rng(0))[0], baseline=estimated, gamma=0.0
+    )
+    assert exact.status is Status.CONVERGED
+    assert exact.certificate.bound is None, "nothing exact is said of estimated probabilities"
+    assert "known, not estimated" in exact.certificate.statement
+
+
+@pytest.mark.parametrize("estimator", [None, "is"])
+def test_betting_accepts_with_enough_data_and_says_what_it_rests_on(estimator):
+    log, baseline = bandit(2_000, np.random.default_rng(0), means=(0.1, 0.9), noise=0.0)
+    algorithm = HCPI(estimator=estimator, bound="betting", return_range=(0.0, 1.0))
+    result = algorithm.improve(log, baseline=baseline, gamma=0.0, reward_range=(0.0, 1.0))
+    certificate = result.certificate
+    assert result.status is Status.CONVERGED
+    assert held_out(result) is certificate.guarantee, "an exact test is the claim"
+    assert certificate.guarantee.is_exact
+    assert 0.2 < certificate.bound < 0.4
+    named = "Returns lie in [0, 1]" if estimator else "Rewards lie in [0, 1]"
+    assert any(f"{named}, as given" in x for x in certificate.assumptions) or estimator is None
+    assert not any("approximate" in x for x in certificate.assumptions)
+    assert [other.theorem for other in certificate.others] == ["Regret test"]
+
+
+def test_several_candidates_share_the_level():
+    """The second best is returned where the first fails its test."""
+    log, baseline = bandit(400, np.random.default_rng(0))
+    one = HCPI(n_tests=1).improve(log, baseline=baseline, gamma=GAMMA)
+    three = HCPI(n_tests=3).improve(log, baseline=baseline, gamma=GAMMA)
+    assert held_out(three).details["n_tests"] == 3
+    assert held_out(three).delta == 0.05, "all tests together"
+    # At a third of the level the same candidate gains less surely.
+    assert 0 < held_out(three).bound < held_out(one).bound
+    more = HCPI(n_tests=99).improve(log, baseline=baseline, gamma=GAMMA)
+    assert held_out(more).details["n_tests"] == 6, "no more than there are candidates"
+
+
+def test_hidden_extremes_are_subtracted_where_the_range_is_given():
+    """Action 1 gains 1, and was tried some 200 times; the range allows a loss of 100."""
+    log, baseline = bandit(400, np.random.default_rng(0))
+    asked = {"baseline": baseline, "gamma": GAMMA}
+    plain = HCPI(mixtures=0.0).improve(log, **asked)
+    near = HCPI(mixtures=0.0).improve(log, **asked, reward_range=(-3.0, 4.0))
+    far = HCPI(mixtures=0.0).improve(log, **asked, reward_range=(-100.0, 4.0))
+    n, least = int((log.action == 1).sum()), float(log.reward[log.action == 1].min())
+    hidden = -np.log(0.05) * 0.5 * (least + 3.0) / n
+    most = float(log.reward[log.action == 0].max())
+    hidden = max(hidden, -np.log(0.05) * 0.5 * (4.0 - most) / (400 - n))
+    found = held_out(near)
+    assert found.details["hidden_loss"] == pytest.approx(hidden)
+    assert found.bound == pytest.approx(held_out(plain).bound - hidden)
+    assert any("happens not to hold may cost" in text for text in found.assumptions)
+    assert far.status is Status.BASELINE_KEPT
+    assert "could cost" in held_out(far).statement
 
 
 def test_the_concentration_inequality_accepts_with_enough_data():
@@ -402,7 +474,9 @@ def test_the_last_row_counts_for_propensities_too():
         ({"estimator": "model"}, "no estimator of HCPI"),
         ({"bound": "students-t"}, "use 'student-t'"),
         ({"estimator": "wis"}, "no mean of terms.*use the bound 'bca'"),
-        ({"bound": "concentration"}, "does not hold for 'dr'"),
+        ({"bound": "concentration", "estimator": "dr"}, "does not hold for 'dr'"),
+        ({"bound": "betting", "estimator": "dr"}, "'betting' does not hold for 'dr'"),
+        ({"n_tests": 0}, "n_tests is 0; expected an integer >= 1"),
         ({"train_share": 1.0}, r"a share in \(0, 1\)"),
         ({"n_folds": 1}, "an integer >= 2"),
         ({"n_folds": 2.5}, "an integer >= 2"),
@@ -474,7 +548,9 @@ def test_certificates_quote_the_documented_figures():
     assert {key: pytest.approx((min(part), max(part))) for key, part in shares.items()} == MEASURED
     log, baseline = bandit(200, np.random.default_rng(0))
     result = HCPI().improve(log, baseline=baseline, gamma=GAMMA)
-    assert any("passed in 1 to 9.6 % of them" in text for text in result.certificate.assumptions)
+    least, most = MEASURED["dr", "student-t"]
+    told = f"passed in {least:g} to {most:g} % of them"
+    assert any(told in text for text in held_out(result).assumptions)
 
 
 @pytest.mark.statistical
@@ -509,6 +585,7 @@ def test_a_worse_candidate_is_seldom_returned():
         {"estimator": "pdis", "bound": "student-t"},
         {"estimator": "dr", "bound": "bca"},
         {"estimator": "is", "bound": "concentration"},
+        {"bound": "betting"},
     ):
         found = passing(HCPI(candidates=candidates, **settings), logs, baseline)
         print(settings, gain, f"{100 * found:.1f} %")

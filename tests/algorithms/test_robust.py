@@ -23,15 +23,15 @@ from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret, regret_step
 from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.certify.case import Case
-from spibb.certify.robust import ModelSet, RegretTest, regret_test, robust_test, weissman_radius
+from spibb.certify.model_set import ModelSet
+from spibb.certify.regret import RegretTest
+from spibb.certify.robust import regret_test, robust_test
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.robust import (
-    robust_planning,
-    worst_model,
-)
+from spibb.mdp.robust import robust_planning, worst_model
 from spibb.testing import reference_robust as slow
 from spibb.testing.checks import check_algorithm, random_problem
+from spibb.uncertainty.declared import Declared
 from spibb.uncertainty.error_functions import Evidence
 from spibb.uncertainty.ranges import ValueRange
 
@@ -58,16 +58,26 @@ def counted_problem(seed: int, n: int, **size):
     return times(Counts.from_log(log), n), baseline
 
 
+def known(counts: Counts) -> dict:
+    """What is declared in these tests: the start, and that there are no other states."""
+    return {"initial": counts.initial, "states_complete": True}
+
+
+def evidence_of(counts: Counts, gamma: float) -> Evidence:
+    values = ValueRange.of(counts, gamma, None)
+    return Evidence(counts, values, declared=Declared.of(counts, **known(counts)))
+
+
 def set_of(counts: Counts, gamma: float, delta: float, **options):
     """The set of one problem, and its estimated model."""
-    evidence = Evidence(counts, ValueRange.of(counts, gamma, None))
     model = counts.to_mdp(gamma)
-    return ModelSet.of([evidence], ModelBatch.stack([model]), delta, **options), model
+    batch = ModelBatch.stack([model])
+    return ModelSet.of([evidence_of(counts, gamma)], batch, delta, **options), model
 
 
 def plausible(models: ModelSet, model: TabularMDP, rng, n_models: int):
     """Models of a set with uncertain rewards: transitions in the balls, rewards at the edges."""
-    for found in slow.sample_models(model, models.radius[0], rng, n_models):
+    for found in slow.sample_models(model, models.balls.radius[0], rng, n_models):
         low, high = models.low.reward[0], models.high.reward[0]
         mix = rng.choice([0.0, 0.5, 1.0], low.shape)
         yield slow.with_transitions(model, found.dense, low + mix * (high - low))
@@ -78,26 +88,6 @@ def gain(mdp: TabularMDP, policy, baseline) -> float:
 
 
 # The set of models.
-
-
-def test_the_set_by_hand():
-    log = Log.from_arrays(
-        state=[0] * 40, action=[0] * 40, reward=[1.0, 0.0] * 20, next_state=[1] * 40,
-        terminated=[False] * 39 + [True], n_states=3, n_actions=2,
-    )  # fmt: skip
-    counts = Counts.from_log(log)
-    values = ValueRange.of(counts, 0.9, (-1.0, 2.0))
-    evidence = Evidence(counts, values)
-    models = ModelSet.of([evidence], ModelBatch.stack([counts.to_mdp(0.9)]), 0.1)
-    e = np.sqrt(2 / 40 * (np.log(2 * 6 / 0.1) + 3 * np.log(2)))
-    assert models.radius[0].ravel() == pytest.approx([e, 2, 2, 2, 2, 2])
-    assert models.low.reward[0].ravel() == pytest.approx([max(-1.0, 0.5 - 1.5 * e)] + [-1.0] * 5)
-    assert models.high.reward[0].ravel() == pytest.approx([min(2.0, 0.5 + 1.5 * e)] + [2.0] * 5)
-    known = ModelSet.of([evidence], models.low, 0.1, known_rewards=True)
-    again = ModelSet.of([evidence], ModelBatch.stack([counts.to_mdp(0.9)]), 0.1, known_rewards=True)
-    assert again.low.reward[0].ravel() == pytest.approx([0.5] + [-1.0] * 5)
-    assert again.high.reward[0].ravel() == pytest.approx([0.5] + [2.0] * 5)
-    np.testing.assert_array_equal(known.radius, again.radius)
 
 
 def test_values_where_everything_pays_minus_one_are_negative():
@@ -112,7 +102,9 @@ def test_values_where_everything_pays_minus_one_are_negative():
     np.testing.assert_allclose(worst.q, -10.0)  # unseen pairs too
     assert (models.best(baseline).v <= -1.0 + 1e-12).all()
     for algorithm in ALL:
-        result = algorithm.improve(counts, baseline=TabularPolicy(baseline[0]), gamma=0.9)
+        result = algorithm.improve(
+            counts, baseline=TabularPolicy(baseline[0]), gamma=0.9, **known(counts)
+        )
         np.testing.assert_array_equal(result.policy.probabilities, baseline[0])
 
 
@@ -126,21 +118,6 @@ def test_terminal_states_are_certain():
         )
 
 
-def test_the_weissman_radius():
-    n_sa = np.array([[1, 50], [1000, 0]])
-    level = 2 * 2 * (2**3 - 2) / 0.1
-    np.testing.assert_allclose(
-        weissman_radius(n_sa, 0.1),
-        [[2.0, np.sqrt(2 / 50 * np.log(level))], [np.sqrt(2 / 1000 * np.log(level)), 2.0]],
-    )
-    # One state is two outcomes with ending; thousands of states overflow nothing.
-    assert weissman_radius(np.array([[100]]), 0.1)[0, 0] == pytest.approx(
-        np.sqrt(0.02 * np.log(2 / 0.1))
-    )
-    many = weissman_radius(np.full((3000, 2), 10**6), 0.1)
-    assert many[0, 0] == pytest.approx(np.sqrt(2e-6 * (np.log(12000 / 0.1) + 3000 * np.log(2))))
-
-
 # The tests.
 
 
@@ -148,7 +125,7 @@ def problem_under_test(seed: int, n: int, gamma: float):
     counts, baseline = counted_problem(seed, n)
     models, model = set_of(counts, gamma, 0.1)
     table = baseline.probabilities[None].copy()
-    return models, model, table, RegretTest.against(models, table, models.best(table))
+    return models, model, table, RegretTest.against(models, table)
 
 
 def test_d_is_zero_for_the_baseline_and_never_below_the_gap():
@@ -157,8 +134,8 @@ def test_d_is_zero_for_the_baseline_and_never_below_the_gap():
         models, _, baseline, test = problem_under_test(seed, 200, 0.8)
         at_baseline = test.differences(baseline, models.worst(baseline))
         np.testing.assert_array_equal(at_baseline.v, 0.0)
-        assert models.at_least(at_baseline)[0] == 0.0
-        plan = robust_planning(models.low, models.radius, baseline)
+        assert test.bounds(at_baseline)[0] == 0.0
+        plan = robust_planning(models.low, models.balls, baseline)
         for policy in (
             plan.policy,
             rng.dirichlet(np.ones(3), (1, 5)),
@@ -174,14 +151,14 @@ def test_d_equals_the_slow_loop_and_bounds_every_model():
     rng = np.random.default_rng(12)
     for seed in range(6):
         models, model, baseline, test = problem_under_test(seed, 100, 0.8)
-        policy = robust_planning(models.low, models.radius, baseline).policy
+        policy = robust_planning(models.low, models.balls, baseline).policy
         policy[0, 1] = rng.dirichlet(np.ones(3))
         floor = models.worst(policy)
         d = test.differences(policy, floor)
         expected, later = slow.regret_bound(
             model.dense,
             0.8,
-            models.radius[0],
+            models.balls.radius[0],
             policy[0],
             baseline[0],
             floor.q[0],
@@ -190,7 +167,7 @@ def test_d_equals_the_slow_loop_and_bounds_every_model():
         np.testing.assert_allclose(d.v[0], expected, atol=1e-8)
         np.testing.assert_allclose(d.q[0], later, atol=1e-8)
         # The models that answer D worst, with the worst rewards of either policy, are among them.
-        answer = worst_model(models.low, models.radius, d.v)
+        answer = worst_model(models.low, models.balls, d.v)
         rows = sp.csr_array((answer.data, answer.indices, answer.indptr), shape=(15, 5)).toarray()
         hostile = [
             slow.with_transitions(model, rows.reshape(5, 3, 5), rewards)
@@ -204,7 +181,7 @@ def test_d_equals_the_slow_loop_and_bounds_every_model():
 def test_the_regret_step_maximises_d_one_step_ahead():
     for seed in range(8):
         models, _, baseline, test = problem_under_test(seed, 60, 0.8)
-        policy = robust_planning(models.low, models.radius, baseline).policy
+        policy = robust_planning(models.low, models.balls, baseline).policy
         floor = models.worst(policy)
         d = test.differences(policy, floor)
         rows = regret_step(test, floor, d)[0]
@@ -253,7 +230,7 @@ def test_the_naive_surrogate_is_unsafe_and_ours_refuses_its_plan():
     models, model = set_of(counts, 0.9, 0.05)
     table = baseline.probabilities
     surrogate = slow.surrogate_candidate(
-        model.dense, model.reward, models.low.reward[0], 0.9, models.radius[0], table
+        model.dense, model.reward, models.low.reward[0], 0.9, models.balls.radius[0], table
     )
     np.testing.assert_array_equal(surrogate[0], [0.0, 1.0])
     np.testing.assert_array_equal(surrogate[1], table[1])
@@ -265,12 +242,11 @@ def test_the_naive_surrogate_is_unsafe_and_ours_refuses_its_plan():
     assert models.low.reward[0, 1, 0] == -9.0
     assert gain(truth, surrogate, table) == pytest.approx(-0.999 * 8.1)
     case = Case(
-        Evidence(counts, ValueRange.of(counts, 0.9, None)), model, evaluate(model, table),
-        evaluate(model, surrogate), 0.05,
-    )  # fmt: skip
+        evidence_of(counts, 0.9), model, evaluate(model, table), evaluate(model, surrogate), 0.05
+    )
     assert regret_test(case).bound <= gain(truth, surrogate, table) + 1e-6
     for algorithm in TESTED:
-        result = algorithm.improve(counts, baseline=baseline, gamma=0.9)
+        result = algorithm.improve(counts, baseline=baseline, gamma=0.9, **known(counts))
         assert result.status is Status.BASELINE_KEPT
         np.testing.assert_array_equal(result.policy.probabilities, table)
         assert result.certificate.bound == 0.0
@@ -286,26 +262,28 @@ def test_robust_mdp_and_mbie_equal_their_slow_loops(seed, n):
     counts, baseline = counted_problem(seed, n, n_states=4, n_actions=2)
     table = baseline.probabilities
     models, model = set_of(counts, gamma, delta)
-    low, high, radius = models.low.reward[0], models.high.reward[0], models.radius[0]
+    low, high, radius = models.low.reward[0], models.high.reward[0], models.balls.radius[0]
     candidate = slow.robust_candidate(model.dense, low, gamma, radius, table)
     v_worst, _ = slow.robust_values(model.dense, low, gamma, radius, candidate)
     v_best, _ = slow.robust_values(model.dense, high, gamma, radius, table, best=True)
     gap = float(model.initial @ (v_worst - v_best))
-    result = RobustMDP(delta=delta).improve(counts, baseline=baseline, gamma=gamma)
+    asked = {"baseline": baseline, "gamma": gamma, **known(counts)}
+    result = RobustMDP(delta=delta).improve(counts, **asked)
     if gap >= 0:
         assert result.status is Status.CONVERGED
         np.testing.assert_array_equal(result.policy.probabilities, candidate)
-        assert result.certificate.bound == pytest.approx(gap, abs=1e-7)
+        assert result.certificate.others[0].bound == pytest.approx(gap, abs=1e-7)
+        assert result.certificate.bound is not None
     else:
         assert result.status is Status.BASELINE_KEPT
         np.testing.assert_array_equal(result.policy.probabilities, table)
         assert result.certificate.bound == 0.0
-    known, _ = set_of(counts, gamma, delta, known_rewards=True)
-    low, high, radius = known.low.reward[0], known.high.reward[0], known.radius[0]
-    result = MBIE(delta=delta).improve(counts, baseline=baseline, gamma=gamma)
+    models, _ = set_of(counts, gamma, delta, known_rewards=True)
+    low, high, radius = models.low.reward[0], models.high.reward[0], models.balls.radius[0]
+    result = MBIE(delta=delta).improve(counts, **asked)
     v_worst, _ = slow.robust_values(model.dense, low, gamma, radius)
     v_best, _ = slow.robust_values(model.dense, high, gamma, radius, table, best=True)
-    assert result.certificate.bound == pytest.approx(
+    assert result.certificate.others[0].bound == pytest.approx(
         float(model.initial @ (v_worst - v_best)), abs=1e-7
     )
     np.testing.assert_array_equal(
@@ -316,7 +294,7 @@ def test_robust_mdp_and_mbie_equal_their_slow_loops(seed, n):
 
 def slow_regret(models: ModelSet, model: TabularMDP, table, gamma: float, n_steps: int):
     """The candidates of RobustBaselineRegret by plain loops: the best bound and its policy."""
-    low, high, radius = models.low.reward[0], models.high.reward[0], models.radius[0]
+    low, high, radius = models.low.reward[0], models.high.reward[0], models.balls.radius[0]
     p = model.dense
     _, q_best = slow.robust_values(p, high, gamma, radius, table, best=True)
 
@@ -349,8 +327,11 @@ def test_robust_baseline_regret_equals_its_slow_loop(n):
         counts, baseline = counted_problem(seed, n, n_states=4, n_actions=2)
         models, model = set_of(counts, gamma, delta)
         bound, _ = slow_regret(models, model, baseline.probabilities, gamma, 4)
-        result = RobustBaselineRegret(delta=delta).improve(counts, baseline=baseline, gamma=gamma)
+        result = RobustBaselineRegret(delta=delta).improve(
+            counts, baseline=baseline, gamma=gamma, certificate_delta=delta, **known(counts)
+        )
         assert result.certificate.bound == pytest.approx(max(bound, 0.0), abs=1e-7)
+        assert result.certificate.others == (), "the same test at the same level is said once"
         kept = bool((result.policy.probabilities == baseline.probabilities).all())
         assert kept is (result.status is Status.BASELINE_KEPT)
         if bound > 1e-6:
@@ -363,7 +344,7 @@ def test_accepted_policies_are_never_worse_in_any_model_of_the_set(algorithm):
     n_accepted = 0
     for seed in range(12):
         counts, baseline = counted_problem(seed, 60)
-        result = algorithm.improve(counts, baseline=baseline, gamma=0.7)
+        result = algorithm.improve(counts, baseline=baseline, gamma=0.7, **known(counts))
         if result.status is Status.BASELINE_KEPT:
             assert result.certificate.bound == 0.0
             continue
@@ -381,10 +362,11 @@ def test_mbie_states_a_bound_that_holds_where_rewards_are_known():
     signs = set()
     for seed, n in itertools.product(range(5), (1, 3000)):
         counts, baseline = counted_problem(seed, n)
-        result = MBIE().improve(counts, baseline=baseline, gamma=0.7)
-        bound = result.certificate.bound
+        result = MBIE().improve(counts, baseline=baseline, gamma=0.7, **known(counts))
+        (own,) = result.certificate.others
+        bound = own.bound
         signs.add(bound > 0)
-        assert any("mean in the log is taken" in text for text in result.certificate.assumptions)
+        assert any("mean in the log is taken" in text for text in own.assumptions)
         models, model = set_of(counts, 0.7, 0.05, known_rewards=True)
         for truth in plausible(models, model, rng, 60):
             assert gain(truth, result.policy, baseline) >= bound - 1e-9
@@ -396,9 +378,12 @@ def test_regret_accepts_whatever_the_gap_accepts_with_a_larger_bound():
     for seed, n in itertools.product(range(10), (20, 100, 2000)):
         counts, baseline = counted_problem(seed, n)
         by_gap, by_regret = (
-            algorithm.improve(counts, baseline=baseline, gamma=0.7) for algorithm in TESTED
+            algorithm.improve(counts, baseline=baseline, gamma=0.7, **known(counts))
+            for algorithm in TESTED
         )
         assert by_regret.certificate.bound >= by_gap.certificate.bound - 1e-9
+        (own,) = by_gap.certificate.others
+        assert by_gap.certificate.bound >= own.bound - 1e-9, "D is never below the gap"
         accepted += [r.status is Status.CONVERGED for r in (by_gap, by_regret)]
     assert 0 < accepted[0] < accepted[1]
 
@@ -407,7 +392,7 @@ def test_much_data_gives_the_optimal_policy():
     counts, baseline = counted_problem(3, 10**9, n_episodes=300)
     best = solve(counts.to_mdp(0.9))
     for algorithm in ALL:
-        result = algorithm.improve(counts, baseline=baseline, gamma=0.9)
+        result = algorithm.improve(counts, baseline=baseline, gamma=0.9, **known(counts))
         assert result.status is Status.CONVERGED
         assert result.performance == pytest.approx(best.performance, abs=1e-3)
         assert result.certificate.bound == pytest.approx(
@@ -435,7 +420,7 @@ def test_unseen_pairs_are_not_taken_for_the_sake_of_the_unknown(algorithm):
                           terminated=[True] * 4, episode=[0, 1, 2, 3], n_actions=3)  # fmt: skip
     counts = times(Counts.from_log(log), n)
     baseline = TabularPolicy([[0.4, 0.5, 0.1]])
-    result = algorithm.improve(counts, baseline=baseline, gamma=0.9)
+    result = algorithm.improve(counts, baseline=baseline, gamma=0.9, **known(counts))
     assert result.policy.probabilities[0, 2] <= 0.1
     assert result.policy.probabilities[0, 0] > 0.8
     assert result.certificate.bound > 0.0 or algorithm.id != "robust-baseline-regret"
@@ -451,7 +436,7 @@ def test_gamma_one_is_refused(algorithm):
 @pytest.mark.parametrize("algorithm", ALL, ids=IDS)
 def test_gamma_zero_is_about_rewards_only(algorithm):
     counts, baseline = counted_problem(6, 500)
-    result = algorithm.improve(counts, baseline=baseline, gamma=0.0)
+    result = algorithm.improve(counts, baseline=baseline, gamma=0.0, **known(counts))
     models, model = set_of(counts, 0.0, 0.05, known_rewards=algorithm.id == "mbie")
     low, high = models.low.reward[0], models.high.reward[0]
     moved = result.policy.probabilities - baseline.probabilities
@@ -461,7 +446,8 @@ def test_gamma_zero_is_about_rewards_only(algorithm):
         expected = (result.policy.probabilities * low).sum(axis=1)
         expected = expected - (baseline.probabilities * high).sum(axis=1)
     if result.status is Status.CONVERGED:
-        assert result.certificate.bound == pytest.approx(float(model.initial @ expected), abs=1e-9)
+        claimed = [result.certificate.guarantee, *result.certificate.others][-1]
+        assert claimed.bound == pytest.approx(float(model.initial @ expected), abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", [RobustMDP, RobustBaselineRegret, MBIE])
@@ -474,9 +460,15 @@ def test_bad_settings_are_refused(kind):
 @pytest.mark.parametrize("kind", [RobustMDP, RobustBaselineRegret, MBIE])
 def test_delta_one_claims_no_confidence(kind):
     counts, baseline = counted_problem(7, 1000)
-    certificate = kind(delta=1.0).improve(counts, baseline=baseline, gamma=0.7).certificate
-    assert certificate.bound is None
-    assert "delta < 1" in certificate.statement
+    asked = {"baseline": baseline, "gamma": 0.7, **known(counts)}
+    certificate = kind(delta=1.0).improve(counts, **asked).certificate
+    (own,) = certificate.others
+    assert own.bound is None
+    assert "delta < 1" in own.summary
+    assert certificate.bound is not None, "the regret test has a level of its own"
+    sure = kind().improve(counts, **asked, certificate_delta=1.0).certificate
+    assert sure.bound is None
+    assert "delta < 1" in sure.statement
 
 
 @pytest.mark.parametrize("algorithm", ALL, ids=IDS)
@@ -488,36 +480,43 @@ def test_many_problems_at_once():
     problems = [counted_problem(seed, n) for seed in range(8) for n in (1, 60, 3000)]
     counts = [part for part, _ in problems]
     baselines = [baseline for _, baseline in problems]
-    many = improve_many(ALL, counts, baselines=baselines, gamma=0.8)
-    for k, algorithm in enumerate(ALL):
-        for j, (part, baseline) in enumerate(problems):
-            one = algorithm.improve(part, baseline=baseline, gamma=0.8)
-            np.testing.assert_array_equal(many.probabilities[k, j], one.policy.probabilities)
-            assert many.status[k, j] is one.status
+    for complete in (True, False):
+        asked = {"gamma": 0.8, "states_complete": complete, "certificate_delta": 0.1}
+        many = improve_many(ALL, counts, baselines=baselines, **asked)
+        for k, algorithm in enumerate(ALL):
+            for j, (part, baseline) in enumerate(problems):
+                one = algorithm.improve(part, baseline=baseline, **asked)
+                np.testing.assert_array_equal(many.probabilities[k, j], one.policy.probabilities)
+                assert many.status[k, j] is one.status
+                assert many.bounds[k, j] == pytest.approx(one.certificate.bound, abs=1e-12)
 
 
 def test_a_claim_without_the_searchs_verdict_tests_the_policy_itself():
     counts, baseline = counted_problem(8, 2000)
     for algorithm, claim in zip(TESTED, (robust_test, regret_test), strict=True):
-        result = algorithm.improve(counts, baseline=baseline, gamma=0.7)
+        result = algorithm.improve(counts, baseline=baseline, gamma=0.7, **known(counts))
         assert result.status is Status.CONVERGED
-        evidence = Evidence(counts, ValueRange.of(counts, 0.7, None))
-        case = Case(evidence, result.model, result.baseline, evaluate(result.model, result.policy),
-                    algorithm.delta)  # fmt: skip
-        assert claim(case).bound == pytest.approx(result.certificate.bound, abs=1e-9)
+        case = Case(evidence_of(counts, 0.7), result.model, result.baseline,
+                    evaluate(result.model, result.policy), algorithm.delta)  # fmt: skip
+        claimed = [result.certificate.guarantee, *result.certificate.others][-1]
+        assert claim(case).bound == pytest.approx(claimed.bound, abs=1e-9)
         uniform = replace(case, policy=evaluate(result.model, TabularPolicy.uniform(5, 3)))
-        assert claim(uniform).bound < result.certificate.bound
+        assert claim(uniform).bound < claimed.bound
     texts = result.certificate.assumptions
-    assert any("made by the baseline" in text for text in texts)
-    assert any("fixed in advance" in text for text in texts)
-    assert any("terminal" in text for text in texts)
+    for words in ("recorded state decides alone", "as observed", "terminal", "as declared"):
+        assert any(words in text for text in texts), words
 
 
 @pytest.mark.parametrize("algorithm", ALL, ids=IDS)
 def test_the_loss_of_an_estimated_baseline_is_subtracted(algorithm):
     _, _, log = random_problem(9)
     baseline = estimate_baseline(log)
-    certificate = algorithm.improve(log, baseline=baseline, gamma=0.7).certificate
+    refused = algorithm.improve(log, baseline=baseline, gamma=0.7).certificate
+    assert refused.bound is None
+    assert "list that the log itself has drawn up" in refused.statement
+    certificate = algorithm.improve(
+        log, baseline=baseline, gamma=0.7, states_complete=True
+    ).certificate
     assert certificate.guarantee.theorem.endswith("estimated baseline")
     loss = certificate.guarantee.details["estimation_loss"]
     assert loss > 0
@@ -542,8 +541,9 @@ def test_acceptances_are_wrong_no_more_often_than_delta(is_improvable):
         counts = Counts.from_log(replace(log, reward=paid))
         for k, kind in enumerate((RobustMDP, RobustBaselineRegret)):
             result = kind(delta=delta).improve(
-                counts, baseline=baseline, gamma=0.5, reward_range=(0.0, 1.0)
-            )
+                counts, baseline=baseline, gamma=0.5, reward_range=(0.0, 1.0),
+                certificate_delta=delta, states_complete=True,
+            )  # fmt: skip
             found = gain(mdp, result.policy, baseline)
             n_accepted[k] += result.status is Status.CONVERGED
             n_losses[k] += found < -1e-12

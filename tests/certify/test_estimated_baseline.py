@@ -19,7 +19,7 @@ from spibb.testing.checks import random_problem
 
 def test_the_loss_by_hand():
     found = estimation_loss(n_episodes=50, longest=4, n_pairs=6, v_max=3.0, gamma=0.5, delta=0.1)
-    spread = 4 * np.sqrt(2 / 50 * (6 * np.log(2) + np.log(10)))
+    spread = 4 * np.sqrt(2 / 50 * (6 * np.log(2) + np.log(4 * 5 / 0.1)))
     assert found == pytest.approx(6 * (spread + 0.5**4 / 0.5))
 
 
@@ -45,22 +45,24 @@ def test_the_loss_covers_the_truth():
 @pytest.mark.parametrize(
     ("algorithm", "name"),
     [
-        (PiBSPIBB(), "SPIBB bound (Pi_b, original), estimated baseline"),
+        (PiBSPIBB(), "SPIBB bound (Pi_b), estimated baseline"),
         (ApproxSoftSPIBB(error=HoeffdingP()), "Theorem 2 (Soft-SPIBB), estimated baseline"),
     ],
 )
-def test_bounds_on_the_e_p_event_subtract_it(algorithm, name):
+def test_bounds_on_the_events_of_the_model_subtract_it(algorithm, name):
     _, _, log = random_problem(4, n_episodes=50)
     estimated = estimate_baseline(log)
     known = TabularPolicy(estimated.probabilities)
-    over_known = algorithm.improve(log, baseline=known, gamma=0.9).certificate
-    over_true = algorithm.improve(log, baseline=estimated, gamma=0.9).certificate
-    assert over_true.guarantee.theorem == name
-    assert over_true.guarantee.delta == pytest.approx(2 * over_known.guarantee.delta)
-    if over_known.bound is not None:
-        loss = over_true.guarantee.details["estimation_loss"]
-        assert loss > 0
-        assert over_true.bound == pytest.approx(over_known.bound - loss)
+    asked = {"gamma": 0.9, "states_complete": True}
+    over_known = algorithm.improve(log, baseline=known, **asked).certificate
+    over_true = algorithm.improve(log, baseline=estimated, **asked).certificate
+    assert over_true.others[0].theorem == name
+    regret = over_true.guarantee
+    assert regret.theorem == "Regret test, estimated baseline"
+    assert regret.delta == pytest.approx(2 * over_known.guarantee.delta)
+    loss = regret.details["estimation_loss"]
+    assert loss > 0
+    assert regret.bound == pytest.approx(over_known.bound - loss)
 
 
 def test_a_record_cut_short_is_not_enough():
@@ -72,6 +74,8 @@ def test_a_record_cut_short_is_not_enough():
     assert (n_episodes, longest) == (2, 2)
     assert not condition.is_satisfied
     assert condition.where == "episode 8"
-    result = PiBSPIBB().improve(log, baseline=estimate_baseline(log), gamma=0.9)
+    result = PiBSPIBB().improve(
+        log, baseline=estimate_baseline(log), gamma=0.9, states_complete=True
+    )
     assert result.certificate.bound is None
     assert "recorded to its end" in result.certificate.statement

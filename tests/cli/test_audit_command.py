@@ -21,8 +21,8 @@ def check(certificate, name):
 
 @pytest.mark.parametrize("name", ["policy.csv", "policy.parquet"])
 def test_it_agrees_with_the_certificate_of_the_result(ward, spibb, name):
-    settings = ("--epsilon", "0.3", "--delta", "0.1", "--reward-range", "-2", "6")
-    spibb(*ward.improve(*settings))
+    settings = ("--epsilon", "0.3", "--reward-range", "-2", "6", "--delta", "0.1")
+    spibb(*ward.improve(*settings, "--certificate-delta", "0.1"))
     out = ward.folder / "out"
     issued = json.loads((out / "certificate.json").read_text("utf-8"))
     ran = spibb(*ward.audit(out / name, *settings, "--format", "json"))
@@ -98,7 +98,9 @@ def test_csv_lists_the_changes(ward, spibb):
 def test_an_estimated_baseline_is_an_assumption(ward, spibb):
     arguments = ward.audit(ward.baseline, "--format", "json")
     arguments[arguments.index("--baseline") + 1] = "estimate"
-    assumptions = audited(spibb(*arguments))["guarantee"]["assumptions"]
+    found = audited(spibb(*arguments))
+    assert found["guarantee"]["theorem"] == "Regret test, estimated baseline"
+    assumptions = found["others"][0]["assumptions"]
     assert any("estimated from the same log" in text for text in assumptions)
 
 

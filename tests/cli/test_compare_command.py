@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import numpy as np
 import pytest
 
 DEMO = ["--gamma", "0.95", "--reward-range", "-10", "10"]
@@ -81,18 +82,44 @@ def test_a_guarantee_that_this_log_cannot_give(spibb, demo, tmp_path):
     done = spibb("improve", *demo, "--guarantee", "5", "--out", tmp_path / "out")
     assert done.code == 0
     said = " ".join(done.out.split())
-    assert "the result is the baseline" in said
-    assert "rows until one pair may change" in said
+    assert "No change of the baseline is certified to lose at most 5 on this log" in said
+    assert "it would take about" in said
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["n_states_changed"] == 0
-    assert summary["algorithm"]["bound"] == "two-point"
-    assert summary["bound"] >= -5.0000001
+    assert summary["algorithm"]["n_wedge"] == "inf"
+    assert summary["bound"] == 0.0
 
 
 def test_a_guarantee_that_is_no_guarantee(spibb, demo, tmp_path):
     done = spibb("improve", *demo, "--guarantee", "1000", "--out", tmp_path / "out")
     assert done.code == 0
-    assert "No policy can lose that much anyway" in " ".join(done.out.split())
+    assert "No policy can lose 1000 anyway: ask for less" in " ".join(done.out.split())
+
+
+def test_a_guarantee_that_is_kept(spibb, tmp_path):
+    """Two arms, one clearly better: a thousand pulls are enough, and the bound says so."""
+    rng = np.random.default_rng(0)
+    rows = [f"{k},0,{a},{int(rng.random() < (0.2, 0.8)[a])}" for k, a in
+            enumerate(rng.integers(0, 2, 1_000))]  # fmt: skip
+    (tmp_path / "log.csv").write_text("\n".join(["episode,state,action,reward", *rows]))
+    (tmp_path / "rule.csv").write_text("state,action,probability\n0,0,0.5\n0,1,0.5\n")
+    done = spibb(
+        "improve", tmp_path / "log.csv", "--baseline", tmp_path / "rule.csv", "--gamma", "0",
+        "--guarantee", "0.01", "--reward-range", "0", "1", "--out", tmp_path / "out",
+    )  # fmt: skip
+    assert (done.code, done.err) == (0, "")
+    assert "a loss of at most 0 is certified" in " ".join(done.out.split())
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["n_states_changed"] == 1
+    assert 0.0 < summary["bound"] < 0.3
+
+
+def test_a_promise_needs_a_log_on_which_one_can_be_made(spibb, demo, tmp_path):
+    done = spibb("improve", *demo[:1], "--baseline", "estimate", "--gamma", "0.95", "--guarantee",
+                 "1", "--out", tmp_path / "out")  # fmt: skip
+    assert done.code == 2
+    assert "nothing can be promised on this log: the baseline is estimated" in done.err
+    assert not (tmp_path / "out").exists()
 
 
 def test_other_settings(spibb, demo, tmp_path):
@@ -140,6 +167,7 @@ def test_hcpi_says_what_it_refused_and_assumes_nothing_then(spibb, demo, tmp_pat
         "candidates and refused"
     ) in said
     assert "Assumed" not in said
+    assert "Regret test" in said
     page = (tmp_path / "out" / "report.html").read_text("utf-8")
     assert "candidates = approx-soft-spibb (epsilon 0.1, delta 0.05, error hoeffding-q)" in page
     assert "Assumed" not in page
@@ -168,6 +196,6 @@ def test_algorithms_are_listed_as_csv(spibb):
     assert by_id["pi-b-spibb"] == {
         "id": "pi-b-spibb",
         "description": "Copy the baseline on rare pairs, optimise on the others.",
-        "settings": "n_wedge=10; delta=0.05; bound=original",
+        "settings": "n_wedge=10; delta=0.05",
     }
     assert by_id["basic-rl"]["settings"] == ""

@@ -95,7 +95,7 @@ def test_a_state_is_terminal_if_it_only_ever_ends(rows):
 
 
 @settings(max_examples=150, deadline=None)
-@given(rows=ROWS, unseen=st.sampled_from(["terminal", "uniform", "self-loop"]))
+@given(rows=ROWS, unseen=st.sampled_from(["average", "terminal", "uniform", "self-loop"]))
 def test_the_model_is_the_share_of_rows_that_went_on(rows, unseen):
     """An end inside a state where others go on is no transition to it."""
     counts = Counts.from_log(log_of(rows))
@@ -104,6 +104,11 @@ def test_the_model_is_the_share_of_rows_that_went_on(rows, unseen):
     for x in np.flatnonzero(~counts.terminal):
         for a in range(N_ACTIONS):
             n = slow["n_sa"][x, a]
+            if n == 0 and unseen == "average":
+                p, r, end = averaged(slow, rows, x, counts.terminal)
+                np.testing.assert_allclose(mdp.dense[x, a], p)
+                np.testing.assert_allclose([mdp.reward[x, a], mdp.ending[x, a]], [r, end])
+                continue
             if n == 0:
                 where = {"terminal": np.zeros(N_STATES), "self-loop": np.eye(N_STATES)[x],
                          "uniform": np.full(N_STATES, 1 / N_STATES)}[unseen]  # fmt: skip
@@ -114,6 +119,19 @@ def test_the_model_is_the_share_of_rows_that_went_on(rows, unseen):
             np.testing.assert_allclose(mdp.dense[x, a], went_on / n)
             np.testing.assert_allclose(mdp.ending[x, a], 1 - went_on.sum() / n, atol=1e-12)
             np.testing.assert_allclose(mdp.reward[x, a], slow["reward_sum"][x, a] / n)
+
+
+def averaged(slow, rows, x, terminal):
+    """What was seen in a state over all actions, or in the whole log if that is nothing."""
+    n = slow["n_sa"][x].sum()
+    if n == 0:
+        kept = [row for row in rows if row["terminated"] or row["next_state"] >= 0]
+        end = sum(row["terminated"] for row in kept) / len(kept)
+        reward = sum(row["reward"] for row in kept) / len(kept)
+        return (1 - end) * np.eye(N_STATES)[x], reward, end
+    went_on = slow["n_sas"][x] - np.where(terminal, 0, slow["n_end"][x])
+    p = went_on.sum(axis=0) / n
+    return p, slow["reward_sum"][x].sum() / n, 1 - p.sum()
 
 
 @settings(max_examples=100, deadline=None)
@@ -199,13 +217,14 @@ def test_a_state_that_is_entered_without_ending_is_not_terminal():
 
 
 @pytest.mark.parametrize(
-    ("unseen", "value"), [("terminal", 2.5), ("uniform", 22 / 7), ("self-loop", 10 / 3)]
+    ("unseen", "value"),
+    [("average", 5.0), ("terminal", 2.5), ("uniform", 22 / 7), ("self-loop", 10 / 3)],
 )
 def test_pairs_without_data_by_hand(unseen, value):
     """Seen: (0, 0) pays 4 and goes to 1; (1, 0) pays 2 and ends. Action 1 was never taken.
 
-    With gamma = 1/2 and both actions equally likely in state 0:
-    terminal: V(0) = (4 + 1) / 2; uniform: V(0) = 5/2 + 1/4 (V(0) + 2) / 2; self-loop:
+    With gamma = 1/2 and both actions equally likely in state 0: average: action 1 is as action 0,
+    V(0) = 4 + 1; terminal: V(0) = (4 + 1) / 2; uniform: V(0) = 5/2 + 1/4 (V(0) + 2) / 2; self-loop:
     V(0) = 5/2 + V(0) / 4.
     """
     log = Log.from_arrays(
@@ -219,7 +238,7 @@ def test_pairs_without_data_by_hand(unseen, value):
 
 def test_an_unknown_way_to_treat_them():
     counts = Counts.from_log(Log.from_arrays(state=[0], action=[0], reward=[1.0], episode=[0]))
-    with pytest.raises(SettingsError, match=r"unseen is 'greedy'; expected 'terminal'"):
+    with pytest.raises(SettingsError, match=r"unseen is 'greedy'; expected one of 'average'"):
         counts.to_mdp(gamma=0.5, unseen="greedy")
 
 

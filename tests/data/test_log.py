@@ -124,12 +124,45 @@ def test_an_end_at_the_truncated_step_is_an_end():
 def test_rows_are_sorted_by_step():
     log = Log.from_arrays(
         state=[2, 0, 1, 5, 4], action=[0] * 5, reward=[2.0, 0.0, 1.0, 5.0, 4.0],
-        episode=[0, 0, 0, -3, -3], step=[30, 10, 20, 1, 0],
+        episode=[0, 0, 0, -3, -3], step=[12, 10, 11, 1, 0],
     )  # fmt: skip
     assert log.episode.tolist() == [-3, -3, 0, 0, 0]
     assert log.state.tolist() == [4, 5, 0, 1, 2]
     assert log.reward.tolist() == [4.0, 5.0, 0.0, 1.0, 2.0]
     assert log.next_state.tolist() == [5, UNKNOWN, 1, 2, UNKNOWN]
+
+
+def test_a_jump_of_the_steps_is_a_gap_whose_next_state_is_unknown():
+    log = Log.from_arrays(
+        state=[0, 1, 2, 3], action=[0] * 4, reward=[0.0] * 4, episode=[0] * 4, step=[0, 1, 3, 4]
+    )
+    assert log.is_gap.tolist() == [False, True, False, False]
+    assert log.next_state.tolist() == [1, UNKNOWN, 3, UNKNOWN]
+    assert log.terminated.tolist() == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("more", "gaps"),
+    [
+        ({"next_state": [1, 5, 3]}, [False, True, False]),
+        ({"next_state": [1, -1, 3]}, [False, False, False]),
+        ({"next_state": [1, 2, 3], "step": [0, 2, 3]}, [True, False, False]),
+        ({"truncated": [True, False, False]}, [True, False, False]),
+        ({"terminated": [True, False, True], "step": [0, 5, 6]}, [False, False, False]),
+    ],
+    ids=["led-elsewhere", "unknown", "numbered", "said-to-stop", "ended"],
+)
+def test_where_steps_are_missing(more, gaps):
+    columns = {"state": [0, 1, 2], "action": [0] * 3, "reward": [0.0] * 3, "episode": [0] * 3}
+    assert Log.from_arrays(**columns, **more).is_gap.tolist() == gaps
+
+
+def test_steps_that_never_follow_each_other_are_refused_where_next_states_hang_on_them():
+    columns = {"state": [0, 1, 2], "action": [0] * 3, "reward": [0.0] * 3, "episode": [0] * 3}
+    with pytest.raises(DataError, match=r"they are 60 apart, or more; expected steps numbered"):
+        Log.from_arrays(**columns, step=[0, 60, 180])
+    log = Log.from_arrays(**columns, step=[0, 60, 180], next_state=[1, 2, 0])
+    assert log.is_gap.tolist() == [True, True, False]
 
 
 def test_interleaved_episodes_without_steps_keep_the_order_of_their_rows():

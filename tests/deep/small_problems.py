@@ -112,7 +112,10 @@ class FiniteProblem:
                 epsilon=rule.epsilon, error=error, delta=1.0
             ),
         }[rule.id]()
-        return algorithm.improve(self.log, baseline=self.baseline, gamma=self.gamma)
+        # A network without data for a pair predicts what it was born with: nothing, here.
+        return algorithm.improve(
+            self.log, baseline=self.baseline, gamma=self.gamma, unseen="terminal"
+        )
 
 
 def finite_problem(

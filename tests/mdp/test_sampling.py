@@ -136,8 +136,9 @@ def test_dense_and_sparse_models_draw_alike():
 def test_the_model_comes_back_from_its_log():
     log = sample(model(), n_episodes=5000)
     transition, reward, n_sa = reference.maximum_likelihood(
-        *(log[name] for name in ("state", "action", "reward", "next_state", "terminated")), 4, 2
-    )
+        *(log[name] for name in ("state", "action", "reward", "next_state", "terminated")), 4, 2,
+        terminal=[3],
+    )  # fmt: skip
     assert n_sa.sum() == len(log["state"])
     np.testing.assert_array_equal(n_sa[3], 0)
     np.testing.assert_allclose(reward[:3], REWARD[:3], rtol=1e-9)

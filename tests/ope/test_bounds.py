@@ -248,8 +248,12 @@ def test_range_of_returns():
 def test_who_may_not_use_the_concentration_inequality():
     for name in ("dr", "wis", "cwpdis", "model"):
         with pytest.raises(SettingsError, match=f"does not hold for '{name}'"):
-            refuse_negative(name)
-    refuse_negative("pdis", ValueRange(0.0, 1.0, 0.9, is_observed=False))
-    refuse_negative("is", ValueRange(-5.0, 1.0, 0.9, is_observed=False))
-    with pytest.raises(SettingsError, match=r"down to -5.*rewards >= 0.*use the estimator 'is'"):
-        refuse_negative("pdis", ValueRange(-5.0, 1.0, 0.9, is_observed=False))
+            refuse_negative(name, "concentration")
+        with pytest.raises(SettingsError, match=f"'betting' does not hold for '{name}'"):
+            refuse_negative(name, "betting")
+    costs = ValueRange(-5.0, 1.0, 0.9, is_observed=False)
+    refuse_negative("pdis", "concentration", ValueRange(0.0, 1.0, 0.9, is_observed=False))
+    refuse_negative("is", "concentration", costs)
+    refuse_negative("pdis", "betting", costs)
+    with pytest.raises(SettingsError, match=r"down to -5.*rewards >= 0.*use the bound 'betting'"):
+        refuse_negative("pdis", "concentration", costs)

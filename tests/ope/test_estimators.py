@@ -401,7 +401,7 @@ def test_rows_after_an_end_are_left_out_and_gaps_are_counted():
     assert episodes.start.tolist() == [0, 2, 4]
     assert episodes.n_after_end == 1
     assert episodes.returns(1.0).tolist() == [3.0, 24.0]
-    assert episodes.n_gaps == 1
+    assert log.is_gap.tolist() == [False, False, False, True, False]
     assert [len(e) for e in reference_ope.episodes_of(log)] == [2, 2]
     assert not episodes.is_cut.any()
 

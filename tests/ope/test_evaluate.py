@@ -228,7 +228,7 @@ def test_support_gaps_ends_and_few_episodes_are_warned_of():
     assert "Only 2 episodes" in text
     assert "In 1 visited states the policy takes actions that the baseline never takes" in text
     assert "first: 0, with probability 0.25" in text
-    assert "In 1 rows the next state is not the state of the following row" in text
+    assert "After 1 rows steps of the episode are missing" in text
     assert "1 rows follow the end of their episode" in text
 
 
@@ -276,7 +276,7 @@ def files(case, tmp_path):
 def run(files, printed, **more):
     asked = {
         "estimator": None, "bound": "bca", "delta": None, "reward_range": None,
-        "return_range": None, "columns": None, **more,
+        "return_range": None, "unseen": None, "columns": None, **more,
     }  # fmt: skip
     baseline = asked.pop("baseline", files["baseline"])
     run_evaluate(files["log"], baseline, files["policy"], GAMMA, printed=printed, **asked)

@@ -121,9 +121,17 @@ def test_nothing_changed():
     assert "<svg" not in text
 
 
-def test_a_result_without_a_guarantee():
+def test_a_result_without_a_theorem_of_its_own_has_the_regret_test():
     page = Page(page_of(improved(algorithm=BasicRL()))[0])
-    assert "Nothing is guaranteed: no theorem covers this kind of policy." in page.text
+    assert "Regret test: with probability at least 0.95" in page.text
+    assert "Beside it" not in page.text
+    assert "Beside it" in Page(page_of(improved())[0]).text
+
+
+def test_estimates_that_mean_nothing_are_withheld_with_the_reason():
+    page = Page(page_of(improved())[0])
+    assert "Estimates by the model are withheld: 100 % of the new policy's visits" in page.text
+    assert page.text.count("withheld") == 3
 
 
 def test_long_lists_are_cut_and_it_is_said():

@@ -92,7 +92,7 @@ def test_a_row_by_hand():
         truth, baseline, n_episodes=40, max_steps=50, rng=np.random.default_rng(seeds)
     )
     algorithm = next(part for part in TINY.settings if part.label == label).build()
-    result = algorithm.improve(counts, baseline=baseline, gamma=0.95)
+    result = algorithm.improve(counts, baseline=baseline, gamma=0.95, unseen="terminal")
     old, best = evaluate(truth, baseline).performance, solve(truth).performance
     score = (evaluate(truth, result.policy).performance - old) / (best - old)
     assert row["score"] == pytest.approx(score, rel=1e-5)

@@ -12,7 +12,14 @@ from study_rows import KEYS, ordered
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB
 from spibb.algorithms.penalised import RaMDP
 from spibb.data.log import Log
-from spibb.envs import GridWorld, WetChicken, from_gymnasium
+from spibb.envs import (
+    GridWorld,
+    Inventory,
+    Maintenance,
+    Queue,
+    WetChicken,
+    from_gymnasium,
+)
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
@@ -237,7 +244,12 @@ def test_the_frozen_lake_pays_when_the_goal_is_entered():
 
 
 def test_the_baselines_of_the_others_are_their_own():
-    assert set(PROCESSES) == {"wet-chicken", "gridworld", *TOY_TEXT}
+    costs = {"queue": Queue, "inventory": Inventory, "maintenance": Maintenance}
+    assert set(PROCESSES) == {"wet-chicken", "gridworld", *costs, *TOY_TEXT}
+    for name, kind in costs.items():
+        np.testing.assert_array_equal(
+            make_baseline(name, 0.95, 0.3).probabilities, kind().baseline(0.3).probabilities
+        )
     np.testing.assert_array_equal(
         make_baseline("wet-chicken", 0.95, 0.2).probabilities,
         WetChicken().baseline(epsilon=0.2).probabilities,

@@ -91,7 +91,8 @@ def test_another_seed_changes_the_scores(smoke):
 
 
 @pytest.mark.parametrize("second_goal", [1.0, 0.0, -1.0])
-def test_the_score_by_hand(second_goal):
+@pytest.mark.parametrize("unseen", ["terminal", "average"])
+def test_the_score_by_hand(second_goal, unseen):
     """Rebuild one run from its id, step by step, and compute (rho - rho_b) / (rho* - rho_b)."""
     algorithms = {
         "basic": BasicRL(),
@@ -101,7 +102,7 @@ def test_the_score_by_hand(second_goal):
     run, etas, sizes = 17, (0.3, 0.8), (5, 40)
     plan = replace(
         SMOKE, seed=99, n_states=15, n_actions=3, n_successors=2, gamma=0.9, etas=etas, sizes=sizes,
-        max_steps=30, second_goal=second_goal,
+        max_steps=30, second_goal=second_goal, unseen=unseen,
         settings=tuple(_setting(label, part) for label, part in algorithms.items()),
     )  # fmt: skip
     found = run_job(plan, run, run + 1).to_pylist()
@@ -119,7 +120,8 @@ def test_the_score_by_hand(second_goal):
             rng_log = np.random.default_rng(seeds)
             counts = Counts.sample(truth, baseline, n_episodes=size, max_steps=30, rng=rng_log)
             for label, algorithm in algorithms.items():
-                policy = algorithm.improve(counts, baseline=baseline, gamma=0.9).policy
+                asked = {"baseline": baseline, "gamma": 0.9, "unseen": unseen}
+                policy = algorithm.improve(counts, **asked).policy
                 score = (evaluate(truth, policy).performance - low) / (high - low)
                 expected.append({
                     "run": run, "eta": eta, "size": size, "setting": label,
@@ -129,11 +131,12 @@ def test_the_score_by_hand(second_goal):
     assert any(abs(row["score"]) > 0.01 for row in found)
 
 
-def test_the_models_are_those_of_the_counts_and_the_counts_those_of_the_log():
-    plan = replace(SMOKE, n_states=12, n_actions=3, n_successors=3, second_goal=-1.0)
+@pytest.mark.parametrize("unseen", ["terminal", "average"])
+def test_the_models_are_those_of_the_counts_and_the_counts_those_of_the_log(unseen):
+    plan = replace(SMOKE, n_states=12, n_actions=3, n_successors=3, second_goal=-1.0, unseen=unseen)
     drawn = [one for run in range(3) for one in draw_run(plan, run)]
     problems = estimate(drawn)
-    expected = ModelBatch.stack([one.evidence.counts.estimate(plan.gamma) for one in drawn])
+    expected = ModelBatch.stack([one.evidence.counts.estimate(plan.gamma, unseen) for one in drawn])
     for name in ("reward", "ending", "initial"):
         np.testing.assert_array_equal(getattr(problems.batch, name), getattr(expected, name))
     for found, model in zip(dense(problems.batch), dense(expected), strict=True):

@@ -77,8 +77,12 @@ def test_truncation_widens_the_empirical_bernstein_error():
         EmpiricalBernstein().errors(evidence_of(cut, 0.5), 0.1)
         - EmpiricalBernstein().errors(evidence_of(ended, 0.5), 0.1)
     )[0, 0]
-    # After two steps 0.5^2 of a value may be missing; rewards in [0, 1] reach 2 half-ranges.
-    assert gap == pytest.approx(2 * 0.5**2)
+    # After two steps 0.5^2 of a value is not known. Rewards in [0, 1] make values in [0, 2], and
+    # the log's average, 1/2 / (1 - 1/2) = 1, stands for it: at most one half-range away. So much
+    # may be missing from the mean, and so much may the spread be larger.
+    n, log_term = 6, np.log(4 * 1 / 0.1)
+    spread = np.sqrt(n / (n - 1)) * 0.5**2 / 2
+    assert gap == pytest.approx(0.5**2 + 2 * spread * np.sqrt(2 * log_term / n))
 
 
 def test_empirical_bernstein_needs_episodes_and_says_so():

@@ -100,8 +100,3 @@ def test_thousands_of_states_do_not_overflow():
 def test_bad_values_are_refused(change, message):
     with pytest.raises(SettingsError, match=message):
         spibb.n_wedge(**{**FACTS, "zeta": 1.0, **change})
-
-
-def test_a_certificate_never_claims_beta():
-    with pytest.raises(SettingsError, match="bound is 'beta'"):
-        spibb.PiBSPIBB(bound="beta")

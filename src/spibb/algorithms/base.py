@@ -1,14 +1,15 @@
 """What all algorithms share: frozen settings, one verb, and the certificate on its result.
 
-An algorithm says how it searches (`search`, on a batch of problems) and which theorem its results
-rest on (`claim`); everything else happens here, once.
+An algorithm says how it searches (`search`, on a batch of problems) and which theorem it was
+published with (`claim`); everything else happens here, once. Whatever it returns is held to the
+regret test.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -17,17 +18,19 @@ from numpy.typing import NDArray
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.audit import certify
 from spibb.certify.case import Case
-from spibb.certify.certificate import Guarantee
-from spibb.data.baseline import align, align_to_counts, check_baseline
+from spibb.certify.certificate import Certificate, Guarantee
+from spibb.certify.robust import regret_test
 from spibb.data.counts import Counts
+from spibb.data.estimate import Unseen
 from spibb.data.log import Log
 from spibb.errors import SettingsError
 from spibb.mdp.batch import Model, ModelBatch
 from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch
-from spibb.mdp.model import checked_gamma
-from spibb.mdp.planning import Iterated
+from spibb.mdp.planning import Iterated, Status
 from spibb.mdp.policy import TabularPolicy
 from spibb.plain import strict_json
+from spibb.problem import Problem
+from spibb.uncertainty.declared import Start, Successors
 from spibb.uncertainty.error_functions import (
     ERROR_FUNCTIONS,
     ErrorFunction,
@@ -35,12 +38,12 @@ from spibb.uncertainty.error_functions import (
     EvidenceBatch,
     GivenErrors,
     HoeffdingQ,
+    checked_delta,
 )
-from spibb.uncertainty.ranges import ValueRange
 
 # Where policies are iterated.
 Device = Literal["cpu", "cuda"]
-# Level at which theorems are checked for algorithms that have no delta of their own.
+# Level of the regret test, and of theorems for algorithms that have no delta of their own.
 DEFAULT_DELTA = 0.05
 
 
@@ -53,12 +56,14 @@ class Problems:
         batch: The estimated models.
         baseline: The baselines, shape (B, S, A).
         first: Their values in the models, computed once for all algorithms.
+        unseen: What pairs without data do in the models, for algorithms that estimate some more.
     """
 
     evidence: EvidenceBatch
     batch: ModelBatch
     baseline: NDArray[np.float64]
     first: Values
+    unseen: Unseen = "average"
 
     @classmethod
     def of(
@@ -67,11 +72,13 @@ class Problems:
         models: Sequence[Model],
         baselines: Sequence[TabularPolicy],
         device: Device = "cpu",
+        *,
+        unseen: Unseen = "average",
     ) -> Problems:
         """Stack the models and evaluate the baselines."""
         batch = ModelBatch.stack(models)  # refuses models of several shapes
         start = np.stack([baseline.probabilities for baseline in baselines])
-        return cls.stacked(EvidenceBatch.of(evidence), batch, start, device)
+        return cls.stacked(EvidenceBatch.of(evidence), batch, start, device, unseen=unseen)
 
     @classmethod
     def stacked(
@@ -80,6 +87,8 @@ class Problems:
         batch: ModelBatch,
         baseline: NDArray[np.float64],
         device: Device = "cpu",
+        *,
+        unseen: Unseen = "average",
     ) -> Problems:
         """Take stacked arrays, to a GPU if asked for, and evaluate the baselines."""
         if device == "cuda":
@@ -88,7 +97,33 @@ class Problems:
             batch = CudaBatch.of(batch)
         elif device != "cpu":
             raise SettingsError(f"device is {device!r}", expected="'cpu' or 'cuda'")
-        return cls(evidence, batch, baseline, evaluate_batch(batch, baseline))
+        return cls(evidence, batch, baseline, evaluate_batch(batch, baseline), unseen)
+
+
+def kept_where_endless(problems: Problems, found: Iterated, ends: NDArray[np.bool_]) -> Iterated:
+    """Return the baseline for problems whose policy, with gamma = 1, never ends in the model.
+
+    Args:
+        problems: The problems.
+        found: What a search came to.
+        ends: Whether each of its policies ends, shape (B,).
+    """
+    if ends.all():
+        return found
+
+    def chosen(theirs: NDArray[np.float64], ours: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.where(ends.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours)
+
+    status = found.status.copy()
+    status[~ends] = Status.NOT_TERMINATING
+    v_b, q_b, _ = problems.first
+    return replace(
+        found,
+        policy=chosen(found.policy, problems.baseline),
+        v=chosen(found.v, v_b),
+        q=chosen(found.q, q_b),
+        status=status,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +139,7 @@ class Algorithm(ABC):
         """Find a policy for each problem; values are those in the estimated models."""
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
-        """Return the theorem that results of this algorithm rest on, applied to one of them.
+        """Return the theorem or test that this algorithm was published with, applied to a result.
 
         Args:
             case: The result, with all that a theorem may look at.
@@ -112,13 +147,18 @@ class Algorithm(ABC):
         """
         return None
 
+    @property
+    def leads_with_claim(self) -> bool:
+        """Whether the certificate claims this algorithm's own test instead of the regret test."""
+        return False
+
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
         """Return the errors and the budget by which the distance to the baseline is judged."""
         return HoeffdingQ(), None
 
     @property
     def confidence(self) -> float:
-        """The delta at which the certificate is made."""
+        """The delta of the algorithm's own theorem."""
         return float(getattr(self, "delta", DEFAULT_DELTA))
 
     def improve(
@@ -128,6 +168,12 @@ class Algorithm(ABC):
         baseline: TabularPolicy,
         gamma: float,
         reward_range: tuple[float, float] | None = None,
+        initial: Start | None = None,
+        unseen: Unseen = "average",
+        states_complete: bool = False,
+        never_ends: bool = False,
+        successors: Successors | None = None,
+        certificate_delta: float = DEFAULT_DELTA,
         rng: np.random.Generator | None = None,
     ) -> Improvement:
         """Improve the baseline on the evidence of its log.
@@ -137,29 +183,41 @@ class Algorithm(ABC):
             baseline: The policy that made the log.
             gamma: The discount, in [0, 1]; 1 where every policy in play ends.
             reward_range: Smallest and largest possible reward; None: those in the log.
+            initial: Distribution of the first state; None: as the episodes of the log begin.
+            unseen: What pairs without data do in the estimated model: "average", as their state
+                does, or "terminal", "uniform", "self-loop".
+            states_complete: Declares that the process has no states but those of log and baseline.
+            never_ends: Declares that the process never ends.
+            successors: Declares what may follow: rows (state, next_state) or (state, action,
+                next_state), or "seen" for what followed in the log.
+            certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
         """
-        gamma = checked_gamma(gamma)
-        if isinstance(log, Log):
-            log, baseline = align(log, baseline)
-        counts = log if isinstance(log, Counts) else Counts.from_log(log)
-        baseline = align_to_counts(counts, baseline)
-        check_baseline(counts, baseline)
-        values = ValueRange.of(counts, gamma, reward_range)
-        evidence = Evidence(counts, values, log if isinstance(log, Log) else None)
-        model = counts.to_mdp(gamma)
-        problems = Problems.of([evidence], [model], [baseline])
+        problem = Problem.of(
+            log,
+            baseline=baseline,
+            gamma=gamma,
+            reward_range=reward_range,
+            initial=initial,
+            unseen=unseen,
+            states_complete=states_complete,
+            never_ends=never_ends,
+            successors=successors,
+        )
+        level = checked_delta(certificate_delta)
+        model = problem.model()
+        problems = Problems.of([problem.evidence], [model], [problem.baseline], unseen=unseen)
         done = self.search(problems, rng)
-        policy = TabularPolicy(done.policy[0], counts.state_labels, counts.action_labels)
+        labels = problem.baseline.state_labels, problem.baseline.action_labels
+        policy = TabularPolicy(done.policy[0], *labels)
         v_b, q_b, _ = problems.first
         case = Case(
-            evidence=evidence,
+            evidence=problem.evidence,
             model=model,
-            baseline=Evaluation(baseline, v_b[0], q_b[0], float(model.initial @ v_b[0])),
+            baseline=Evaluation(problem.baseline, v_b[0], q_b[0], float(model.initial @ v_b[0])),
             policy=Evaluation(policy, done.v[0], done.q[0], float(model.initial @ done.v[0])),
             delta=self.confidence,
         )
-        error, epsilon = self.yardstick()
         finding = None if done.findings is None else done.findings[0]
         return Improvement(
             policy=policy,
@@ -167,17 +225,29 @@ class Algorithm(ABC):
             v=done.v[0],
             status=done.status[0],
             n_iterations=int(done.n_iterations[0]),
-            certificate=certify(
-                case,
-                errors=error.errors(evidence, case.delta),
-                epsilon=epsilon,
-                is_one_sided=self.is_one_sided,
-                guarantee=self.claim(case, finding),
-            ),
+            certificate=self._certify(case, finding, level),
             baseline=case.baseline,
             model=model,
-            counts=counts,
+            problem=problem,
             algorithm=self.to_config(),
+        )
+
+    def _certify(self, case: Case, finding: Any, level: float) -> Certificate:
+        """Claim the regret test at its level, or the algorithm's own test; the other beside it."""
+        error, epsilon = self.yardstick()
+        regret, own = regret_test(replace(case, delta=level)), self.claim(case, finding)
+        if own is not None and (own.theorem, own.delta) == (regret.theorem, regret.delta):
+            own = None
+        first, *others = [regret] if own is None else [regret, own]
+        if own is not None and self.leads_with_claim:
+            first, others = own, [regret]
+        return certify(
+            case,
+            errors=error.errors(case.evidence, case.delta),
+            epsilon=epsilon,
+            guarantee=first,
+            is_one_sided=self.is_one_sided,
+            others=tuple(others),
         )
 
     def to_config(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.base import Algorithm, Problems, kept_where_endless
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.parallel import over_chunks
@@ -87,8 +87,7 @@ class DUIPI(Algorithm):
         v, q, ends = evaluate_batch(batch, policy)
         status = np.full(len(policy), Status.MAX_ITERATIONS, dtype=object)
         status[settled] = Status.CONVERGED
-        status[~ends] = Status.NOT_TERMINATING
-        return Iterated(policy, v, q, n_sweeps, status)
+        return kept_where_endless(problems, Iterated(policy, v, q, n_sweeps, status), ends)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

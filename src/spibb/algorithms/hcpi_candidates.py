@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm, Problems, in_words
 from spibb.algorithms.iterating import Step, iterate
 from spibb.data.counts import Counts
+from spibb.data.estimate import Unseen
 from spibb.data.log import Log
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
@@ -132,6 +133,7 @@ class Teacher:
         with_values: Whether the estimator wants Q^.
         pessimism: By how many standard errors rewards are lowered for the Q^ of candidates.
         gamma: The discount.
+        unseen: What pairs without data do in the models.
     """
 
     algorithms: tuple[Algorithm, ...] | None
@@ -139,6 +141,7 @@ class Teacher:
     with_values: bool
     pessimism: float
     gamma: float
+    unseen: Unseen = "average"
 
     def names(self) -> tuple[str, ...]:
         """Return how the candidates are called."""
@@ -166,7 +169,7 @@ class Teacher:
         baseline = np.repeat(baselines, n_lessons, axis=0)
         fitted = critic = q = None
         if self.with_values or self.algorithms is None:
-            fitted = fit_models(choices, self.gamma, group=n_lessons)
+            fitted = fit_models(choices, self.gamma, unseen=self.unseen, group=n_lessons)
         if self.with_values and fitted is not None:
             critic = Critic.of(
                 fitted, choices, baseline, n_lessons=n_lessons, pessimism=self.pessimism
@@ -208,8 +211,12 @@ class Teacher:
         known = [_lesson(part, chosen) for part, (_, chosen) in zip(evidence, choices, strict=True)]
         problems = Problems.of(
             known,
-            [part.counts.estimate(self.gamma) for part in known],
+            [
+                part.counts.estimate(self.gamma, self.unseen, part.declared.initial)
+                for part in known
+            ],
             [TabularPolicy(part) for part in baseline],
+            unseen=self.unseen,
         )
         return [algorithm.search(problems, rng) for algorithm in self.algorithms or ()]
 
@@ -241,7 +248,8 @@ def _lesson(evidence: Evidence, chosen: NDArray[np.int64]) -> Evidence:
     values = evidence.values
     # An observed range is observed on these episodes only: the test must stay unseen.
     given = None if values.is_observed else (values.low, values.high)
-    return Evidence(counts, ValueRange.of(counts, values.gamma, given), log)
+    found = ValueRange.of(counts, values.gamma, given, never_ends=values.never_ends)
+    return Evidence(counts, found, log, evidence.declared)
 
 
 def _sublog(log: Log | None, chosen: NDArray[np.int64]) -> Log:

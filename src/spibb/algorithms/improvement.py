@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,34 @@ from numpy.typing import NDArray
 
 from spibb.certify.certificate import Certificate
 from spibb.data.counts import Counts
+from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.visits import discounted_visits
+from spibb.ope.log_return import LogReturn
+from spibb.problem import Problem
+
+# A pair seen fewer times than this is hardly seen.
+HARDLY = 5
+# Estimates are withheld beyond these shares of visits on pairs never and hardly seen.
+LARGEST_NEVER, LARGEST_HARDLY = 0.05, 0.5
+# The model contradicts the log if its value of the baseline is so many standard errors away.
+_LARGEST_GAP, _FEWEST_EPISODES = 4.0, 20
+
+
+@dataclass(frozen=True)
+class Visits:
+    """Which share of a policy's discounted visits in the estimated model rests on how much data.
+
+    Attributes:
+        never: On pairs never seen.
+        hardly: On pairs seen fewer than five times, never seen ones included.
+    """
+
+    never: float
+    hardly: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +55,7 @@ class Improvement:
         certificate: What is guaranteed and what was checked.
         baseline: The baseline and its values in the estimated model.
         model: The estimated model.
-        counts: The counts it was estimated from.
+        problem: The log and the baseline, brought together.
         algorithm: The settings, as ``to_config`` gives them.
     """
 
@@ -41,8 +67,13 @@ class Improvement:
     certificate: Certificate
     baseline: Evaluation
     model: TabularMDP
-    counts: Counts
+    problem: Problem
     algorithm: dict[str, Any]
+
+    @property
+    def counts(self) -> Counts:
+        """The counts that the model was estimated from."""
+        return self.problem.counts
 
     @property
     def performance(self) -> float:
@@ -51,5 +82,68 @@ class Improvement:
 
     @property
     def estimated_gain(self) -> float:
-        """Estimated performance minus the baseline's."""
+        """Estimated performance minus the baseline's: flattering, as the log chose the policy."""
         return self.performance - self.baseline.performance
+
+    @cached_property
+    def log_return(self) -> LogReturn | None:
+        """What the baseline earned in the log itself; None where the log has no episodes."""
+        return LogReturn.of(self.problem.evidence.log, self.model.gamma)
+
+    @cached_property
+    def visits(self) -> Visits:
+        """On how much data the estimated values of the policy rest."""
+        return self._visits(self.policy, self.v)
+
+    @cached_property
+    def baseline_visits(self) -> Visits:
+        """On how much data the estimated values of the baseline rest."""
+        return self._visits(self.baseline.policy, self.baseline.v)
+
+    def _visits(self, policy: TabularPolicy, v: NDArray[np.float64]) -> Visits:
+        if not np.isfinite(v).all():  # it does not end, so that its visits have no sum
+            return Visits(math.nan, math.nan)
+        table = policy.probabilities
+        visits = discounted_visits(ModelBatch.stack([self.model]), 0, table.copy())[:, None] * table
+        visits[self.model.terminal] = 0.0
+        shares = visits / visits.sum()
+        n_sa = self.counts.n_sa
+        return Visits(float(shares[n_sa == 0].sum()), float(shares[n_sa < HARDLY].sum()))
+
+    @cached_property
+    def withheld(self) -> str | None:
+        """Why estimates of the model mean nothing here; None where they may be shown.
+
+        More than 5 % of the visits of policy or baseline rest on pairs never seen, or more than
+        half of the policy's on pairs seen fewer than five times; or the model's value of the
+        baseline is more than four standard errors from the mean return of twenty complete episodes
+        or more.
+        """
+        for name, visits in (("new policy", self.visits), ("baseline", self.baseline_visits)):
+            if math.isnan(visits.never):
+                return f"the {name} does not end in the estimated model"
+            if visits.never > LARGEST_NEVER:
+                return f"{100 * visits.never:.0f} % of the {name}'s visits are to pairs never seen"
+        if self.visits.hardly > LARGEST_HARDLY:
+            return (
+                f"{100 * self.visits.hardly:.0f} % of the new policy's visits are to pairs seen "
+                f"fewer than {HARDLY} times"
+            )
+        return self._contradiction()
+
+    def _contradiction(self) -> str | None:
+        """Say where the model's value of the baseline is not what the log shows."""
+        found = self.log_return
+        given = self.problem.evidence.declared.initial is not None
+        if found is None or given or found.n_truncated or found.n_episodes < _FEWEST_EPISODES:
+            return None
+        half = (found.interval[1] - found.interval[0]) / 2.0
+        # Two standard errors are half of the interval, or so.
+        if math.isfinite(half) and abs(self.baseline.performance - found.mean) > (
+            _LARGEST_GAP / 2.0 * half
+        ):
+            return (
+                f"the model puts the baseline at {self.baseline.performance:.4g}, while the log's "
+                f"mean return is {found.mean:.4g}"
+            )
+        return None

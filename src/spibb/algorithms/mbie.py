@@ -26,7 +26,8 @@ import numpy as np
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
-from spibb.certify.robust import ModelSet, robust_test
+from spibb.certify.model_set import ModelSet
+from spibb.certify.robust import robust_test
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import Iterated, Status
 from spibb.mdp.robust import robust_planning
@@ -62,11 +63,13 @@ class MBIE(Algorithm):
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
         """Plan in the worst models."""
         models = ModelSet.of(problems.evidence, problems.batch, self.delta, known_rewards=True)
-        plan = robust_planning(models.low, models.radius, problems.baseline, problems.first[0])
-        v, q, _ = evaluate_batch(problems.batch, plan.policy)
+        baseline, start = models.policy(problems.baseline), models.values(problems.first[0])
+        plan = robust_planning(models.low, models.balls, baseline, start)
+        policy = models.listed(plan.policy)
+        v, q, _ = evaluate_batch(problems.batch, policy)
         status = np.full(len(v), Status.MAX_ITERATIONS, dtype=object)
         status[plan.is_settled] = Status.CONVERGED
-        return Iterated(plan.policy, v, q, plan.n_iterations, status)
+        return Iterated(policy, v, q, plan.n_iterations, status)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the worst value of the policy minus the best value of the baseline."""

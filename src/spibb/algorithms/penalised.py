@@ -8,11 +8,12 @@ A pair that was never tried has an infinite penalty: it is not taken, unless not
 its state, where the baseline is kept. Nothing is taken in a terminal state, so nothing is penalised
 there: the released code penalises them as if seen 1e-5 times, which makes reaching the goal
 worthless from kappa = 0.00333 on (the paper's "threshold at 0.0035"). kappa = 0 is Basic RL.
-Guarantee: none with a free kappa.
+Guarantee: none by itself with a free kappa.
 
 R-MIN (R-MAX turned pessimistic; Scholl et al. 2022): pairs seen less than n_wedge times are worth
-the least value there is, R_min / (1 - gamma); plan with that. A state without any trusted pair
-keeps the baseline. Guarantee: none.
+the least value there is, R_min / (1 - gamma), also where R_min is positive: ending, worth 0, would
+make the unknown depend on a constant added to every reward. A state without any trusted pair keeps
+the baseline; terminal states are worth 0. Guarantee: none by itself.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.base import Algorithm, Problems, kept_where_endless
 from spibb.algorithms.iterating import Step, iterate
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import Iterated, Status
+from spibb.mdp.planning import Iterated
 from spibb.operators.rows import Operator
 
 
@@ -47,9 +48,7 @@ def plan_and_evaluate(
     step = Step(Operator.GREEDY_ALLOWED, np.where(forbidden, np.inf, 0.0), np.inf)
     done = iterate(adjusted, start, step)
     v, q, ends = evaluate_batch(problems.batch, done.policy)
-    status = done.status.copy()
-    status[~ends] = Status.NOT_TERMINATING
-    return Iterated(done.policy, v, q, done.n_iterations, status)
+    return kept_where_endless(problems, replace(done, v=v, q=q), ends)
 
 
 def _without(baseline: NDArray[np.float64], forbidden: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -128,11 +127,11 @@ class RMin(Algorithm):
             raise SettingsError(
                 "r-min with gamma = 1", expected="gamma < 1: the least value is R_min / (1 - gamma)"
             )
-        rare = problems.evidence.n_sa < self.n_wedge
-        batch = problems.batch
-        least = np.array(
-            [min(0.0, part.values.low) / (1 - batch.gamma) for part in problems.evidence]
-        )
+        batch, evidence = problems.batch, list(problems.evidence)
+        # Nothing is done in a terminal state: what was never tried there is not rare.
+        live = ~np.stack([part.counts.terminal for part in evidence])[:, :, None]
+        rare = (problems.evidence.n_sa < self.n_wedge) & live
+        least = np.array([part.values.low / (1 - batch.gamma) for part in evidence])
         rows = np.repeat(~rare.ravel(), np.diff(batch.indptr))
         adjusted = replace(
             batch,

@@ -3,7 +3,7 @@ r"""Robust baseline regret (Petrik, Ghavamzadeh, Chow, NeurIPS 2016), with a tes
     max_pi min_{M in the set} [rho(pi, M) - rho(pi_b, M)],   the set being that of RobustMDP.
 
 The problem is NP-hard. Candidates are found by relaxations, each is held to a lower bound D on the
-minimum (spibb.certify.robust), and the one of largest D at the first state is returned if that is
+minimum (spibb.certify.regret), and the one of largest D at the worst start is returned if that is
 not negative, otherwise the baseline. Candidates:
 
 1. the surrogate's optimum: the robust MDP with one more action, "follow the baseline", free of
@@ -34,7 +34,9 @@ from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
 from spibb.algorithms.robust_mdp import decided
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
-from spibb.certify.robust import ModelSet, RegretTest, Verdict, regret_test
+from spibb.certify.model_set import ModelSet
+from spibb.certify.regret import RegretTest
+from spibb.certify.robust import Verdict, regret_test
 from spibb.mdp.mixed_action import with_mixed_action
 from spibb.mdp.planning import Iterated
 from spibb.mdp.robust import RobustPlan, RobustValues, robust_planning
@@ -54,17 +56,18 @@ class RobustBaselineRegret(Algorithm):
         delta: Allowed probability that the true model is not in the set.
 
     Example:
-        With 20 rows each, e_P = sqrt(0.1 (log 80 + log 2)) = 0.7124 and R_max = 1 / 2. Half of the
-        probability changes its action: D = (1 - e_P / 2) / 2 - (e_P / 2) / 2. RobustMDP, which
-        bounds each policy on its own, refuses: 1 - e_P / 2 < (e_P / 2 + 1) / 2.
+        Rewards are known to r = sqrt(0.15 (log 40 + log(3) / 2)) / 2 = 0.3987 with 20 rows each.
+        Half of the probability changes its action: D = (1 - r) / 2 - r / 2. RobustMDP, which
+        bounds each policy on its own, refuses: 1 - r < (r + 1) / 2.
 
         >>> from spibb import Log, TabularPolicy
         >>> log = Log.from_arrays(state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 1.0] * 20,
         ...                       terminated=[True] * 40, episode=range(40))
         >>> result = RobustBaselineRegret(delta=0.05).improve(
-        ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.0, reward_range=(0.0, 1.0))
+        ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.0, reward_range=(0.0, 1.0),
+        ...     initial=[1.0])
         >>> result.policy.probabilities, round(result.certificate.bound, 4)
-        (array([[0., 1.]]), 0.1438)
+        (array([[0., 1.]]), 0.1013)
     """
 
     delta: float = DEFAULT_DELTA
@@ -76,10 +79,10 @@ class RobustBaselineRegret(Algorithm):
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
         """Find candidates, test each, keep the best."""
         models = ModelSet.of(problems.evidence, problems.batch, self.delta)
-        baseline, start = problems.baseline, problems.first[0]
-        test = RegretTest.against(models, baseline, models.best(baseline, start))
+        test = RegretTest.against(models, problems.baseline, problems.first[0])
+        baseline, start = test.baseline, models.values(problems.first[0])
         surrogate = _surrogate(problems, models)
-        plain = robust_planning(models.low, models.radius, baseline, start)
+        plain = robust_planning(models.low, models.balls, baseline, start)
         held = _Tested.of(test, baseline)
         best = held.or_better(_stepped(test, held))
         current = _Tested.of(test, plain.policy, best)
@@ -88,14 +91,10 @@ class RobustBaselineRegret(Algorithm):
         for _ in range(_STEPS):
             current = _stepped(test, current)
             best = best.or_better(current)
-        worst = models.at_least(best.floor)
-        verdicts = [
-            Verdict(bound, {"difference": bound, "worst_value": value})
-            for bound, value in zip(best.bound.tolist(), worst.tolist(), strict=True)
-        ]
+        verdicts = [Verdict(bound, {"difference": bound}) for bound in best.bound.tolist()]
         steps = surrogate.n_iterations + plain.n_iterations + 1 + _STEPS
         settled = surrogate.is_settled & plain.is_settled
-        return decided(problems, best.policy, verdicts, steps, settled)
+        return decided(problems, models.listed(best.policy), verdicts, steps, settled)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the test found."""
@@ -114,7 +113,7 @@ class _Tested:
         policy: Shape (B, S, A).
         floor: Its values in its worst model.
         differences: Its D.
-        bound: D at the first state, shape (B,).
+        bound: D at the worst start, shape (B,).
     """
 
     policy: Array
@@ -124,10 +123,11 @@ class _Tested:
 
     @classmethod
     def of(cls, test: RegretTest, policy: Array, near: _Tested | None = None) -> _Tested:
-        """Test candidates, starting from the values of others."""
+        """Test candidates, starting from the values of others; elsewhere all act alike."""
+        policy = test.models.policy(test.models.listed(policy))
         floor = test.models.worst(policy, None if near is None else near.floor.v)
         found = test.differences(policy, floor, None if near is None else near.differences.v)
-        return cls(policy, floor, found, test.models.at_least(found))
+        return cls(policy, floor, found, test.bounds(found))
 
     def or_better(self, other: _Tested) -> _Tested:
         """Return, for each problem, the other candidate if its bound is larger."""
@@ -151,14 +151,17 @@ class _Tested:
 
 def _surrogate(problems: Problems, models: ModelSet) -> RobustPlan:
     """Plan in the robust MDP in which following the baseline is free of error."""
-    baseline = problems.baseline
+    baseline = models.policy(problems.baseline)
     shape = (*baseline.shape[:2], 1)
-    followed = (baseline * problems.batch.reward).sum(axis=2)
+    # Elsewhere nobody knows what following pays, nor where it leads: it keeps its own row.
+    followed = models.low.reward[:, :, 0].copy()
+    listed = (problems.baseline * problems.batch.reward).sum(axis=2)
+    followed[:, : listed.shape[1]] = listed
     plan = robust_planning(
         with_mixed_action(models.low, baseline, followed),
-        np.append(models.radius, np.zeros(shape), axis=2),
+        models.balls.with_free_action(),
         np.append(np.zeros(baseline.shape), np.ones(shape), axis=2),
-        problems.first[0],
+        models.values(problems.first[0]),
     )
     policy = plan.policy[:, :, :-1] + plan.policy[:, :, -1:] * baseline
     return RobustPlan(policy, plan.values, plan.n_iterations, plan.is_settled)

@@ -1,19 +1,19 @@
 r"""Robust MDP with a safety test (Iyengar 2005, Nilim and El Ghaoui 2005; Petrik et al. 2016).
 
     pi = argmax_pi min_{M in the set} rho(pi, M);   return pi if its worst value is at least the
-    *best* value of the baseline in the set, otherwise return the baseline.
+    *best* value of the baseline in the set, wherever episodes may begin, else the baseline.
 
-The set holds, for every pair, the transitions within min(2, e_P) of P^ in L1 norm, ending being an
-outcome, and the rewards within min(2, e_P) R_max of R^ and inside their range.
+The set is that of spibb.certify.model_set: transitions and rewards within confidence radii, ending
+and a state that nobody named among the outcomes, and a ball around the first states.
 
 Guarantee: with probability 1 - delta the true model is in the set, and then the policy that is
 returned is worth at least as much as the baseline; the certificate states how much more.
 
 Deviations from the released code of SPIBB: rewards R(x, a) are estimated, uncertain, and of any
-sign; pairs without data may do anything, for the least reward; the radius has the factor 2 in its
-logarithm; values are exact up to an error that the test accounts for (the code stops after 200
-sweeps or at 0.005); the test decides what is returned; and the baseline's value, which is unknown,
-enters by its upper bound. Ties keep the baseline's row.
+sign; pairs without data may do anything, for the least reward; the radius holds for all pairs and
+random counts; the start is uncertain; values are exact up to an error that the test accounts for
+(the code stops after 200 sweeps or at 0.005); the test decides what is returned; and the baseline's
+value, which is unknown, enters by its upper bound. Ties keep the baseline's row.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
-from spibb.certify.robust import ModelSet, Verdict, robust_test
+from spibb.certify.model_set import ModelSet
+from spibb.certify.robust import Verdict, robust_bounds, robust_test
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import Iterated, Status
 from spibb.mdp.robust import robust_planning
@@ -43,16 +44,17 @@ class RobustMDP(Algorithm):
         delta: Allowed probability that the true model is not in the set.
 
     Example:
-        With 100 rows each, e_P = sqrt(0.02 (log 80 + log 2)) = 0.3186 and R_max = 1 / 2. Action 1
-        is worth at least 1 - e_P / 2, the baseline at most (e_P / 2 + 1) / 2.
+        Rewards are known to sqrt(0.022 (log 40 + log(11) / 2)) / 2 = 0.1639 with 100 rows each.
+        Action 1 is worth at least 0.8361, the baseline at most (0.1639 + 1) / 2.
 
         >>> from spibb import Log, TabularPolicy
         >>> log = Log.from_arrays(state=[0] * 200, action=[0, 1] * 100, reward=[0.0, 1.0] * 100,
         ...                       terminated=[True] * 200, episode=range(200))
         >>> result = RobustMDP(delta=0.05).improve(
-        ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.0, reward_range=(0.0, 1.0))
-        >>> result.policy.probabilities, round(result.certificate.bound, 4)
-        (array([[0., 1.]]), 0.2611)
+        ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.0, reward_range=(0.0, 1.0),
+        ...     initial=[1.0])
+        >>> result.policy.probabilities, round(result.certificate.others[0].bound, 4)
+        (array([[0., 1.]]), 0.2541)
     """
 
     delta: float = DEFAULT_DELTA
@@ -64,15 +66,12 @@ class RobustMDP(Algorithm):
     def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
         """Plan, then test."""
         models = ModelSet.of(problems.evidence, problems.batch, self.delta)
-        start = problems.first[0]
-        plan = robust_planning(models.low, models.radius, problems.baseline, start)
-        worst = models.at_least(plan.values)
-        best = models.at_most(models.best(problems.baseline, start))
-        verdicts = [
-            Verdict(gap, {"worst_value": gap + limit, "baseline_best_value": limit})
-            for gap, limit in zip((worst - best).tolist(), best.tolist(), strict=True)
-        ]
-        return decided(problems, plan.policy, verdicts, plan.n_iterations, plan.is_settled)
+        baseline, start = models.policy(problems.baseline), models.values(problems.first[0])
+        plan = robust_planning(models.low, models.balls, baseline, start)
+        bounds = robust_bounds(models, plan.values, models.best(baseline, start))
+        verdicts = [Verdict(bound, {"difference": bound}) for bound in bounds.tolist()]
+        policy = models.listed(plan.policy)
+        return decided(problems, policy, verdicts, plan.n_iterations, plan.is_settled)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the safety test found."""

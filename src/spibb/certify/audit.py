@@ -8,20 +8,18 @@ from numpy.typing import NDArray
 from spibb.certify import checks
 from spibb.certify.case import Case, spent_budget
 from spibb.certify.certificate import Certificate, Guarantee, StateAudit
+from spibb.certify.robust import regret_test
 from spibb.certify.theorems import spibb_bound, theorem_1, theorem_2
-from spibb.data.baseline import align, align_to_counts, check_baseline
+from spibb.data.baseline import align, align_to_counts
 from spibb.data.counts import Counts
+from spibb.data.estimate import Unseen
 from spibb.data.log import Log
 from spibb.errors import PolicyError, SettingsError
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.policy import TabularPolicy
-from spibb.uncertainty.error_functions import (
-    ErrorFunction,
-    Evidence,
-    HoeffdingQ,
-    checked_delta,
-)
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem import Problem
+from spibb.uncertainty.declared import Start, Successors
+from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ, checked_delta
 
 
 def certify(
@@ -29,18 +27,18 @@ def certify(
     *,
     errors: NDArray[np.float64],
     epsilon: float | None,
+    guarantee: Guarantee,
     is_one_sided: bool = False,
-    guarantee: Guarantee | None = None,
     others: tuple[Guarantee, ...] = (),
 ) -> Certificate:
-    """Assemble a certificate: the checks, the theorem that is claimed, and others.
+    """Assemble a certificate: the checks, what is claimed, and what stands beside it.
 
     Args:
         case: The case.
         errors: Errors by which the spent budget is measured.
         epsilon: The budget, or None if there was none.
+        guarantee: What is claimed, decided before the data were seen.
         is_one_sided: Whether the budget is for increases only.
-        guarantee: The theorem that is claimed, decided before the data were seen.
         others: Further theorems, for information.
     """
     return Certificate(
@@ -51,7 +49,7 @@ def certify(
             checks.advantage(case, case.advantage, "the estimated model"),
             checks.improvement(case),
         ),
-        delta=case.delta,
+        delta=guarantee.delta,
         states=StateAudit(
             spent=spent_budget(case.difference, errors, is_one_sided=is_one_sided),
             moved=np.abs(case.difference).sum(axis=1) / 2.0,
@@ -73,11 +71,16 @@ def audit(
     n_wedge: float | None = None,
     error: ErrorFunction | None = None,
     reward_range: tuple[float, float] | None = None,
+    initial: Start | None = None,
+    unseen: Unseen = "average",
+    states_complete: bool = False,
+    never_ends: bool = False,
+    successors: Successors | None = None,
 ) -> Certificate:
     """Check any policy: how far it is from the baseline, what is guaranteed, where it fails.
 
-    Theorem 1 is the claim; Theorem 2, and the SPIBB bound where ``n_wedge`` is given, are reported
-    beside it.
+    The regret test is the claim; Theorems 1 and 2, and the SPIBB bound where ``n_wedge`` is given,
+    are reported beside it.
 
     Args:
         log: The log that the baseline made, or its counts.
@@ -89,6 +92,11 @@ def audit(
         n_wedge: Threshold to hold the policy to, as in Pi_b-SPIBB.
         error: Error function, HoeffdingQ if None.
         reward_range: Smallest and largest possible reward; None: those in the log.
+        initial: Distribution of the first state; see :class:`spibb.Problem`, as for the others.
+        unseen: What pairs without data do in the estimated model.
+        states_complete: Declares that there are no other states.
+        never_ends: Declares that the process never ends.
+        successors: Declares what may follow.
     """
     if epsilon is not None and not epsilon >= 0:
         raise SettingsError(f"epsilon is {epsilon}", expected="a budget >= 0")
@@ -97,32 +105,41 @@ def audit(
     if isinstance(log, Log):
         log, baseline = align(log, baseline)
         policy = _aligned_policy(log, baseline, policy)
-    counts = log if isinstance(log, Counts) else Counts.from_log(log)
-    baseline = align_to_counts(counts, baseline)
-    policy = align_to_counts(counts, policy, role="policy")
-    check_baseline(counts, baseline)
-    if policy.probabilities.shape != baseline.probabilities.shape:
+    problem = Problem.of(
+        log,
+        baseline=baseline,
+        gamma=gamma,
+        reward_range=reward_range,
+        initial=initial,
+        unseen=unseen,
+        states_complete=states_complete,
+        never_ends=never_ends,
+        successors=successors,
+    )
+    policy = align_to_counts(problem.counts, policy, role="policy")
+    if policy.probabilities.shape != problem.baseline.probabilities.shape:
         raise PolicyError(
             f"a policy of shape {policy.probabilities.shape}",
-            expected=f"{baseline.probabilities.shape}, as the baseline",
+            expected=f"{problem.baseline.probabilities.shape}, as the baseline",
         )
-    model = counts.to_mdp(gamma)
-    evidence = Evidence(
-        counts, ValueRange.of(counts, gamma, reward_range), log if isinstance(log, Log) else None
-    )
+    model = problem.model()
     case = Case(
-        evidence, model, evaluate(model, baseline), evaluate(model, policy), checked_delta(delta)
+        problem.evidence,
+        model,
+        evaluate(model, problem.baseline),
+        evaluate(model, policy),
+        checked_delta(delta),
     )
     chosen = error if error is not None else HoeffdingQ()
-    others = [theorem_2(case)]
+    others = [theorem_1(case, chosen)] if chosen.meaning.endswith("-q") else []
+    others.append(theorem_2(case))
     if n_wedge is not None:
         others.append(spibb_bound(case, n_wedge))
-    claim = theorem_1(case, chosen) if chosen.meaning.endswith("-q") else None
     return certify(
         case,
-        errors=chosen.errors(evidence, case.delta),
+        errors=chosen.errors(case.evidence, case.delta),
         epsilon=epsilon,
-        guarantee=claim,
+        guarantee=regret_test(case),
         others=tuple(others),
     )
 

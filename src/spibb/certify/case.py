@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.certify.model_set import Radii, StartBall, start_share
 from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
-from spibb.uncertainty.error_functions import Evidence, HoeffdingP
+from spibb.uncertainty.error_functions import Evidence
 
 # Values come out of linear solves: differences below this share of their size are rounding.
 ROUNDING = 1e-9
@@ -61,8 +62,27 @@ class Case:
 
     @cached_property
     def transition_errors(self) -> NDArray[np.float64]:
-        """min(2, e_P): two distributions are never further apart than 2 in L1."""
-        return np.minimum(2.0, HoeffdingP().errors(self.evidence, self.delta))
+        """Errors e <= 2 with ||P* - P^||_1 <= e and |R* - R^| <= e R_max, as the set's radii."""
+        radii = Radii.of([self.evidence], self.delta)
+        scale = self.evidence.values.r_max
+        rewards = radii.reward[0] / scale if scale > 0 else np.zeros(radii.reward[0].shape)
+        return np.asarray(np.minimum(2.0, np.maximum(radii.transition[0], rewards)))
+
+    @cached_property
+    def start(self) -> StartBall:
+        """Where episodes may begin, in the states of the problem."""
+        share = start_share(self.evidence, self.delta)
+        initial = self.model.initial[None]
+        return StartBall.of([self.evidence], initial, share, with_elsewhere=False)
+
+    @property
+    def delta_but_start(self) -> float:
+        """What is left of delta when the first state has had its share."""
+        return self.delta - start_share(self.evidence, self.delta)
+
+    def at_worst_start(self, values: NDArray[np.float64]) -> float:
+        """Return the least mean of values (S,) over where episodes may begin."""
+        return float(self.start.worst(values[None])[0])
 
 
 def spent_budget(

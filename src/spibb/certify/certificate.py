@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spibb.plain import strict_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Guarantee:
             None where a condition fails: then nothing is claimed.
         details: The numbers the bound is made of.
         worst_loss: The largest loss that is possible at all; a bound below it says nothing.
+        is_exact: Whether it holds at this delta for every process and every size of the log, as
+            far as the assumptions do. An approximate one may fail more often than delta says.
     """
 
     theorem: str
@@ -71,6 +73,7 @@ class Guarantee:
     bound: float | None
     details: dict[str, float]
     worst_loss: float
+    is_exact: bool = True
 
     @property
     def applies(self) -> bool:
@@ -98,11 +101,21 @@ class Guarantee:
                 f"{self.theorem} applies, but says nothing useful: it allows a loss of "
                 f"{-self.bound:.6g}, and no policy can lose more than {self.worst_loss:.6g}."
             )
+        level = f"with probability at least {1 - self.delta:g}"
+        if not self.is_exact:
+            level = f"approximately {level}"
         return (
-            f"{self.theorem}: with probability at least {1 - self.delta:g}, and under the stated "
+            f"{self.theorem}: {level}, and under the stated "
             f"assumptions, the policy's true performance is at least the baseline's "
-            f"{'+' if self.bound >= 0 else '-'} {abs(self.bound):.6g}."
+            f"{'+' if self.bound >= 0 else '-'} {abs(self.bound):.6g}{self._scale}."
         )
+
+    @property
+    def _scale(self) -> str:
+        """What a loss is to be measured by."""
+        if self.bound is None or self.bound >= 0:
+            return ""
+        return f" (no policy can lose more than {self.worst_loss:.6g})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,16 +142,17 @@ class Certificate:
     """What can be said of a policy, and what cannot.
 
     Attributes:
-        guarantee: The theorem that the algorithm rests on, applied to its result; None where it
-            rests on none.
-        others: Other theorems, each at level delta on its own: choosing among several after having
-            seen them costs the sum of their deltas.
+        guarantee: What is claimed, decided before the data were seen: the regret test, or for an
+            algorithm that tests on held-out episodes by an exact bound, that test.
+        others: What stands beside it: the theorem that the algorithm was published with, under its
+            conditions, and approximate tests. Each has a delta of its own: choosing the best after
+            having seen several costs the sum of their deltas.
         checks: What was checked on the result whatever the theorem.
-        delta: Allowed probability of error of each guarantee.
+        delta: Allowed probability of error of the guarantee.
         states: The checks, state by state.
     """
 
-    guarantee: Guarantee | None
+    guarantee: Guarantee
     others: tuple[Guarantee, ...]
     checks: tuple[Condition, ...]
     delta: float
@@ -146,29 +160,27 @@ class Certificate:
 
     @property
     def is_guaranteed(self) -> bool:
-        """Whether the algorithm's theorem applies to this result."""
-        return self.guarantee is not None and self.guarantee.applies
+        """Whether what is claimed applies to this result."""
+        return self.guarantee.applies
 
     @property
     def bound(self) -> float | None:
         """Lower bound on the true improvement, or None where nothing is guaranteed."""
-        return None if self.guarantee is None else self.guarantee.bound
+        return self.guarantee.bound
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """Conditions of the algorithm's theorem."""
-        return () if self.guarantee is None else self.guarantee.conditions
+        """Conditions of what is claimed."""
+        return self.guarantee.conditions
 
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What is assumed and cannot be checked."""
-        return () if self.guarantee is None else self.guarantee.assumptions
+        return self.guarantee.assumptions
 
     @property
     def statement(self) -> str:
         """The certificate in a sentence or two."""
-        if self.guarantee is None:
-            return "Nothing is guaranteed: no theorem covers this kind of policy."
         if not self.guarantee.applies:
             return f"Nothing is guaranteed. {self.guarantee.summary}"
         return self.guarantee.summary
@@ -186,7 +198,7 @@ class Certificate:
             "is_guaranteed": self.is_guaranteed,
             "bound": self.bound,
             "delta": self.delta,
-            "guarantee": None if self.guarantee is None else _guarantee_dict(self.guarantee),
+            "guarantee": _guarantee_dict(self.guarantee),
             "others": [_guarantee_dict(other) for other in self.others],
             "checks": [asdict(check) for check in self.checks],
         }

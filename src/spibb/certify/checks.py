@@ -89,6 +89,83 @@ def bootstrapped_copy(case: Case, n_wedge: float) -> Condition:
     )
 
 
+def only_trusted(case: Case, n_wedge: float) -> Condition:
+    """Check that neither policy takes a pair seen less than n_wedge times, in any state."""
+    taken = (case.policy.policy.probabilities > 0) | (case.baseline.policy.probabilities > 0)
+    rare = taken & (case.evidence.counts.n_sa < n_wedge) & ~case.model.terminal[:, None]
+    return Condition(
+        name="trusted-pairs",
+        statement=f"every pair that policy or baseline takes was seen {n_wedge:g} times: what "
+        "rarer pairs are worth does not cancel, since the two visit them differently",
+        is_satisfied=not rare.any(),
+        value=float(rare.sum()),
+        limit=0.0,
+        n_violations=int(rare.sum()),
+        where=_first(case, np.asarray(rare.any(axis=1))),
+    )
+
+
+def one_step(case: Case) -> Condition:
+    """Check that the estimated Q of the baseline is a mean of observations."""
+    counts = case.evidence.counts
+    n_going_on = int(counts.n_sa.sum()) - counts.n_ended
+    return Condition(
+        name="one-step",
+        statement="gamma = 0, or every row ends the process: else the model's Q of the baseline is "
+        "no mean of observations, and its error is not bounded by e_Q",
+        is_satisfied=case.model.gamma == 0.0 or n_going_on == 0,
+        value=float(n_going_on),
+        limit=0.0,
+        n_violations=n_going_on,
+    )
+
+
+def start_known(case: Case) -> Condition:
+    """Check that the first state is given, or that several episodes show it."""
+    n_episodes = int(case.evidence.counts.n_initial.sum())
+    return Condition(
+        name="start",
+        statement="the first state is given (initial), or the log holds at least two episodes: "
+        "else where episodes begin is unknown",
+        is_satisfied=case.evidence.declared.initial is not None or n_episodes >= 2,
+        value=float(n_episodes),
+        limit=2.0,
+    )
+
+
+def no_gaps(case: Case) -> Condition:
+    """Check that no steps are missing inside episodes."""
+    n_gaps = case.evidence.counts.n_gaps
+    return Condition(
+        name="whole-episodes",
+        statement="no step is missing inside an episode",
+        is_satisfied=n_gaps == 0,
+        value=float(n_gaps),
+        limit=0.0,
+        n_violations=n_gaps,
+    )
+
+
+def states_listed(case: Case) -> Condition:
+    """Check that the list of states does not come from the log itself."""
+    given = not case.baseline.policy.is_estimated
+    return Condition(
+        name="states-listed",
+        statement="the states are listed by the baseline, or declared complete (states_complete): "
+        "a list that the log itself has drawn up grows with chance",
+        is_satisfied=given or case.evidence.declared.states_complete,
+    )
+
+
+def states_complete(case: Case) -> Condition:
+    """Check that the states are declared complete."""
+    return Condition(
+        name="states-complete",
+        statement="the states are declared complete (states_complete)",
+        is_satisfied=case.evidence.declared.states_complete,
+    )
+
+
 def discounted(case: Case) -> Condition:
     """Check gamma < 1."""
     gamma = case.model.gamma

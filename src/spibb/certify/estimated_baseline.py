@@ -2,16 +2,17 @@ r"""What it costs to have estimated the baseline from the log it made.
 
 With pi^ = N(x, a) / N(x) from n independent episodes of at most H steps, with probability 1 - delta
 
-    rho(pi_b) - rho(pi^) <= 2 V_max [H sqrt((2 / n)(|X| |A| log 2 + log(1 / delta)))
+    rho(pi_b) - rho(pi^) <= 2 V_max [H sqrt((2 / n)(|X| |A| log 2 + log(H (H + 1) / delta)))
                                      + gamma^H / (1 - gamma)].
 
 Derivation (docs/guarantees.md). By Proposition 1 the difference is sum_x d(x) f(x) with d the
 discounted visits of pi_b and f(x) = sum_a Q(x, a) (pi_b - pi^)(a | x), Q of pi^. Visits after step
 H weigh at most gamma^H / (1 - gamma). For the others d is at most the expected number u of visits,
 and sum_x u |f| = sum_{x, a} s(x) (Q - V)(x, a) (U - W)(x, a), where s is the sign of f, W the mean
-counts of an episode and U their expectation, because sum_a Q pi^ = V. Hence at most
-2 V_max ||U - W||_1, and Hoeffding over the 2^(|X| |A|) sign vectors bounds the L1 norm of a mean of
-n vectors of norm at most H.
+counts of an episode and U their expectation, because sum_a Q pi^ = V. Hence at most 2 V_max ||U -
+W||_1, and Hoeffding over the 2^(|X| |A|) sign vectors bounds the L1 norm of a mean of n vectors of
+norm at most H. It holds for all H at once, each with its share delta / (H (H + 1)): the length of
+the longest episode is seen in the log, not fixed in advance.
 
 (Simao, Laroche and Tachet des Combes, AAMAS 2020, treat the same question.)
 """
@@ -30,7 +31,8 @@ def estimation_loss(
     *, n_episodes: int, longest: int, n_pairs: int, v_max: float, gamma: float, delta: float
 ) -> float:
     """Return how much better than its estimate the true baseline may be."""
-    spread = longest * math.sqrt(2 / n_episodes * (n_pairs * math.log(2) - math.log(delta)))
+    log_term = n_pairs * math.log(2) + math.log(longest * (longest + 1)) - math.log(delta)
+    spread = longest * math.sqrt(2 / n_episodes * log_term)
     return 2 * v_max * (spread + gamma**longest / (1 - gamma))
 
 

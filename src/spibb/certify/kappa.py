@@ -27,9 +27,9 @@ def kappa(case: Case) -> NDArray[np.float64]:
         rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data,
         case.model.ending.ravel().copy(), expected, errors.ravel(),
     )  # fmt: skip
-    ratio = worst.reshape(errors.shape) / errors
-    # Nothing is asked of a terminal state: no action is taken there.
-    ratio[case.model.terminal] = 0.0
+    # Nothing is asked of a terminal state: no action is taken there, and nothing is uncertain.
+    asked = np.broadcast_to(~case.model.terminal[:, None], errors.shape) & (errors > 0)
+    ratio = np.divide(worst.reshape(errors.shape), errors, out=np.zeros(errors.shape), where=asked)
     return np.asarray(ratio)
 
 

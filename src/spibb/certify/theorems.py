@@ -1,10 +1,13 @@
-r"""The safety theorems as code: conditions, then a number, or no claim.
+r"""The safety theorems of the papers as code: conditions, then a number, or no claim.
 
 All bounds are on rho(pi, M*) - rho(pi_b, M*), the true gain over the baseline from the first state
 on. V_max is half the width of the range of values (spibb.uncertainty.ranges). Wherever a theorem
 has the budget epsilon, the budget that was really spent stands in its place: the event on which the
-theorem rests does not depend on the policy, so the policy's own spending is as good. Derivations
-are in docs/guarantees.md.
+theorem rests does not depend on the policy, so the policy's own spending is as good. Where a bound
+is an average over the first state, it is taken at the worst start that the log cannot rule out.
+
+As printed, two of them are false: docs/guarantees.md has the smallest cases. Here each is claimed
+under further conditions, checked on the log, under which it is proved there.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from spibb.certify.certificate import Condition, Guarantee
 from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
 from spibb.certify.kappa import kappa
 from spibb.certify.occupancy import occupancy_error
-from spibb.errors import SettingsError
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ
-from spibb.uncertainty.thresholds import Bound, zeta
+from spibb.uncertainty.thresholds import zeta
+
+# Below so many observations the SPIBB radius for a fixed count does not cover a random one.
+_FEWEST_TRUSTED = 4.0
 
 
 def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
@@ -33,18 +38,18 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
 
     Args:
         case: The case.
-        error: HoeffdingQ (advantage by the estimated model, as in the paper) or EmpiricalBernstein
-            (advantage by mean first-visit returns, for which the error bound is proved).
+        error: HoeffdingQ (advantage by the estimated model, as in the paper: proved for one-step
+            logs alone) or an error of returns (advantage by mean first-visit returns).
     """
     error = error if error is not None else HoeffdingQ()
     by_returns = error.meaning == "return-q"
-    errors = error.errors(case.evidence, case.delta)
+    errors = error.errors(case.evidence, case.delta_but_start)
     gain = _return_advantage(case) if by_returns else case.advantage
     kind = "mean returns" if by_returns else "the estimated model"
 
     def bound() -> tuple[float, dict[str, float]]:
         spent = float(spent_budget(case.difference, errors).max())
-        start = float(case.model.initial @ gain)
+        start = case.at_worst_start(np.maximum(gain, 0.0))
         loss = spent * case.evidence.values.v_max / (1 - case.model.gamma)
         return start - loss, {"spent": spent, "estimated_advantage": start, "possible_loss": loss}
 
@@ -56,10 +61,13 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
         conditions=(
             checks.confident(case),
             checks.discounted(case),
+            checks.start_known(case),
+            checks.no_gaps(case),
+            *([] if by_returns else [checks.one_step(case)]),
             checks.constraint(case, errors, None),
             checks.advantage(case, gain, kind),
         ),
-        assumptions=(_RETURNS if by_returns else _UNPROVED,),
+        assumptions=(BASELINE, _RETURNS) if by_returns else (BASELINE, _FIXED),
         bound=bound,
     )
 
@@ -77,17 +85,17 @@ def theorem_2(case: Case) -> Guarantee:
         gamma, worst = case.model.gamma, float(needed.max())
         spent = float(spent_budget(case.difference, case.transition_errors).max())
         local = float(np.abs((case.policy.q * case.difference).sum(axis=1)).max())
-        occupancy_loss = local * float(case.model.initial @ occupancy_error(case))
+        visits = local * occupancy_error(case)
         scale = (1 + gamma) / ((1 - gamma) ** 2 * (1 - worst * gamma))
         change_loss = scale * spent * case.evidence.values.v_max
         details = {
             "spent": spent,
             "kappa": worst,
             "estimated_gain": case.performance_gain,
-            "occupancy_loss": occupancy_loss,
+            "occupancy_loss": float(case.model.initial @ visits),
             "change_loss": change_loss,
         }
-        return case.performance_gain - occupancy_loss - change_loss, details
+        return case.at_worst_start(case.improvement - visits) - change_loss, details
 
     return apply_theorem(
         case,
@@ -97,54 +105,56 @@ def theorem_2(case: Case) -> Guarantee:
         conditions=(
             checks.confident(case),
             checks.discounted(case),
+            checks.start_known(case),
+            checks.no_gaps(case),
+            checks.states_complete(case),
             checks.constraint(case, case.transition_errors, None),
             _assumption_1(case, needed),
         ),
-        assumptions=(),
+        assumptions=(MARKOV,),
         bound=bound,
         is_uniform=True,
     )
 
 
-def spibb_bound(case: Case, n_wedge: float, bound: Bound = "original") -> Guarantee:
-    """The bound of Pi_b-SPIBB (Laroche et al. 2019, Theorem 2), or a tighter one.
+def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
+    """The bound of Pi_b-SPIBB (Laroche et al. 2019, Theorem 2), where both policies are known.
 
-    rho - rho_b >= rho^ - rho^_b - zeta(n_wedge), with zeta of spibb.uncertainty.thresholds; "beta"
-    is refused, being a heuristic.
+    rho - rho_b >= rho^ - rho^_b - zeta(n_wedge), with the original zeta of
+    spibb.uncertainty.thresholds. The tighter ones rest on a reduction that is not proved.
     """
-    if bound == "beta":
-        raise SettingsError("the beta bound", expected="a proved bound: beta is a heuristic")
-    # The bound is about trusted pairs, and a trusted pair has been seen at least once.
-    threshold = max(n_wedge, 1.0)
+    threshold = max(n_wedge, _FEWEST_TRUSTED)
 
     def number() -> tuple[float, dict[str, float]]:
         n_states, n_actions = case.evidence.counts.n_sa.shape
         loss = zeta(
             n_wedge=threshold,
-            delta=case.delta,
+            delta=case.delta_but_start,
             n_states=n_states,
             n_actions=n_actions,
             v_max=case.evidence.values.v_max,
             gamma=case.model.gamma,
-            bound=bound,
         )
-        details = {"estimated_gain": case.performance_gain, "possible_loss": loss}
-        return case.performance_gain - loss, details
+        gain = case.at_worst_start(case.improvement)
+        return gain - loss, {"estimated_gain": gain, "possible_loss": loss}
 
     return apply_theorem(
         case,
-        theorem=f"SPIBB bound (Pi_b, {bound})",
+        theorem="SPIBB bound (Pi_b)",
         statement="A policy that equals the baseline on rare pairs keeps its estimated gain up to "
         "4 V_max r(n_wedge) / (1 - gamma).",
         conditions=(
             checks.confident(case),
             checks.discounted(case),
+            checks.start_known(case),
+            checks.no_gaps(case),
+            checks.states_complete(case),
             checks.bootstrapped_copy(case, threshold),
+            checks.only_trusted(case, threshold),
         ),
-        assumptions=() if bound == "original" else (_REDUCTION,),
+        assumptions=(MARKOV,),
         bound=number,
-        # The other bounds are unions over fewer events, not over all values a policy may have.
-        is_uniform=bound == "original",
+        is_uniform=True,
     )
 
 
@@ -163,22 +173,20 @@ def lemma_1(case: Case) -> NDArray[np.float64] | None:
     return np.asarray((errors + gamma * spent / (1 - gamma)) * scale)
 
 
-_BASELINE = "The log was made by the baseline, and the state it records is all that matters."
-_FIXED = "Counts are treated as numbers fixed in advance, although the log itself decides them."
-_UNPROVED = (
-    "The estimated model's Q of the baseline is within e_Q V_max of the truth. The paper derives "
-    "this as if a model's value were a mean of N independent returns; that step is unproved."
+MARKOV = (
+    "The recorded state decides alone, chance apart, what follows and what those who made the log "
+    "did; the process does not change over time."
 )
+BASELINE = "The log was made by the baseline, and the state it records is all that matters."
+_FIXED = "How often each action was taken does not depend on what it earned."
 _ESTIMATED = (
     "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
     "made it: the gain is over the estimate."
 )
-_REDUCTION = (
-    "A process may be judged as if every step were a tree of two-way choices, as Wienhoeft et al. "
-    "(2023) argue; their reduction is taken over, not proved anew."
-)
+_STOPS = "That a record stops, or lacks a next state, says nothing of what came next."
+_TERMINAL = "States that the log enters only as an end are terminal."
 _EPISODES = "Episodes are independent; one that is not over after {longest} steps is cut there."
-_RETURNS = "Episodes are independent; the mean of first-visit returns estimates the baseline's Q."
+_RETURNS = "Episodes are independent of each other and alike in distribution."
 
 
 def apply_theorem(
@@ -195,13 +203,13 @@ def apply_theorem(
 
     ``is_uniform`` says that it holds for all baselines at once, an estimated one among them.
     """
-    values = case.evidence.values
-    origin = "as observed in the log, not given" if values.is_observed else "as given"
-    reach = f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."
-    assumptions = (_BASELINE, _FIXED, reach, *assumptions)
+    assumptions = (*assumptions, *_common_assumptions(case))
+    is_estimated = case.baseline.policy.is_estimated
     if not case.difference.any():  # the baseline gains nothing over itself, and loses nothing
         bound = _nothing
-    is_estimated = case.baseline.policy.is_estimated
+        if not is_estimated:  # whatever the log is like; but without a discount nothing is said
+            conditions = tuple(part for part in conditions if part.name == "discount")
+            assumptions = ()
     if is_estimated and is_uniform and case.evidence.log is not None:
         return _over_the_true_baseline(case, theorem, statement, conditions, assumptions, bound)
     if is_estimated:
@@ -216,8 +224,19 @@ def apply_theorem(
         delta=case.delta,
         bound=number,
         details=details,
-        worst_loss=2.0 * values.v_max,
+        worst_loss=2.0 * case.evidence.values.v_max,
     )
+
+
+def _common_assumptions(case: Case) -> tuple[str, ...]:
+    values, counts = case.evidence.values, case.evidence.counts
+    origin = "as observed in the log, not given" if values.is_observed else "as given"
+    found = [f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."]
+    if counts.terminal.any():
+        found.append(_TERMINAL)
+    if counts.n_dropped:
+        found.append(_STOPS)
+    return (*found, *case.evidence.declared.statements)
 
 
 def _nothing() -> tuple[float, dict[str, float]]:

@@ -60,6 +60,38 @@ Rewards = Annotated[
         "--reward-range", metavar="LOW HIGH", help="Smallest and largest reward possible."
     ),
 ]
+Initial = Annotated[
+    str | None,
+    typer.Option(
+        "--initial",
+        metavar="FILE",
+        help="Distribution of the first state (state, probability) [default: as in the log].",
+    ),
+]
+StatesComplete = Annotated[
+    bool,
+    typer.Option("--states-complete", help="Declare that there are no states but those listed."),
+]
+NeverEnds = Annotated[
+    bool, typer.Option("--never-ends", help="Declare that the process never ends.")
+]
+Successors = Annotated[
+    str | None,
+    typer.Option(
+        "--successors",
+        metavar="FILE|seen",
+        help="Declare what may follow: a file (state, [action,] next_state), or 'seen' for what "
+        "followed in the log.",
+    ),
+]
+Unseen = Annotated[
+    str | None,
+    typer.Option(
+        "--unseen",
+        help="What pairs never tried do in the model: average (as their state), terminal, uniform "
+        "or self-loop [default: average].",
+    ),
+]
 Printed = Annotated[Format, typer.Option("--format", help="How to print the result.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an earlier result.")]
 
@@ -126,12 +158,26 @@ def improve(
     ] = None,
     guarantee: Annotated[
         float | None,
-        typer.Option("--guarantee", help="Choose n_wedge of pi-b-spibb for this largest loss."),
+        typer.Option(
+            "--guarantee",
+            help="Choose n_wedge of pi-b-spibb so that at most this loss is certified.",
+        ),
     ] = None,
     compared: Annotated[
         str | None, typer.Option("--compare", metavar="A,B,...", help="Run several, in one table.")
     ] = None,
+    certificate_delta: Annotated[
+        float,
+        typer.Option(
+            "--certificate-delta", help="Allowed probability of error of the certificate."
+        ),
+    ] = 0.05,
     reward_range: Rewards = None,
+    initial: Initial = None,
+    states_complete: StatesComplete = False,
+    never_ends: NeverEnds = False,
+    successors: Successors = None,
+    unseen: Unseen = None,
     columns: Columns = None,
     printed: Printed = Format.table,
     overwrite: Overwrite = False,
@@ -139,7 +185,7 @@ def improve(
     """Improve the baseline on the evidence of its log and write the result to a folder."""
     from spibb.cli.compare_command import run_compare
     from spibb.cli.improve_command import run_improve
-    from spibb.cli.inputs import parse_settings
+    from spibb.cli.inputs import Declared, parse_settings
 
     named = {
         "epsilon": epsilon,
@@ -150,6 +196,7 @@ def improve(
     }
     settings = {name: value for name, value in named.items() if value is not None}
     settings |= parse_settings(others or [])
+    declared = Declared.of(reward_range, initial, unseen, states_complete, never_ends, successors)
     if compared is not None:
         if algorithm is not None or guarantee is not None:
             raise typer.BadParameter("--compare goes without --algorithm and --guarantee")
@@ -159,7 +206,8 @@ def improve(
             baseline,
             gamma,
             settings=settings,
-            reward_range=reward_range,
+            declared=declared,
+            certificate_delta=certificate_delta,
             columns=columns,
             out=out,
             overwrite=overwrite,
@@ -172,7 +220,8 @@ def improve(
         gamma,
         algorithm=algorithm,
         settings=settings,
-        reward_range=reward_range,
+        declared=declared,
+        certificate_delta=certificate_delta,
         columns=columns,
         out=out,
         overwrite=overwrite,
@@ -204,6 +253,11 @@ def audit(
     delta: Delta = None,
     error: Error = None,
     reward_range: Rewards = None,
+    initial: Initial = None,
+    states_complete: StatesComplete = False,
+    never_ends: NeverEnds = False,
+    successors: Successors = None,
+    unseen: Unseen = None,
     columns: Columns = None,
     printed: Printed = Format.table,
 ) -> None:
@@ -212,6 +266,7 @@ def audit(
     Exit code 1 if a budget or threshold was given and the policy does not keep to it.
     """
     from spibb.cli.audit_command import run_audit
+    from spibb.cli.inputs import Declared
 
     kept = run_audit(
         log,
@@ -222,7 +277,9 @@ def audit(
         n_wedge=n_wedge,
         delta=delta,
         error=error,
-        reward_range=reward_range,
+        declared=Declared.of(
+            reward_range, initial, unseen, states_complete, never_ends, successors
+        ),
         columns=columns,
         printed=printed.value,
     )
@@ -242,7 +299,11 @@ def evaluate(
         typer.Option("--estimator", help="is, pdis, wis, cwpdis, dr, model; several with commas."),
     ] = None,
     bound: Annotated[
-        str, typer.Option("--bound", help="Interval: bca, student-t or concentration.")
+        str,
+        typer.Option(
+            "--bound",
+            help="Interval: bca or student-t (approximate), betting or concentration (exact).",
+        ),
     ] = "bca",
     delta: Delta = None,
     reward_range: Rewards = None,
@@ -250,6 +311,7 @@ def evaluate(
         tuple[float, float] | None,
         typer.Option("--return-range", metavar="LOW HIGH", help="Smallest and largest return."),
     ] = None,
+    unseen: Unseen = None,
     columns: Columns = None,
     printed: Printed = Format.table,
 ) -> None:
@@ -266,6 +328,7 @@ def evaluate(
         delta=delta,
         reward_range=reward_range,
         return_range=return_range,
+        unseen=unseen,
         columns=columns,
         printed=printed.value,
     )

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from spibb.certify.audit import audit
 from spibb.certify.certificate import Certificate
-from spibb.cli.inputs import find_error, read_inputs
+from spibb.cli.inputs import Declared, find_error, read_inputs
 from spibb.cli.printing import (
     print_changes,
     print_changes_csv,
     print_conditions,
     print_guarantee,
     print_json,
-    print_sentence,
 )
 from spibb.data.baseline import align
 from spibb.errors import SettingsError
@@ -29,7 +28,7 @@ def run_audit(
     n_wedge: float | None,
     delta: float | None,
     error: str | None,
-    reward_range: tuple[float, float] | None,
+    declared: Declared,
     columns: str | None,
     printed: str,
 ) -> bool:
@@ -48,7 +47,7 @@ def run_audit(
         epsilon=epsilon,
         n_wedge=n_wedge,
         error=None if error is None else find_error(error),
-        reward_range=reward_range,
+        **declared.keywords,
     )
     changes = list_changes(judged, made_by, certificate.states)
     if printed == "json":
@@ -59,8 +58,6 @@ def run_audit(
         print_conditions("Checks", certificate.checks)
         print_changes(changes)
         print_guarantee(certificate)
-        for other in certificate.others:
-            print_sentence(f"Beside it, {other.summary}")
     return _is_kept(certificate, epsilon, n_wedge)
 
 

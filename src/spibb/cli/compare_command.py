@@ -12,11 +12,11 @@ from rich.table import Table
 
 from spibb.algorithms.registry import find_algorithm
 from spibb.cli.improve_command import build_algorithm
-from spibb.cli.inputs import read_inputs
-from spibb.cli.printing import console, print_json, print_start
+from spibb.cli.inputs import Declared, read_inputs
+from spibb.cli.printing import console, print_json, print_sentence, print_start
 from spibb.data.baseline import align
 from spibb.errors import SettingsError
-from spibb.report.comparison import Compared, compare, write_comparison
+from spibb.report.comparison import Compared, compare, merged_warnings, write_comparison
 from spibb.report.folder import refuse_existing
 
 
@@ -27,7 +27,8 @@ def run_compare(
     gamma: float,
     *,
     settings: dict[str, Any],
-    reward_range: tuple[float, float] | None,
+    declared: Declared,
+    certificate_delta: float,
     columns: str | None,
     out: Path,
     overwrite: bool,
@@ -48,12 +49,13 @@ def run_compare(
     refuse_existing(out, overwrite=overwrite, known={"comparison.csv", "comparison.json", *listed})
     rows, policy = align(*read_inputs(log, baseline, columns))
     with console.status("Improving ..."):
+        asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}
         results = [
-            algorithm.improve(rows, baseline=policy, gamma=gamma, reward_range=reward_range)
+            algorithm.improve(rows, **asked, certificate_delta=certificate_delta)
             for algorithm in algorithms
         ]
         delta = float(settings.get("delta", 0.05))
-        table = compare(rows, algorithms, results, delta=delta, reward_range=reward_range)
+        table = compare(rows, algorithms, results, asked, delta=delta)
         write_comparison(table, results, out, overwrite=overwrite)
     _print(table, delta, rows.n_episodes, out, printed)
 
@@ -67,7 +69,7 @@ def _print(rows: list[Compared], delta: float, n_episodes: int, out: Path, print
             buffer, [item.name for item in fields(Compared)], lineterminator="\n"
         )
         writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        writer.writerows(row.cells() for row in rows)
         print(buffer.getvalue(), end="")
     else:
         _print_table(rows, delta)
@@ -78,7 +80,7 @@ def _print(rows: list[Compared], delta: float, n_episodes: int, out: Path, print
 def _print_table(rows: list[Compared], delta: float) -> None:
     table = Table(title="Compared", title_justify="left", title_style="bold")
     table.add_column("algorithm", no_wrap=True)
-    for name in ("gain, est.", "guaranteed", "moved", "off-policy"):
+    for name in ("gain, est.", "guaranteed", "moved", "off-policy", "ess"):
         table.add_column(name, justify="right", overflow="fold")
     for row in rows:
         guaranteed = "none" if row.bound is None else f"{row.bound:+.3g}"
@@ -86,18 +88,22 @@ def _print_table(rows: list[Compared], delta: float) -> None:
             guaranteed = "vacuous"
         table.add_row(
             row.algorithm,
-            f"{row.estimated_gain:+.3g}",
+            "withheld" if row.estimated_gain is None else f"{row.estimated_gain:+.3g}",
             guaranteed,
             f"{100 * row.moved:.0f}%",
             _interval(row),
+            "" if row.ess is None else f"{row.ess:.0f}",
         )
     console.print(table)
+    for text, names in merged_warnings(rows).items():
+        print_sentence(f"{', '.join(names)}: {text}")
     console.print(
         "gain, est.: over the baseline, in the model made from the log, which flatters. "
         "guaranteed: lower bound on the true gain; vacuous if it allows any loss. moved: "
         "probability taken from the baseline, "
         f"over the rows. off-policy: performance with its {100 * (1 - delta):g} % interval, each "
-        "half of the episodes judging the policy made of the other half (doubly robust)."
+        "half of the episodes judging the policy made of the other half (doubly robust, Student's "
+        "t: approximate). ess: effective episodes behind it."
     )
 
 

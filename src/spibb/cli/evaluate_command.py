@@ -11,6 +11,7 @@ from rich.text import Text
 
 from spibb.cli.inputs import read_inputs
 from spibb.cli.printing import console, print_json, print_sentence
+from spibb.data.estimate import checked_unseen
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation, evaluate_policy
@@ -29,6 +30,7 @@ def run_evaluate(
     delta: float | None,
     reward_range: tuple[float, float] | None,
     return_range: tuple[float, float] | None,
+    unseen: str | None,
     columns: str | None,
     printed: str,
 ) -> None:
@@ -40,10 +42,11 @@ def run_evaluate(
         policy: File of the policy to estimate.
         gamma: The discount.
         estimator: Ids, separated by commas; None: all that the bound is valid for.
-        bound: "bca", "student-t" or "concentration".
+        bound: "bca", "student-t", "betting" or "concentration".
         delta: Probability that an interval fails; None: 0.05.
         reward_range: Smallest and largest possible reward.
         return_range: Smallest and largest possible return.
+        unseen: What pairs without data do in fitted models; None: as their state on average.
         columns: Columns that are called otherwise.
         printed: "table", "json" or "csv".
     """
@@ -59,6 +62,7 @@ def run_evaluate(
         delta=0.05 if delta is None else delta,
         reward_range=reward_range,
         return_range=return_range,
+        unseen=checked_unseen("average" if unseen is None else unseen),
     )
     if printed == "json":
         print_json(found.to_dict())
@@ -81,7 +85,8 @@ def _print_csv(found: PolicyEvaluation) -> None:
 def _print_table(found: PolicyEvaluation) -> None:
     console.print(
         f"{found.n_episodes:,} episodes, {found.n_rows:,} rows; "
-        f"{100 * (1 - found.delta):g} % intervals by {found.bound}"
+        f"{100 * (1 - found.delta):g} % intervals by {found.bound}, "
+        f"{'exact' if found.is_exact else 'approximate'}"
     )
     table = Table()
     table.add_column("estimator", no_wrap=True)

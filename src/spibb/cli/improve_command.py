@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 import re
 import sys
 from dataclasses import fields
@@ -12,10 +13,11 @@ from typing import Any
 from rich.padding import Padding
 from rich.text import Text
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, in_words
-from spibb.algorithms.improvement import Improvement
+from spibb.algorithms.base import Algorithm, in_words
+from spibb.algorithms.improvement import HARDLY, Improvement
+from spibb.algorithms.promise import plan_promise
 from spibb.algorithms.registry import ALGORITHMS, find_algorithm
-from spibb.cli.inputs import find_error, parse_settings, read_inputs
+from spibb.cli.inputs import Declared, find_error, parse_settings, read_inputs
 from spibb.cli.printing import (
     console,
     print_changes,
@@ -25,21 +27,14 @@ from spibb.cli.printing import (
     print_place,
     print_start,
 )
-from spibb.data.baseline import align
-from spibb.data.counts import Counts
-from spibb.data.log import Log
 from spibb.errors import SettingsError
-from spibb.mdp.model import checked_gamma
-from spibb.mdp.policy import TabularPolicy
+from spibb.problem import Problem
 from spibb.report.changes import list_changes
 from spibb.report.folder import refuse_existing, write_result
 from spibb.report.summary import summarise
-from spibb.uncertainty.promise import Promise, plan_promise
-from spibb.uncertainty.ranges import ValueRange
+from spibb.uncertainty.error_functions import checked_delta
 
 DEFAULT_ALGORITHM = "approx-soft-spibb"
-# The tightest bound that is proved.
-_PROMISED = {"bound": "two-point"}
 
 
 def run_improve(
@@ -49,7 +44,8 @@ def run_improve(
     *,
     algorithm: str | None,
     settings: dict[str, Any],
-    reward_range: tuple[float, float] | None,
+    declared: Declared,
+    certificate_delta: float,
     columns: str | None,
     out: Path,
     overwrite: bool,
@@ -63,15 +59,16 @@ def run_improve(
         _refuse_with_guarantee(algorithm, settings)
     refuse_existing(out, overwrite=overwrite)
     rows, policy = read_inputs(log, baseline, columns)
+    asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}
     if guarantee is not None:
-        promise = _promise(rows, policy, gamma, reward_range, guarantee, settings)
-        chosen = build_algorithm(
-            "pi-b-spibb", {**_PROMISED, **settings, "n_wedge": promise.n_wedge}
-        )
+        with console.status("Looking for a threshold ..."):
+            problem = Problem.of(rows, **asked)
+            promise = plan_promise(problem, zeta=guarantee, delta=checked_delta(certificate_delta))
+        chosen = build_algorithm("pi-b-spibb", {**settings, "n_wedge": promise.n_wedge})
         if printed == "table":
             console.print(promise.summary + "\n", markup=False)
     with console.status("Improving ..."):
-        result = chosen.improve(rows, baseline=policy, gamma=gamma, reward_range=reward_range)
+        result = chosen.improve(rows, **asked, certificate_delta=certificate_delta)
         write_result(result, out, overwrite=overwrite)
     if printed == "json":
         print_json(summarise(result))
@@ -88,22 +85,6 @@ def _refuse_with_guarantee(algorithm: str | None, settings: dict[str, Any]) -> N
             "--guarantee chooses n_wedge of pi-b-spibb",
             hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
         )
-
-
-def _promise(
-    rows: Log,
-    policy: TabularPolicy,
-    gamma: float,
-    reward_range: tuple[float, float] | None,
-    zeta: float,
-    settings: dict[str, Any],
-) -> Promise:
-    """Find the threshold for the promise that was asked for."""
-    aligned, _ = align(rows, policy)
-    counts = Counts.from_log(aligned)
-    values = ValueRange.of(counts, checked_gamma(gamma), reward_range)
-    wanted = {"delta": DEFAULT_DELTA, **_PROMISED, **settings}
-    return plan_promise(counts, values, zeta=zeta, delta=wanted["delta"], bound=wanted["bound"])
 
 
 def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
@@ -192,20 +173,36 @@ def print_result(result: Improvement) -> None:
         f"actions; {summary['n_unseen_pairs']} pairs never tried"
     )
     if summary["n_dropped_rows"]:
-        console.print(
-            f"{summary['n_dropped_rows']:,} rows left out: truncated, next state unknown."
-        )
+        console.print(f"{summary['n_dropped_rows']:,} rows left out: their next state is unknown.")
+    if summary["n_gaps"]:
+        console.print(f"After {summary['n_gaps']:,} rows steps of the episode are missing.")
     if summary["is_baseline_estimated"]:
         console.print("The baseline was estimated from the log.")
-    console.print(
-        f"Estimated performance: baseline {result.baseline.performance:.4g}, "
-        f"new policy {result.performance:.4g}"
-    )
+    _print_values(result)
     print_start(summary["n_episodes"])
     steps = f"{result.n_iterations} step{'' if result.n_iterations == 1 else 's'}"
     console.print(f"{result.status.value} ({steps})")
     print_changes(_changes(result))
     print_guarantee(result.certificate)
+
+
+def _print_values(result: Improvement) -> None:
+    """Print what the baseline earned in the log, and what the model says, if it may."""
+    found = result.log_return
+    if found is not None:
+        low, high = found.interval
+        ends = "" if math.isinf(low) else f", from {low:.4g} to {high:.4g} at 95 %, approximately"
+        cut = f"; {found.n_truncated:,} records stop early" if found.n_truncated else ""
+        console.print(f"The baseline earned {found.mean:.4g} an episode in the log{ends}{cut}.")
+    if result.withheld is not None:
+        console.print(f"Estimates by the model are withheld: {result.withheld}.", markup=False)
+        return
+    console.print(
+        f"Estimated by the model: baseline {result.baseline.performance:.4g}, new policy "
+        f"{result.performance:.4g} (flattering; {100 * result.visits.hardly:.0f} % of the new "
+        f"policy's visits are to pairs seen fewer than {HARDLY} times, "
+        f"{100 * result.baseline_visits.hardly:.0f} % of the baseline's)"
+    )
 
 
 def _changes(result: Improvement) -> list[Any]:

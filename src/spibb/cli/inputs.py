@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from typing import Any
 
 from spibb.data.baseline import estimate_baseline
+from spibb.data.declarations import read_start, read_successors
+from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import SettingsError
@@ -13,6 +16,7 @@ from spibb.tables import nearest
 from spibb.uncertainty.error_functions import ERROR_FUNCTIONS, GivenErrors
 
 ESTIMATE = "estimate"
+SEEN = "seen"
 # Given errors are an array, which no option can hold.
 _ERRORS = {name: kind for name, kind in ERROR_FUNCTIONS.items() if kind is not GivenErrors}
 
@@ -23,6 +27,55 @@ def read_inputs(log: str, baseline: str, columns: str | None) -> tuple[Log, Tabu
     if baseline == ESTIMATE:
         return rows, estimate_baseline(rows)
     return rows, TabularPolicy.read(baseline)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What options declare about the process; the fields are keywords of ``improve`` and ``audit``.
+
+    Attributes:
+        reward_range: Smallest and largest possible reward.
+        initial: Distribution of the first state, by name.
+        unseen: What pairs without data do in the estimated model.
+        states_complete: There are no other states.
+        never_ends: The process never ends.
+        successors: What may follow, by name, or "seen".
+    """
+
+    reward_range: tuple[float, float] | None = None
+    initial: dict[str, float] | None = None
+    unseen: Unseen = "average"
+    states_complete: bool = False
+    never_ends: bool = False
+    successors: Any = None
+
+    @classmethod
+    def of(
+        cls,
+        reward_range: tuple[float, float] | None,
+        initial: str | None,
+        unseen: str | None,
+        states_complete: bool,
+        never_ends: bool,
+        successors: str | None,
+    ) -> Declared:
+        """Read the files that options name."""
+        followed: Any = successors
+        if successors is not None and successors != SEEN:
+            followed = read_successors(successors)
+        return cls(
+            reward_range,
+            None if initial is None else read_start(initial),
+            checked_unseen("average" if unseen is None else unseen),
+            states_complete,
+            never_ends,
+            followed,
+        )
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """The declarations as keywords."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
 def parse_columns(text: str | None) -> dict[str, str]:

@@ -101,7 +101,7 @@ def print_guarantee(certificate: Certificate) -> None:
     console.print("[bold]Guarantee[/bold]")
     print_sentence(certificate.statement)
     guarantee = certificate.guarantee
-    if guarantee is not None and guarantee.applies and not guarantee.is_vacuous:
+    if guarantee.applies and not guarantee.is_vacuous:
         print_sentence(guarantee.statement)
     if certificate.is_guaranteed and certificate.assumptions:
         console.print("Assumed, and not to be checked on a log:")
@@ -109,6 +109,9 @@ def print_guarantee(certificate: Certificate) -> None:
         for text in certificate.assumptions:
             bullets.add_row("  -", Text(text))
         console.print(bullets)
+    for other in certificate.others:
+        told = f" {other.statement}" if other.applies else ""
+        print_sentence(f"Beside it: {other.summary}{told}")
 
 
 def print_start(n_episodes: int) -> None:

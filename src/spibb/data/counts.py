@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.data.estimate import Rows, Unseen, estimate_model
 from spibb.data.log import Log
-from spibb.errors import DataError, SettingsError
+from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
-
-Unseen = Literal["terminal", "uniform", "self-loop"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +31,7 @@ class Counts:
         reward_range: Smallest and largest reward seen.
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
         n_dropped: Rows left out because their next state is unknown although the process went on.
+        n_gaps: Rows after which steps of the episode are missing.
         state_labels: Names of the states.
         action_labels: Names of the actions.
 
@@ -52,6 +52,7 @@ class Counts:
     reward_range: tuple[float, float]
     n_initial: NDArray[np.int64]
     n_dropped: int = 0
+    n_gaps: int = 0
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
 
@@ -86,6 +87,7 @@ class Counts:
             reward_range=(float(reward.min()), float(reward.max())),
             n_initial=np.bincount(starts, minlength=log.n_states),
             n_dropped=int(np.count_nonzero(~kept)),
+            n_gaps=int(np.count_nonzero(log.is_gap)),
             state_labels=log.state_labels,
             action_labels=log.action_labels,
         )
@@ -172,6 +174,7 @@ class Counts:
             ),
             n_initial=self.n_initial + other.n_initial,
             n_dropped=self.n_dropped + other.n_dropped,
+            n_gaps=self.n_gaps + other.n_gaps,
             state_labels=self.state_labels,
             action_labels=self.action_labels,
         )
@@ -203,36 +206,48 @@ class Counts:
         seen = self.n_sa.sum(axis=1) > 0
         return np.asarray(seen / seen.sum(), dtype=np.float64)
 
-    def to_mdp(self, gamma: float, unseen: Unseen = "terminal") -> TabularMDP:
+    @property
+    def n_ended(self) -> int:
+        """Rows that ended the process."""
+        return int(self.n_end.sum()) + int(self.n_sa.sum()) - int(self.n_sas.sum())
+
+    def to_mdp(
+        self, gamma: float, unseen: Unseen = "average", initial: NDArray[np.float64] | None = None
+    ) -> TabularMDP:
         """Return the maximum-likelihood model.
 
         Args:
             gamma: The discount.
-            unseen: What a pair without data does: ``terminal`` ends with value 0 (pessimistic only
-                where returns are positive), ``uniform`` goes anywhere for no reward, ``self-loop``
-                stays for no reward.
+            unseen: What a pair without data does: what was seen in its state on average, or
+                ``terminal``, ``uniform``, ``self-loop``; see :mod:`spibb.data.estimate`.
+            initial: Distribution of the first state; None: that of the log.
         """
-        model = self.estimate(gamma, unseen)
+        model = self.estimate(gamma, unseen, initial)
         return TabularMDP(
             model.rows, model.reward, gamma, model.initial, self.terminal, model.ending
         )
 
-    def estimate(self, gamma: float, unseen: Unseen = "terminal") -> Estimate:
+    def estimate(
+        self, gamma: float, unseen: Unseen = "average", initial: NDArray[np.float64] | None = None
+    ) -> Estimate:
         """Return the arrays of :meth:`to_mdp` without building and checking the model."""
-        go_on = self._continuing()
-        seen = self.n_sa > 0
-        weight = np.divide(1.0, self.n_sa, out=np.zeros(self.n_sa.shape), where=seen)
-        lengths = np.diff(go_on.indptr)
-        probabilities = go_on.data / np.repeat(self.n_sa.ravel(), lengths)
-        rows = sp.csr_array((probabilities, go_on.indices, go_on.indptr), shape=go_on.shape)
-        running = np.concatenate([[0], np.cumsum(go_on.data)])
-        n_on = (running[go_on.indptr[1:]] - running[go_on.indptr[:-1]]).reshape(self.n_sa.shape)
-        ending = np.where(seen, (self.n_sa - n_on) * weight, 1.0)
-        if unseen != "terminal":
-            filler = self._unseen_rows(~seen & ~self.terminal[:, None], unseen)
-            rows = sp.csr_array(rows + filler)
-            ending[~seen & ~self.terminal[:, None]] = 0.0
-        return Estimate(rows, self.reward_sum * weight, ending, self.initial, gamma)
+        going_on = self._continuing()
+        found = estimate_model(
+            Rows(
+                going_on.indptr.astype(np.int64),
+                going_on.indices.astype(np.int32, copy=False),
+                going_on.data.astype(np.float64),
+            ),
+            self.n_sa.astype(np.float64),
+            self.reward_sum,
+            self.n_ended,
+            self.terminal,
+            unseen,
+        )
+        indptr, indices, data = found.rows
+        rows = sp.csr_array((data, indices, indptr), shape=going_on.shape)
+        start = self.initial if initial is None else initial
+        return Estimate(rows, found.reward, found.ending, start, gamma)
 
     def _continuing(self) -> sp.csr_array:
         """Return `n_sas` without ends inside a state where others go on.
@@ -246,19 +261,6 @@ class Counts:
         go_on = sp.csr_array(self.n_sas - self.n_end @ live)
         go_on.eliminate_zeros()
         return go_on
-
-    def _unseen_rows(self, unseen_pairs: NDArray[np.bool_], unseen: Unseen) -> sp.csr_array:
-        rows = np.flatnonzero(unseen_pairs)
-        shape = (self.n_sa.size, self.n_states)
-        if unseen == "self-loop":
-            return sp.csr_array((np.ones(len(rows)), (rows, rows // self.n_actions)), shape=shape)
-        if unseen == "uniform":
-            columns = np.tile(np.arange(self.n_states), len(rows))
-            data = np.full(len(columns), 1.0 / self.n_states)
-            return sp.csr_array((data, (np.repeat(rows, self.n_states), columns)), shape=shape)
-        raise SettingsError(
-            f"unseen is {unseen!r}", expected="'terminal', 'uniform' or 'self-loop'"
-        )
 
 
 class Estimate(NamedTuple):

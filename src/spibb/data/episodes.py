@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +17,8 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
     """Sort the rows of each episode and fill in the columns that were not given.
 
     * rows are sorted by step within their episode; the same step twice is refused;
-    * without ``next_state``, it is the state of the following row, unknown on the last one;
+    * without ``next_state``, it is the state of the following row, unknown on the last one and
+      where steps are missing in between;
     * without ``terminated``, the last row of an episode ends it unless it is truncated.
     """
     if "episode" in columns:
@@ -41,9 +43,58 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
                 hint="without episodes, every transition needs its next state",
             )
         following = np.append(columns["state"][1:], _UNKNOWN)
-        next_state = np.where(is_last | terminated, _UNKNOWN, following)
+        is_gap = ~is_last & (_jumps(columns["step"]) | truncated)
+        _refuse_times(columns["step"], ~is_last, is_gap)
+        next_state = np.where(is_last | terminated | is_gap, _UNKNOWN, following)
     filled = {"terminated": terminated, "truncated": truncated, "next_state": next_state}
     return {"episode": None, "step": None, **columns, **filled}
+
+
+def find_gaps(
+    episode: NDArray[np.int64] | None,
+    step: NDArray[np.int64] | None,
+    state: NDArray[np.int64],
+    next_state: NDArray[np.int64],
+    terminated: NDArray[np.bool_],
+    truncated: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """Mark the rows after which steps of their episode are missing.
+
+    The episode goes on, but the number of the step jumps, or the record is said to stop, or the
+    state of the following row is not where the step led.
+    """
+    is_gap = np.zeros(len(state), dtype=np.bool_)
+    if episode is not None and step is not None:
+        _mark_gaps(episode, step, state, next_state, terminated, truncated, is_gap)
+    return is_gap
+
+
+@numba.njit(cache=True)
+def _mark_gaps(episode, step, state, next_state, terminated, truncated, is_gap):  # type: ignore[no-untyped-def]
+    for row in range(len(state) - 1):
+        if episode[row] == episode[row + 1] and not terminated[row]:
+            elsewhere = next_state[row] >= 0 and next_state[row] != state[row + 1]
+            is_gap[row] = elsewhere or truncated[row] or step[row + 1] - step[row] != 1
+
+
+def _jumps(step: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark rows that are not followed by the next step, whatever their episodes."""
+    return np.append(np.diff(step) != 1, False)
+
+
+def _refuse_times(
+    step: NDArray[np.int64], is_followed: NDArray[np.bool_], is_gap: NDArray[np.bool_]
+) -> None:
+    """Refuse steps that never follow each other: times, or every second row of a log."""
+    if not is_followed.any() or not is_gap[is_followed].all() or not _jumps(step)[is_gap].any():
+        return
+    smallest = int(np.diff(step)[is_gap[:-1]].min())
+    raise DataError(
+        f"no step of any episode is followed by the next one: they are {smallest} apart, or more",
+        expected="steps numbered 0, 1, 2, ... in each episode: a jump is a missing step",
+        hint="number the steps, leave the column out if rows are in order and none is missing, "
+        "or give next_state",
+    )
 
 
 def _is_last(episode: NDArray[np.int64] | None, n_rows: int) -> NDArray[np.bool_]:

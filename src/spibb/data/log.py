@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.data.episodes import complete_episodes
+from spibb.data.episodes import complete_episodes, find_gaps
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
@@ -98,7 +99,8 @@ class Log:
             terminated: Booleans; None: the last row of each episode that is not truncated ends it.
             truncated: Booleans; None: no row.
             episode: Any integer for each row; None: independent transitions in any order.
-            step: Place within the episode; rows are sorted by it. None: the order of the rows.
+            step: Place within the episode: rows are sorted by it, and a jump is a missing step.
+                None: the order of the rows.
             n_states: Number of states; None: the largest one met plus one.
             n_actions: Number of actions; None: the largest one met plus one.
             state_labels: Names of the states.
@@ -201,6 +203,13 @@ class Log:
         if self.episode is None:
             return None
         return np.append(True, self.episode[1:] != self.episode[:-1])
+
+    @cached_property
+    def is_gap(self) -> NDArray[np.bool_]:
+        """Which rows are followed by missing steps of their episode."""
+        return find_gaps(
+            self.episode, self.step, self.state, self.next_state, self.terminated, self.truncated
+        )
 
     def take(self, rows: NDArray[np.bool_]) -> Log:
         """Return the rows that are marked; states and actions stay as they are."""

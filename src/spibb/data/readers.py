@@ -62,7 +62,7 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
     if "episode" in present:
         found["episode"] = _episodes(table["episode"], path)
         if "step" in present:
-            found["step"] = _steps(table["step"], path)
+            found["step"] = _steps(table["step"], found["episode"], path)
     refuse_large(_size(codes, state_labels), _size([action], action_labels), path)
     return Log.from_arrays(
         action=action,
@@ -174,13 +174,25 @@ def _episodes(column: Any, path: str | Path) -> NDArray[np.int64]:
     return np.unique(column.to_numpy(), return_inverse=True)[1].astype(np.int64)
 
 
-def _steps(column: Any, path: str | Path) -> NDArray[np.int64]:
-    """Turn anything that has an order (numbers, dates) into ranks."""
+def _steps(column: Any, episode: NDArray[np.int64], path: str | Path) -> NDArray[np.int64]:
+    """Return whole numbers as they are, and times as places within their episode."""
     refuse_empty(column, "step", path)
     values = _ordered(column, path).to_numpy()
-    if values.dtype.kind in "iu":
+    is_whole = values.dtype.kind in "iu" or (
+        values.dtype.kind == "f" and bool((np.floor(values) == values).all())
+    )
+    if is_whole:
         return np.asarray(values, dtype=np.int64)
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    # Times say what comes first, not whether anything is missing in between.
+    order = np.lexsort((values, episode))
+    is_new = np.append(True, values[order][1:] != values[order][:-1])
+    is_first = np.append(True, episode[order][1:] != episode[order][:-1])
+    rank = np.cumsum(is_new | is_first)
+    first = np.flatnonzero(is_first)
+    rank -= np.repeat(rank[first], np.diff(np.append(first, len(rank))))
+    steps = np.empty(len(values), dtype=np.int64)
+    steps[order] = rank
+    return steps
 
 
 def _ordered(column: Any, path: str | Path) -> Any:

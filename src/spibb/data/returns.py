@@ -8,6 +8,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.estimate import average_value
 from spibb.data.log import Log
 from spibb.errors import DataError
 
@@ -23,18 +24,27 @@ class Returns:
         n: Number of returns.
         mean: Their mean, 0 where there is none.
         variance: Their sample variance (ddof 1), 0 where there are fewer than two.
-        cut: Mean over the returns of gamma^h for those cut off after h steps by truncation, 0 for
-            complete ones: the share of a full value that may be missing from the mean.
+        cut: Mean over the returns of gamma^h for those cut off after h steps, 0 for complete ones:
+            the share of a full value that is not known.
+        cut_square: Likewise the mean of gamma^(2 h).
+        completion: What stands in the mean for a value that was cut off: that of a state which
+            does what the log does on average (:mod:`spibb.data.estimate`).
     """
 
     n: NDArray[np.int64]
     mean: NDArray[np.float64]
     variance: NDArray[np.float64]
     cut: NDArray[np.float64]
+    cut_square: NDArray[np.float64]
+    completion: float
 
 
 def first_visit_returns(log: Log, gamma: float) -> Returns:
-    """Compute the first-visit returns of a log with episodes."""
+    """Compute the first-visit returns of a log with episodes.
+
+    A return is cut off where the record stops before the process does, or lacks steps; of an
+    episode that lacks steps, what comes after is left out.
+    """
     if log.episode is None:
         raise DataError(
             "the log has no episodes",
@@ -43,14 +53,17 @@ def first_visit_returns(log: Log, gamma: float) -> Returns:
         )
     shape = (log.n_states, log.n_actions)
     is_last = np.append(log.episode[1:] != log.episode[:-1], True)
-    gain, cut = _discounted(log.reward, is_last, log.terminated, float(gamma))
+    gain, cut = _discounted(log.reward, is_last | log.is_gap, log.terminated, float(gamma))
+    completion = _completion(log, float(gamma))
+    gain += completion * cut
     pair = log.state * log.n_actions + log.action
     # Episodes are numbered anew: their own numbers may be identifiers of any size.
     place = np.cumsum(np.append(False, is_last[:-1]))
-    visit = place * (shape[0] * shape[1]) + pair
-    first = np.unique(visit, return_index=True)[1]
-    pair, gain, cut = pair[first], gain[first], cut[first]
     size = shape[0] * shape[1]
+    usable = np.flatnonzero(~_after_gap(log.is_gap, is_last))
+    visit = place[usable] * size + pair[usable]
+    first = usable[np.unique(visit, return_index=True)[1]]
+    pair, gain, cut = pair[first], gain[first], cut[first]
     n = np.bincount(pair, minlength=size)
     safe = np.maximum(n, 1)
     mean = np.bincount(pair, gain, size) / safe
@@ -60,7 +73,22 @@ def first_visit_returns(log: Log, gamma: float) -> Returns:
         mean=mean.reshape(shape),
         variance=(square / np.maximum(n - 1, 1)).reshape(shape),
         cut=(np.bincount(pair, cut, size) / safe).reshape(shape),
+        cut_square=(np.bincount(pair, cut**2, size) / safe).reshape(shape),
+        completion=completion,
     )
+
+
+def _completion(log: Log, gamma: float) -> float:
+    n_ended = int(np.count_nonzero(log.terminated))
+    return average_value(len(log), float(log.reward.sum()), n_ended, gamma)
+
+
+def _after_gap(is_gap: NDArray[np.bool_], is_last: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Mark the rows of each episode that follow its first gap."""
+    earlier: NDArray[np.int64] = np.cumsum(is_gap) - is_gap
+    first = np.flatnonzero(np.append(True, is_last[:-1]))
+    lengths = np.diff(np.append(first, len(is_gap)))
+    return np.asarray(earlier > np.repeat(earlier[first], lengths))
 
 
 @numba.njit(cache=True)

@@ -1,13 +1,18 @@
-"""Benchmarks: random MDPs, gridworld, Wet Chicken, helicopter; Gymnasium ids if it is there."""
+"""Benchmarks: random MDPs, gridworld, Wet Chicken, costs, helicopter; Gymnasium ids, if there."""
 
 from importlib.util import find_spec
 
 from spibb.envs.garnet import Garnet
 from spibb.envs.gridworld import GridWorld
 from spibb.envs.helicopter import Helicopter
+from spibb.envs.inventory import Inventory
+from spibb.envs.maintenance import Maintenance
+from spibb.envs.queue import Queue
 from spibb.envs.wet_chicken import WetChicken
 
-__all__ = ["Garnet", "GridWorld", "Helicopter", "WetChicken"]
+__all__ = [
+    "Garnet", "GridWorld", "Helicopter", "Inventory", "Maintenance", "Queue", "WetChicken",
+]  # fmt: skip
 
 if find_spec("gymnasium") is not None:
     from spibb.envs.gym import TabularEnv, from_gymnasium, register

@@ -33,7 +33,7 @@ from spibb.mdp.policy import TabularPolicy
 # Own elimination beats LAPACK's call overhead up to about here.
 _LARGEST_COMPILED = 128
 # Up to here a dense factorisation is quick whatever the sparsity (2,000 states: 32 MB, 0.2 s).
-_LARGEST_DENSE = 2_000
+LARGEST_DENSE = 2_000
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
@@ -265,7 +265,7 @@ def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> ND
     indptr = batch.indptr[first : first + n_states * n_actions + 1]
     n_entries = int(indptr[-1] - indptr[0])
     # Above a tenth of the entries, a sparse factor fills in anyway.
-    if n_states <= _LARGEST_DENSE or n_entries > 0.1 * n_actions * n_states**2:
+    if n_states <= LARGEST_DENSE or n_entries > 0.1 * n_actions * n_states**2:
         matrix = np.empty((n_states, n_states))
         rhs = np.empty(n_states)
         fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
@@ -273,6 +273,15 @@ def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> ND
         # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
         factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
         return np.asarray(scipy.linalg.lu_solve(factor, rhs, trans=1, check_finite=False))
+    r_pi = (pi * batch.reward[problem]).sum(axis=1)
+    return np.asarray(scipy.sparse.linalg.splu(sparse_system(batch, problem, pi)).solve(r_pi))
+
+
+def sparse_system(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> sp.csc_array:
+    """Return I - gamma P_pi of one problem as a sparse matrix."""
+    _, n_states, n_actions = batch.shape
+    first = problem * n_states * n_actions
+    indptr = batch.indptr[first : first + n_states * n_actions + 1]
     window = slice(int(indptr[0]), int(indptr[-1]))
     rows = sp.csr_array(
         (batch.data[window], batch.indices[window], indptr - indptr[0]),
@@ -282,9 +291,7 @@ def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> ND
     mix = sp.csr_array(
         (batch.gamma * pi.ravel(), np.arange(pi.size), starts), shape=(n_states, pi.size)
     )
-    system = sp.eye_array(n_states) - mix @ rows
-    r_pi = (pi * batch.reward[problem]).sum(axis=1)
-    return np.asarray(scipy.sparse.linalg.splu(sp.csc_array(system)).solve(r_pi))
+    return sp.csc_array(sp.eye_array(n_states) - mix @ rows)
 
 
 @jit

@@ -4,11 +4,13 @@ r"""The worst distribution of an L1 ball, compiled: for one row, for a policy, f
 
 Half of the radius, r / 2, is mass that may be moved. It goes to the worst outcome of all, which may
 be a state the row never reaches, and is taken from the row's best outcomes first. A heap of the
-row's k outcomes hands them out in order: O(k + m log k) for m outcomes that lose mass.
+row's k outcomes hands them out in order: O(k + m log k) for m outcomes that lose mass. Where ending
+is no outcome, or only some states can follow a pair, the worst outcome is the worst of those.
 
 Letters: p and data transition probabilities, v values, w weights of actions. `model` is the tuple
-(indptr, indices, data, reward, ending, radius, gamma) of a spibb.mdp.batch.ModelBatch and its
-radii; `scratch` is what :func:`make_scratch` returns.
+(indptr, indices, data, reward, ending, gamma, radius, may_end, reach_indptr, reach_indices) of a
+spibb.mdp.batch.ModelBatch and the spibb.mdp.robust.Balls around its rows; `scratch` is what
+:func:`make_scratch` returns.
 """
 
 import numba
@@ -33,15 +35,31 @@ def make_scratch(indptr, n_states):  # type: ignore[no-untyped-def]
 
 
 @jit
-def worst_outcome(v):  # type: ignore[no-untyped-def]
+def worst_outcome(v, may_end):  # type: ignore[no-untyped-def]
     """Return the state of least value and that value, or -1 and 0 if ending is no better."""
     state = -1
-    least = 0.0
+    least = 0.0 if may_end else np.inf
     for x in range(len(v)):
         if v[x] < least:
             least = v[x]
             state = x
     return state, least
+
+
+@jit
+def worst_reached(pair, model, v, state, least):  # type: ignore[no-untyped-def]
+    """Return the worst outcome of one pair; ``state`` and ``least`` are the worst of all."""
+    may_end, reach_indptr, reach_indices = model[7], model[8], model[9]
+    if len(reach_indptr) == 1 or reach_indptr[pair] == reach_indptr[pair + 1]:
+        return state, least
+    found = -1
+    worst = 0.0 if may_end else np.inf
+    for k in range(reach_indptr[pair], reach_indptr[pair + 1]):
+        x = reach_indices[k]
+        if v[x] < worst:
+            worst = v[x]
+            found = x
+    return found, worst
 
 
 @jit
@@ -112,10 +130,10 @@ def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-
     Returns:
         The residual max |T v - v|.
     """
-    indptr, indices, data, reward, ending, radius, gamma = model
+    indptr, indices, data, reward, ending, gamma, radius, may_end = model[:8]
     matrix, rhs, mass, value, heap = scratch
     n_states, n_actions = weights.shape
-    state, least = worst_outcome(v)
+    everywhere = worst_outcome(v, may_end)
     residual = 0.0
     for x in range(n_states):
         row = matrix[x]
@@ -129,6 +147,7 @@ def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-
             pair = (problem * n_states + x) * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
+            state, least = worst_reached(pair, model, v, *everywhere)
             moved, total = worst_row(
                 first, n, indices, data, ending[problem, x, a], radius[problem, x, a], v, least,
                 mass, value, heap,
@@ -149,15 +168,16 @@ def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-
 @jit
 def back_up(problem, model, v, scratch, q):  # type: ignore[no-untyped-def]
     """Write q = R + gamma min P.v for every pair of one problem."""
-    indptr, indices, data, reward, ending, radius, gamma = model
+    indptr, indices, data, reward, ending, gamma, radius, may_end = model[:8]
     _, _, mass, value, heap = scratch
     n_states, n_actions = q.shape
-    _, least = worst_outcome(v)
+    everywhere = worst_outcome(v, may_end)
     for x in range(n_states):
         for a in range(n_actions):
             pair = (problem * n_states + x) * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
+            _, least = worst_reached(pair, model, v, *everywhere)
             _, total = worst_row(first, n, indices, data, ending[problem, x, a],
                                  radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
             q[x, a] = reward[problem, x, a] + gamma * total
@@ -166,10 +186,10 @@ def back_up(problem, model, v, scratch, q):  # type: ignore[no-untyped-def]
 @jit
 def write_worst(problem, model, weights, v, scratch, to_indptr, to_indices, to_data, to_ending):  # type: ignore[no-untyped-def]
     """Write the rows of the worst answer to ``v``; each has one more place, for the worst state."""
-    indptr, indices, data, _, ending, radius, _ = model
+    indptr, indices, data, _, ending, _, radius, may_end = model[:8]
     _, _, mass, value, heap = scratch
     n_states, n_actions = weights.shape
-    state, least = worst_outcome(v)
+    everywhere = worst_outcome(v, may_end)
     for x in range(n_states):
         for a in range(n_actions):
             if weights[x, a] <= 0.0:
@@ -177,6 +197,7 @@ def write_worst(problem, model, weights, v, scratch, to_indptr, to_indices, to_d
             pair = (problem * n_states + x) * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
+            state, least = worst_reached(pair, model, v, *everywhere)
             moved, _ = worst_row(first, n, indices, data, ending[problem, x, a],
                                  radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
             place = to_indptr[pair]

@@ -2,9 +2,10 @@ r"""Values and plans in the worst model of a set: L1 balls around the rows of a 
 
     V(x) = sum_a w(a | x) [R(x, a) + gamma min_{||P - P^(x, a)||_1 <= r(x, a)} P.V]
 
-where outcomes are the states and ending, which is worth 0. Each pair has a ball of its own, so the
-minimum over stationary models is reached and this equation gives it (Iyengar 2005, Nilim and
-El Ghaoui 2005). Weights w are a policy, or any non-negative table under which sum_a w P^ <= 1.
+where outcomes are the states and ending, which is worth 0, or fewer where :class:`Balls` says so.
+Each pair has a ball of its own, so the minimum over stationary models is reached and this equation
+gives it (Iyengar 2005, Nilim and El Ghaoui 2005). Weights w are a policy, or any non-negative table
+under which sum_a w P^ <= 1.
 
 The inner minimum moves r / 2 of the mass from the pair's best outcomes to the worst outcome of all:
 a heap gives it in O(k + m log k) for k successors of which m lose mass. Evaluation alternates the
@@ -19,7 +20,7 @@ values, w weights.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,47 @@ _TOLERANCE = 1e-13
 _MOST_SOLVES = 100
 # A row moves only for more than this share of the values: ties keep what is there.
 _STRICT = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Balls:
+    """The rows that models of a set may have, around the rows of a batch.
+
+    Attributes:
+        radius: L1 radius of every pair, shape (B, S, A); 2 and more is anything at all.
+        may_end: Whether ending is an outcome of every pair.
+        reach_indptr: Where the successors that a pair may have begin in `reach_indices`, shape
+            (B * S * A + 1,); a pair without any may be followed by every state. Of length 1: all.
+        reach_indices: Those successors.
+    """
+
+    radius: NDArray[np.float64]
+    may_end: bool = True
+    reach_indptr: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    reach_indices: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def with_free_action(self) -> Balls:
+        """Return the balls with one more action in every state, whose row is known."""
+        radius = np.append(self.radius, np.zeros((*self.radius.shape[:2], 1)), axis=2)
+        if len(self.reach_indptr) == 1:
+            return replace(self, radius=radius)
+        begins = self.reach_indptr[:-1].reshape(-1, self.radius.shape[2])
+        ends = self.reach_indptr[self.radius.shape[2] :: self.radius.shape[2]]
+        indptr = np.append(np.append(begins, ends[:, None], axis=1).ravel(), ends[-1])
+        return replace(self, radius=radius, reach_indptr=indptr)
+
+    def of(self, problem: int) -> Balls:
+        """Return the balls of one problem."""
+        radius = self.radius[problem : problem + 1]
+        if len(self.reach_indptr) == 1:
+            return replace(self, radius=radius)
+        indptr = self.reach_indptr[problem * radius.size : (problem + 1) * radius.size + 1]
+        return replace(
+            self,
+            radius=radius,
+            reach_indptr=indptr - indptr[0],
+            reach_indices=self.reach_indices[indptr[0] : indptr[-1]],
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +118,7 @@ class RobustPlan:
 
 def robust_evaluation(
     batch: ModelBatch,
-    radius: NDArray[np.float64],
+    balls: Balls,
     weights: NDArray[np.float64],
     start: NDArray[np.float64] | None = None,
 ) -> RobustValues:
@@ -84,7 +126,7 @@ def robust_evaluation(
 
     Args:
         batch: The centres of the balls, with the least rewards of the set.
-        radius: L1 radius of every pair, shape (B, S, A); 2 and more is anything at all.
+        balls: The balls.
         weights: Policies, or tables of non-negative weights, shape (B, S, A).
         start: Values to start from, such as those in the centres; shape (B, S).
 
@@ -93,37 +135,38 @@ def robust_evaluation(
 
         >>> from spibb.mdp.model import TabularMDP
         >>> batch = ModelBatch.stack([TabularMDP([[[1.0]]], [[1.0]], gamma=0.5)])
-        >>> robust_evaluation(batch, np.array([[[0.2]]]), np.ones((1, 1, 1))).v.round(9)
+        >>> balls = Balls(np.array([[[0.2]]]))
+        >>> robust_evaluation(batch, balls, np.ones((1, 1, 1))).v.round(9)
         array([[1.81818182]])
     """
     _require_discount(batch)
-    model = _arrays(batch, radius)
+    model = _arrays(batch, balls)
     v = np.zeros(batch.shape[:2]) if start is None else start.copy()
     q, residual = np.empty(batch.shape), np.empty(batch.shape[0])
     if batch.shape[1] <= _LARGEST_COMPILED:
-        over_chunks(lambda part: _evaluate_small(part, *model, weights, v, q, residual), _all(v))
+        over_chunks(lambda part: _evaluate_small(part, model, weights, v, q, residual), _all(v))
     else:
         for problem in _all(v):
-            _evaluate_large(batch, radius, int(problem), weights, v, residual)
-        over_chunks(lambda part: _back_up_all(part, *model, v, q), _all(v))
+            _evaluate_large(batch, balls, int(problem), weights, v, residual)
+        over_chunks(lambda part: _back_up_all(part, model, v, q), _all(v))
     return _bounded(batch.gamma, v, q, residual)
 
 
 def optimistic_evaluation(
     batch: ModelBatch,
-    radius: NDArray[np.float64],
+    balls: Balls,
     weights: NDArray[np.float64],
     start: NDArray[np.float64] | None = None,
 ) -> RobustValues:
     """Evaluate weights in the best model of each problem; `batch` has the largest rewards."""
     mirror = replace(batch, reward=-batch.reward)
-    found = robust_evaluation(mirror, radius, weights, None if start is None else -start)
+    found = robust_evaluation(mirror, balls, weights, None if start is None else -start)
     return RobustValues(-found.v, -found.q, found.error)
 
 
 def robust_planning(
     batch: ModelBatch,
-    radius: NDArray[np.float64],
+    balls: Balls,
     start: NDArray[np.float64],
     values: NDArray[np.float64] | None = None,
     max_iterations: int = DEFAULT_CAP,
@@ -132,13 +175,13 @@ def robust_planning(
 
     Args:
         batch: The centres of the balls, with the least rewards of the set.
-        radius: L1 radius of every pair, shape (B, S, A).
+        balls: The balls.
         start: Policies to start from, shape (B, S, A). Rows that no action beats stay.
         values: Values to start from, shape (B, S).
         max_iterations: Improvement steps at most.
     """
     _require_discount(batch)
-    model = _arrays(batch, radius)
+    model = _arrays(batch, balls)
     policy = np.array(start, dtype=np.float64)
     v = np.zeros(batch.shape[:2]) if values is None else values.copy()
     q, residual = np.empty(batch.shape), np.empty(batch.shape[0])
@@ -147,37 +190,34 @@ def robust_planning(
     if batch.shape[1] <= _LARGEST_COMPILED:
         over_chunks(
             lambda part: _plan_small(
-                part, *model, max_iterations, policy, v, q, residual, n_steps, settled
+                part, model, max_iterations, policy, v, q, residual, n_steps, settled
             ),
             _all(v),
         )
     else:
         for problem in _all(v):
             while n_steps[problem] < max_iterations and not settled[problem]:
-                _evaluate_large(batch, radius, int(problem), policy, v, residual)
-                _back_up_all(problem + np.zeros(1, np.int64), *model, v, q)
+                _evaluate_large(batch, balls, int(problem), policy, v, residual)
+                _back_up_all(problem + np.zeros(1, np.int64), model, v, q)
                 settled[problem] = not _improve_rows(policy[problem], q[problem])
                 n_steps[problem] += 1
     return RobustPlan(policy, _bounded(batch.gamma, v, q, residual), n_steps, settled)
 
 
 def worst_expectations(
-    batch: ModelBatch, radius: NDArray[np.float64], v: NDArray[np.float64]
+    batch: ModelBatch, balls: Balls, v: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return min P.v over the ball of every pair, shape (B, S, A)."""
     found = np.empty(batch.shape)
-    indptr, indices, data, reward, ending, balls, _ = _arrays(batch, radius)
-    nothing = np.zeros_like(reward)
-    over_chunks(
-        lambda part: _back_up_all(part, indptr, indices, data, nothing, ending, balls, 1.0, v,
-                                  found), _all(v)
-    )  # fmt: skip
+    plain = replace(batch, reward=np.zeros_like(batch.reward), gamma=1.0)
+    model = _arrays(plain, balls)
+    over_chunks(lambda part: _back_up_all(part, model, v, found), _all(v))
     return found
 
 
 def worst_model(
     batch: ModelBatch,
-    radius: NDArray[np.float64],
+    balls: Balls,
     v: NDArray[np.float64],
     weights: NDArray[np.float64] | None = None,
 ) -> ModelBatch:
@@ -185,7 +225,7 @@ def worst_model(
 
     Args:
         batch: The centres of the balls.
-        radius: Shape (B, S, A).
+        balls: The balls.
         v: Values, shape (B, S).
         weights: Where given, rows of pairs of weight 0 are left empty.
     """
@@ -196,7 +236,7 @@ def worst_model(
     data, ending = np.zeros(indptr[-1]), np.ones(batch.shape)
     wanted = np.ones(batch.shape) if weights is None else weights
     over_chunks(
-        lambda part: _write_worst(part, *_arrays(batch, radius), wanted, v, indptr, indices, data,
+        lambda part: _write_worst(part, _arrays(batch, balls), wanted, v, indptr, indices, data,
                                   ending), _all(v)
     )  # fmt: skip
     return replace(batch, indptr=indptr, indices=indices, data=data, ending=ending)
@@ -210,13 +250,12 @@ def _require_discount(batch: ModelBatch) -> None:
         )
 
 
-def _arrays(
-    batch: ModelBatch, radius: NDArray[np.float64]
-) -> tuple[Any, Any, Any, Any, Any, Any, float]:
-    """Return what the kernels take of a batch."""
-    balls = np.require(radius, np.float64, ["C", "W"])
-    return (batch.indptr, batch.indices, batch.data, batch.reward, batch.ending, balls,
-            float(batch.gamma))  # fmt: skip
+def _arrays(batch: ModelBatch, balls: Balls) -> tuple[Any, ...]:
+    """Return what the kernels take of a batch and its balls: see spibb.mdp.l1_ball."""
+    radius = np.require(balls.radius, np.float64, ["C", "W"])
+    return (batch.indptr, batch.indices, batch.data, batch.reward, batch.ending,
+            float(batch.gamma), radius, balls.may_end, balls.reach_indptr,
+            balls.reach_indices)  # fmt: skip
 
 
 def _all(v: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -233,22 +272,22 @@ def _bounded(
 
 def _evaluate_large(
     batch: ModelBatch,
-    radius: NDArray[np.float64],
+    balls: Balls,
     problem: int,
     weights: NDArray[np.float64],
     v: NDArray[np.float64],
     residual: NDArray[np.float64],
 ) -> None:
     """Evaluate one problem by solves of spibb.mdp.evaluation, in place."""
-    one = _single(batch, problem)
+    one, balls = _single(batch, problem), balls.of(problem)
     here = slice(problem, problem + 1)
     q, first = np.zeros(one.shape), np.zeros(1, dtype=np.int64)
     for _ in range(_MOST_SOLVES):
-        back = one.reward + batch.gamma * worst_expectations(one, radius[here], v[here])
+        back = one.reward + batch.gamma * worst_expectations(one, balls, v[here])
         residual[problem] = np.abs((weights[here] * back).sum(axis=2) - v[here]).max()
         if residual[problem] <= _TOLERANCE * np.abs(v[problem]).max():
             return
-        answer = worst_model(one, radius[here], v[here], weights[here])
+        answer = worst_model(one, balls, v[here], weights[here])
         update_values(answer, weights[here], first, v[here], q)
 
 
@@ -269,23 +308,16 @@ def _single(batch: ModelBatch, problem: int) -> ModelBatch:
 
 
 @jit
-def _evaluate_small(  # type: ignore[no-untyped-def]
-    problems, indptr, indices, data, reward, ending, radius, gamma, weights, v, q, residual
-):
-    model = (indptr, indices, data, reward, ending, radius, gamma)
-    scratch = make_scratch(indptr, reward.shape[1])
+def _evaluate_small(problems, model, weights, v, q, residual):  # type: ignore[no-untyped-def]
+    scratch = make_scratch(model[0], v.shape[1])
     for problem in problems:
         residual[problem] = _evaluate_one(problem, model, weights[problem], v[problem], scratch)
         back_up(problem, model, v[problem], scratch, q[problem])
 
 
 @jit
-def _plan_small(  # type: ignore[no-untyped-def]
-    problems, indptr, indices, data, reward, ending, radius, gamma, cap, policy, v, q, residual,
-    n_steps, settled,
-):  # fmt: skip
-    model = (indptr, indices, data, reward, ending, radius, gamma)
-    scratch = make_scratch(indptr, reward.shape[1])
+def _plan_small(problems, model, cap, policy, v, q, residual, n_steps, settled):  # type: ignore[no-untyped-def]
+    scratch = make_scratch(model[0], v.shape[1])
     for problem in problems:
         for _ in range(cap):
             residual[problem] = _evaluate_one(problem, model, policy[problem], v[problem], scratch)
@@ -330,20 +362,15 @@ def _improve_rows(policy, q):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _back_up_all(problems, indptr, indices, data, reward, ending, radius, gamma, v, q):  # type: ignore[no-untyped-def]
-    model = (indptr, indices, data, reward, ending, radius, gamma)
-    scratch = make_scratch(indptr, 1)
+def _back_up_all(problems, model, v, q):  # type: ignore[no-untyped-def]
+    scratch = make_scratch(model[0], 1)
     for problem in problems:
         back_up(problem, model, v[problem], scratch, q[problem])
 
 
 @jit
-def _write_worst(  # type: ignore[no-untyped-def]
-    problems, indptr, indices, data, reward, ending, radius, gamma, weights, v, to_indptr,
-    to_indices, to_data, to_ending,
-):  # fmt: skip
-    model = (indptr, indices, data, reward, ending, radius, gamma)
-    scratch = make_scratch(indptr, 1)
+def _write_worst(problems, model, weights, v, to_indptr, to_indices, to_data, to_ending):  # type: ignore[no-untyped-def]
+    scratch = make_scratch(model[0], 1)
     for problem in problems:
         write_worst(problem, model, weights[problem], v[problem], scratch, to_indptr, to_indices,
                     to_data, to_ending)  # fmt: skip

@@ -30,7 +30,9 @@ from scipy.special import ndtr, ndtri, stdtrit
 from spibb.errors import DataError, SettingsError
 from spibb.ope.statistics import Array, Statistic
 
-BOUNDS = ("bca", "student-t", "concentration")
+BOUNDS = ("bca", "student-t", "betting", "concentration")
+# Bounds that hold for every distribution and every number of episodes.
+EXACT = ("betting", "concentration")
 N_RESAMPLES = 2_000
 # So many replicates are expected beyond the quantile, whatever delta.
 _BEYOND = 20
@@ -60,7 +62,7 @@ def student_t(terms: ArrayLike, delta: float) -> Ends:
         >>> [round(end, 3) for end in student_t([1.0, 2.0, 3.0], 0.05)]
         [0.314, 3.686]
     """
-    values = _checked_terms(terms, 2)
+    values = checked_terms(terms, 2)
     delta = checked_level(delta)
     spread = float(values.std(ddof=1))
     mean = float(values.mean())
@@ -81,7 +83,7 @@ def concentration(terms: ArrayLike, delta: float, rng: np.random.Generator) -> f
     A twentieth of the terms, drawn by ``rng``, chooses the threshold; the others are tested. Never
     below 0, which is known beforehand.
     """
-    values = _checked_terms(terms, 3)
+    values = checked_terms(terms, 3)
     delta = checked_level(delta)
     if (values < 0.0).any():
         raise DataError(
@@ -201,7 +203,8 @@ def bca_ends(estimate: float, replicates: Array, jackknife: Array, delta: float)
     return ends[0], ends[1]
 
 
-def _checked_terms(terms: ArrayLike, at_least: int) -> NDArray[np.float64]:
+def checked_terms(terms: ArrayLike, at_least: int) -> NDArray[np.float64]:
+    """Return terms as an array, or refuse too few of them."""
     values = np.asarray(terms, dtype=np.float64)
     if len(values) < at_least:
         raise DataError(f"{len(values)} episodes", expected=f"at least {at_least} for a bound")

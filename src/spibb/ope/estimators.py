@@ -27,6 +27,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.estimate import Unseen
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.fitted import fit_models
@@ -72,12 +73,14 @@ class OffPolicy:
         policy: Probabilities of the policy, shape (S, A).
         baseline: Probabilities of the policy that made the log, shape (S, A).
         gamma: The discount.
+        unseen: What pairs without data do in fitted models.
     """
 
     episodes: Trajectories
     policy: Array
     baseline: Array
     gamma: float
+    unseen: Unseen = "average"
 
     @cached_property
     def plain(self) -> Walk:
@@ -122,13 +125,13 @@ class OffPolicy:
             return StepwiseMean(self.episodes, weight, self.gamma)
         if name == "dr":
             return Mean(self._doubly_robust(rng, n_folds))
-        return ModelValue(self.episodes, self.policy, self.gamma)
+        return ModelValue(self.episodes, self.policy, self.gamma, self.unseen)
 
     def _doubly_robust(self, rng: np.random.Generator, n_folds: int) -> Array:
         folds = make_folds(self.episodes.everything, n_folds, rng)
         others = [np.concatenate(folds[:k] + folds[k + 1 :]) for k in range(len(folds))]
         choices = [(self.episodes, part) for part in others]
-        models = fit_models(choices, self.gamma).as_recorded(choices)
+        models = fit_models(choices, self.gamma, unseen=self.unseen).as_recorded(choices)
         _, q, ends = evaluate_batch(models, np.broadcast_to(self.policy, models.shape).copy())
         # Any Q^ will do; where gamma = 1 and the policy does not end in the model, there is none.
         q[~ends] = 0.0

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from spibb.data.baseline import align, estimate_baseline
 from spibb.data.counts import Counts
+from spibb.data.estimate import Unseen
 from spibb.data.log import Log
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.model import checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import notes
-from spibb.ope.bounds import BOUNDS, NO_BOUND, Ends, bca, checked_level, student_t
+from spibb.ope.bounds import BOUNDS, EXACT, NO_BOUND, Ends, bca, checked_level, student_t
 from spibb.ope.estimators import ESTIMATORS, MEANS, OffPolicy, checked_name
 from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
 from spibb.ope.normalised import ONE_SIDED, OneSided, ReturnRange, refuse_negative
@@ -25,7 +27,7 @@ from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.plain import strict_json
 from spibb.uncertainty.ranges import ValueRange
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ class PolicyEstimate:
 
     Attributes:
         estimator: Its id; "mean" for the plain mean of the log's returns.
-        estimate: Estimated performance; NaN where there is none, as all weights are 0.
+        estimate: Estimated performance, inside the known range of returns; NaN where there is
+            none, as all weights are 0.
         interval: Holds the truth with probability 1 - delta, each end at delta / 2; infinite ends
             where there is no bound.
         ess: Effective sample size of its weights; None for the model-based estimate.
@@ -60,6 +63,8 @@ class PolicyEvaluation:
         estimates: One for each estimator.
         baseline: The mean return of the log, which is the baseline's own performance.
         bound: Which bound the intervals are made by.
+        is_exact: Whether that bound holds for every process and any number of episodes, as far as
+            the assumptions do; approximate ones may fail more often.
         delta: They fail with this probability.
         gamma: The discount.
         n_episodes: Episodes in the log.
@@ -67,6 +72,7 @@ class PolicyEvaluation:
         n_truncated: Episodes whose record stops before they end.
         missing: Least and most that the policy may earn beyond the record, by the weights and the
             range of rewards.
+        return_range: The known range of returns, if there is one.
         is_baseline_estimated: Whether propensities are estimates.
         warnings: What concerns all estimates.
         assumptions: What the estimates rest on and a log cannot show.
@@ -84,6 +90,8 @@ class PolicyEvaluation:
     is_baseline_estimated: bool
     warnings: tuple[str, ...]
     assumptions: tuple[str, ...]
+    is_exact: bool
+    return_range: tuple[float, float] | None
 
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
@@ -108,6 +116,7 @@ def evaluate_policy(
     delta: float = 0.05,
     reward_range: tuple[float, float] | None = None,
     return_range: tuple[float, float] | None = None,
+    unseen: Unseen = "average",
     rng: np.random.Generator | None = None,
 ) -> PolicyEvaluation:
     """Estimate the performance of a policy from the log of another, with intervals.
@@ -118,12 +127,13 @@ def evaluate_policy(
         gamma: The discount.
         baseline: The policy that made the log; None estimates it from the log, and says so.
         estimators: Ids, of is, pdis, wis, cwpdis, dr, model; None: those the bound is valid for.
-        bound: "bca", "student-t" (means only: is, pdis, dr) or "concentration" (is, and pdis where
-            no reward is negative).
+        bound: Approximate: "bca" or "student-t" (means only: is, pdis, dr). Exact: "betting" (is,
+            pdis) or "concentration" (is, and pdis where no reward is negative).
         delta: The intervals fail with this probability.
         reward_range: Smallest and largest possible reward; None: those in the log.
-        return_range: Smallest and largest possible return, for the concentration inequality; None:
-            what the rewards imply.
+        return_range: Smallest and largest possible return; None: what the rewards imply, if
+            gamma < 1. Estimates are kept inside, and exact bounds need it.
+        unseen: What pairs without data do in the models of "dr" and "model".
         rng: Draws resamples and folds; None: always the same.
 
     Example:
@@ -143,17 +153,19 @@ def evaluate_policy(
     episodes = Trajectories.from_log(log)
     _refuse_few(episodes, bound)
     episodes.check_propensities(baseline)
-    rewards = ValueRange.of(Counts.from_log(log), gamma, reward_range)
-    chosen = _chosen_estimators(estimators, bound, rewards)
-    off = OffPolicy(episodes, policy.probabilities, baseline.probabilities, gamma)
+    counts = Counts.from_log(log)
+    rewards = ValueRange.of(counts, gamma, reward_range)
+    chosen = _chosen_estimators(estimators, bound, gamma, rewards)
+    off = OffPolicy(episodes, policy.probabilities, baseline.probabilities, gamma, unseen)
     reach = None
-    if bound == "concentration":
+    if bound in EXACT or return_range is not None or gamma < 1.0:
         reach = ReturnRange.of(rewards, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
     job = _Job(off, bound, level, reach, rng)
-    own = _Job(OffPolicy(episodes, off.baseline, off.baseline, gamma), bound, level, reach, rng)
+    own = replace(job, off=OffPolicy(episodes, off.baseline, off.baseline, gamma, unseen))
     estimates = tuple(job.estimate(name) for name in chosen)
     missing = notes.beyond_the_record(off, rewards)
+    is_exact = bound in EXACT and not baseline.is_estimated and counts.n_gaps == 0
     return PolicyEvaluation(
         estimates=estimates,
         baseline=own.estimate("is", label="mean"),
@@ -165,10 +177,15 @@ def evaluate_policy(
         n_truncated=int(episodes.is_cut.sum()),
         missing=missing,
         is_baseline_estimated=baseline.is_estimated,
-        warnings=notes.log_warnings(off, policy),
+        warnings=(
+            *notes.log_warnings(off, policy, counts.n_gaps),
+            *notes.sample_warnings(off, log, rewards, bound, float(delta)),
+        ),
         assumptions=notes.assumptions(
             bound, reach, episodes, missing, is_estimated=baseline.is_estimated
         ),
+        is_exact=is_exact,
+        return_range=None if reach is None else (reach.low, reach.high),
     )
 
 
@@ -182,21 +199,34 @@ class _Job:
 
     def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
         statistic = self.off.statistic(name, self.rng)
-        interval = self._ends(name, statistic)
+        raw, interval = statistic.estimate, self._ends(name, statistic)
         weight = self.off.weight(name)
+        warnings = notes.estimate_warnings(statistic, weight, interval)
+        estimate = raw
+        if self.reach is not None:
+            low, high = self.reach.low, self.reach.high
+            estimate, *ends = (_clipped(x, low, high) for x in (raw, *interval))
+            interval = (ends[0], ends[1])
+        if estimate != raw and not math.isnan(raw):
+            warnings += (notes.OUTSIDE.format(raw=raw, low=low, high=high),)
         return PolicyEstimate(
             estimator=label or name,
-            estimate=statistic.estimate,
+            estimate=estimate,
             interval=interval,
             ess=None if weight is None else float(effective_sample_size(weight)),
             largest_share=None if weight is None else largest_share(weight),
             mean_weight=None if weight is None else float(weight.mean()),
-            warnings=notes.estimate_warnings(statistic, weight, interval),
+            warnings=warnings,
         )
 
     def _ends(self, name: str, statistic: Statistic) -> Ends:
-        if self.reach is not None:
-            return self.reach.terms(name, self.off.plain).concentration(self.level, self.rng)
+        if self.bound in EXACT:
+            assert self.reach is not None, "made before"
+            if self.bound == "concentration":
+                terms = self.reach.terms(name, self.off.plain)
+                return terms.concentration(self.level, self.rng)
+            cut = self.off.episodes.cut(self.off.gamma)
+            return self.reach.terms(name, self.off.plain, cut=cut).betting(self.level)
         if name in ONE_SIDED:
             return self._one_sided_ends(name, statistic.estimate)
         if self.bound == "student-t":
@@ -218,6 +248,11 @@ class _Job:
         else:
             lower, upper = terms.bca(self.level, self.rng)
         return min(lower, estimate), max(upper, estimate)
+
+
+def _clipped(value: float, low: float, high: float) -> float:
+    """Keep a number inside a range; NaN and what has no end stay as they are."""
+    return min(max(value, low), high) if math.isfinite(value) else value
 
 
 def _terms_of(statistic: Statistic) -> Array:
@@ -253,18 +288,19 @@ def _refuse_few(episodes: Trajectories, bound: str) -> None:
 
 
 def _chosen_estimators(
-    asked: Sequence[str] | None, bound: str, rewards: ValueRange
+    asked: Sequence[str] | None, bound: str, gamma: float, rewards: ValueRange
 ) -> tuple[str, ...]:
     if asked is None:
-        valid = {"bca": tuple(ESTIMATORS), "student-t": MEANS, "concentration": ONE_SIDED}[bound]
-        negative = bound == "concentration" and rewards.low < 0.0
-        return tuple(name for name in valid if not (negative and name == "pdis"))
+        valid = {"bca": tuple(ESTIMATORS), "student-t": MEANS}.get(bound, ONE_SIDED)
+        no_pdis = bound == "concentration" and rewards.low < 0.0
+        no_pdis |= bound in EXACT and gamma >= 1.0
+        return tuple(name for name in valid if not (no_pdis and name == "pdis"))
     if isinstance(asked, str) or not asked:
         raise SettingsError(f"estimators is {asked!r}", expected="a list of ids, as ['is', 'dr']")
     for name in asked:
         checked_name(name, tuple(ESTIMATORS), "estimator")
-        if bound == "concentration":
-            refuse_negative(name, rewards)
+        if bound in EXACT:
+            refuse_negative(name, bound, rewards)
         elif bound == "student-t" and name not in MEANS:
             raise SettingsError(
                 f"Student's t does not hold for {name!r}, which is no mean of terms",

@@ -1,18 +1,19 @@
 """Maximum-likelihood models of chosen episodes, many at once, without a table of counts between.
 
-The same estimate as ``Counts.estimate``: N(x, a, x') / N(x, a), mean rewards, pairs without data
-end with value 0. Episodes may be chosen more than once, so a bootstrap resample is one more choice.
+The same estimate as ``Counts.estimate``, by spibb.data.estimate. Episodes may be chosen more than
+once, so a bootstrap resample is one more choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.estimate import Estimated, Rows, Unseen, estimate_model
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.parallel import over_chunks
 from spibb.ope.trajectories import Trajectories
@@ -35,10 +36,42 @@ class Fitted:
     Attributes:
         models: The models.
         n_sa: How often each pair was seen, shape (B, S, A).
+        counts: How often each pair was followed by each state, for each choice.
+        reward_sum: Sums of rewards, shape (B, S, A).
+        initial: Distribution of the first state, shape (B, S).
+        unseen: What pairs without data do.
     """
 
     models: ModelBatch
     n_sa: NDArray[np.float64]
+    counts: Sequence[Rows]
+    reward_sum: NDArray[np.float64]
+    initial: NDArray[np.float64]
+    unseen: Unseen
+
+    @classmethod
+    def of(
+        cls,
+        counts: Sequence[Rows],
+        n_sa: NDArray[np.float64],
+        reward_sum: NDArray[np.float64],
+        initial: NDArray[np.float64],
+        gamma: float,
+        unseen: Unseen,
+    ) -> Fitted:
+        """Estimate the models; arguments as the attributes."""
+        # Ends are no transitions here: a state that only ends is never entered, so none need end.
+        live = np.zeros(n_sa.shape[1], dtype=np.bool_)
+        parts: dict[int, Estimated] = {}
+
+        def part(places: NDArray[np.int64]) -> None:
+            for k in places.tolist():
+                n_ended = float(n_sa[k].sum() - counts[k].data.sum())
+                parts[k] = estimate_model(counts[k], n_sa[k], reward_sum[k], n_ended, live, unseen)
+
+        over_chunks(part, np.arange(len(counts)))
+        found = [parts[k] for k in range(len(counts))]
+        return cls(_stacked(found, initial, gamma), n_sa, counts, reward_sum, initial, unseen)
 
     def as_recorded(self, choices: Sequence[Choice]) -> ModelBatch:
         """Return the models in which the end of a record is an end.
@@ -46,59 +79,61 @@ class Fitted:
         Their values are those of the return as far as it is recorded, which is what weighted
         estimates of truncated episodes are about.
         """
-        n_pairs = self.n_sa[0].size
         cuts = [chosen[episodes.is_cut[chosen]] for episodes, chosen in choices]
         if not any(len(cut) for cut in cuts):
             return self.models
-        data, ending = self.models.data.copy(), self.models.ending.copy()
-        for place, (episodes, _) in enumerate(choices):
+        counts = []
+        for rows, cut, (episodes, _) in zip(self.counts, cuts, choices, strict=True):
+            going_on = rows._replace(data=rows.data.copy())
             _end_at_cuts(
-                cuts[place], episodes.start, episodes.state, episodes.action,
-                episodes.next_state, self.models.indptr[place * n_pairs :], self.models.indices,
-                self.n_sa[place], data, ending[place],
+                cut, episodes.start, episodes.state, episodes.action, episodes.next_state,
+                self.n_sa.shape[2], *going_on,
             )  # fmt: skip
-        return replace(self.models, data=data, ending=ending)
+            counts.append(going_on)
+        gamma = self.models.gamma
+        return Fitted.of(
+            counts, self.n_sa, self.reward_sum, self.initial, gamma, self.unseen
+        ).models
 
 
-# Rows of counts in compressed form: where they start, successors, how often.
-Rows = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
-
-
-def fit_models(choices: Sequence[Choice], gamma: float, *, group: int = 1) -> Fitted:
+def fit_models(
+    choices: Sequence[Choice], gamma: float, *, unseen: Unseen = "average", group: int = 1
+) -> Fitted:
     """Fit one model to each choice of episodes; all have the same states and actions.
 
     Args:
         choices: Which episodes.
         gamma: The discount.
+        unseen: What pairs without data do.
         group: If above 1, choices come in groups of this size, of which the last holds the episodes
             of all others, and each of the others all of these but one fold: then the last counts
             are sums of the others.
     """
     first = choices[0][0]
     shape = (len(choices), first.n_states, first.n_actions)
-    ending, n_sa, initial = np.empty(shape), np.zeros(shape), np.zeros(shape[:2])
-    reward = np.zeros(shape)
-    parts: dict[int, Rows] = {}
+    n_sa, reward, initial = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
+    counts: dict[int, Rows] = {}
 
     def part(groups: NDArray[np.int64]) -> None:
         for last in (group * (groups + 1) - 1).tolist():
             fitted = range(last - group + 1, last + 1 if group == 1 else last)
             for place in fitted:
                 episodes, chosen = choices[place]
-                parts[place] = _count(
+                counts[place] = Rows(*_count(
                     episodes.start, chosen, episodes.state, episodes.action, episodes.reward,
                     episodes.next_state, episodes.ended, n_sa[place], reward[place], initial[place],
-                )  # fmt: skip
+                ))  # fmt: skip
             if group > 1:
                 for sums in (n_sa, reward, initial):
                     sums[last] = sums[fitted.start : last].sum(axis=0) / max(1, group - 2)
-                parts[last] = _mean_rows([parts[place] for place in fitted], shape[1])
+                counts[last] = _mean_rows([counts[place] for place in fitted], shape[1])
             for place in range(last - group + 1, last + 1):
-                _normalise(*parts[place], n_sa[place], reward[place], ending[place], initial[place])
+                _add_going_on(*counts[place], n_sa[place])
 
     over_chunks(part, np.arange(len(choices) // group))
-    return Fitted(_stacked([parts[k] for k in range(len(choices))], reward, ending, initial, gamma),
-                  n_sa)  # fmt: skip
+    initial /= initial.sum(axis=1, keepdims=True)
+    listed = [counts[k] for k in range(len(choices))]
+    return Fitted.of(listed, n_sa, reward, initial, gamma, unseen)
 
 
 def _mean_rows(parts: Sequence[Rows], n_states: int) -> Rows:
@@ -106,30 +141,24 @@ def _mean_rows(parts: Sequence[Rows], n_states: int) -> Rows:
     found = parts[0]
     for part in parts[1:]:
         both = _side_by_side(*found, *part)
-        found = _joined(both[0], both[1], both[2], n_states)
-    return found[0], found[1], found[2] / max(1, len(parts) - 1)
+        found = Rows(*_joined(both[0], both[1], both[2], n_states))
+    return found._replace(data=found.data / max(1, len(parts) - 1))
 
 
-def _stacked(
-    parts: Sequence[Rows],
-    reward: NDArray[np.float64],
-    ending: NDArray[np.float64],
-    initial: NDArray[np.float64],
-    gamma: float,
-) -> ModelBatch:
-    """Lay compressed rows behind each other."""
-    n_pairs = reward[0].size
-    offsets = np.concatenate([[0], np.cumsum([len(part[1]) for part in parts])])
+def _stacked(parts: Sequence[Estimated], initial: NDArray[np.float64], gamma: float) -> ModelBatch:
+    """Lay models behind each other."""
+    n_pairs = parts[0].reward.size
+    offsets = np.concatenate([[0], np.cumsum([len(part.rows.indices) for part in parts])])
     indptr = np.empty(len(parts) * n_pairs + 1, dtype=np.int64)
-    for place, (starts, _, _) in enumerate(parts):
-        indptr[place * n_pairs : (place + 1) * n_pairs] = starts[:-1] + offsets[place]
+    for place, part in enumerate(parts):
+        indptr[place * n_pairs : (place + 1) * n_pairs] = part.rows.indptr[:-1] + offsets[place]
     indptr[-1] = offsets[-1]
     return ModelBatch(
         indptr=indptr,
-        indices=np.concatenate([part[1] for part in parts]),
-        data=np.concatenate([part[2] for part in parts]),
-        reward=reward,
-        ending=ending,
+        indices=np.concatenate([part.rows.indices for part in parts]),
+        data=np.concatenate([part.rows.data for part in parts]),
+        reward=np.stack([part.reward for part in parts]),
+        ending=np.stack([part.ending for part in parts]),
         initial=initial,
         gamma=gamma,
     )
@@ -170,23 +199,12 @@ def _count(start, chosen, state, action, reward, next_state, ended, n_end, total
 
 
 @jit
-def _normalise(indptr, indices, data, n_sa, mean, ending, initial):  # type: ignore[no-untyped-def]
-    """Turn counts into a model, in place; ``n_sa`` comes with the ends only."""
-    n_states, n_actions = mean.shape
-    n_episodes = initial.sum()
-    for x in range(n_states):
-        initial[x] /= n_episodes
-        for a in range(n_actions):
-            pair = x * n_actions + a
-            n_end = n_sa[x, a]
-            n = n_end
-            for k in range(indptr[pair], indptr[pair + 1]):
-                n += data[k]
-            n_sa[x, a] = n
-            for k in range(indptr[pair], indptr[pair + 1]):
-                data[k] /= n
-            ending[x, a] = n_end / n if n > 0.0 else 1.0
-            mean[x, a] = mean[x, a] / n if n > 0.0 else 0.0
+def _add_going_on(indptr, indices, counts, n_sa):  # type: ignore[no-untyped-def]
+    """Add the rows that went on to ``n_sa``, which comes with the ends only."""
+    n_actions = n_sa.shape[1]
+    for pair in range(len(indptr) - 1):
+        for k in range(indptr[pair], indptr[pair + 1]):
+            n_sa[pair // n_actions, pair % n_actions] += counts[k]
 
 
 @jit
@@ -284,17 +302,14 @@ def _joined(indptr, successors, counts, n_states):  # type: ignore[no-untyped-de
 
 
 @jit
-def _end_at_cuts(cut, start, state, action, next_state, indptr, indices, n_sa, data, ending):  # type: ignore[no-untyped-def]
-    """Turn the last transition of each episode into an end."""
-    n_actions = n_sa.shape[1]
+def _end_at_cuts(cut, start, state, action, next_state, n_actions, indptr, indices, counts):  # type: ignore[no-untyped-def]
+    """Take the last transition of each cut episode out of the counts of what goes on."""
     for episode in cut:
         row = start[episode + 1] - 1
-        x, a = state[row], action[row]
-        pair = x * n_actions + a
+        pair = state[row] * n_actions + action[row]
         for k in range(indptr[pair], indptr[pair + 1]):
             if indices[k] == next_state[row]:
-                data[k] = max(0.0, data[k] - 1.0 / n_sa[x, a])
-                ending[x, a] += 1.0 / n_sa[x, a]
+                counts[k] = max(0.0, counts[k] - 1.0)
                 break
 
 

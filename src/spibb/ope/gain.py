@@ -11,22 +11,25 @@ share of delta:
             so that terms are independent and alike, given that split
 * ``wis``, ``cwpdis``  the estimate minus the mean return, jointly resampled
 
-The concentration inequality needs terms >= 0, which a difference is not: there a lower bound on
-rho(pi) at delta / 2 stands against an upper bound on rho(pi_b) at delta / 2.
+Betting needs terms >= 0, which a difference is not; but 1 + (w_T - 1)(G - low) / (high - low) is,
+whatever w_T is, if returns lie in [low, high], and has mean 1 + gain / (high - low); likewise step
+by step for ``pdis`` (spibb.ope.normalised). The concentration inequality takes a lower bound on
+rho(pi) at delta / 2 against an upper bound on rho(pi_b) at delta / 2 instead.
 
 Predictions are made on training episodes: the bound with their mean and spread, and the size of
-the test.
+the test. Betting also has its fraction chosen there.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from spibb.ope.betting import betting, chosen_fractions, predicted_betting
 from spibb.ope.bounds import bca, predicted_concentration, student_t
 from spibb.ope.normalised import ReturnRange
 from spibb.ope.statistics import Array, Difference, Mean, Statistic, StepwiseMean, WeightedMean
@@ -39,12 +42,14 @@ class Tried:
     """C policies on n episodes; column C of the walk is the baseline.
 
     Attributes:
-        episodes: The episodes.
-        found: The walk along them.
+        episodes: Episodes.
+        chosen: Which of them the walk went along.
+        found: The walk.
         running: w_t of every row for each policy, shape (rows, C), where the estimator needs it.
     """
 
     episodes: Trajectories
+    chosen: NDArray[np.int64]
     found: Walk
     running: Array | None = None
 
@@ -53,6 +58,10 @@ class Tried:
         """C."""
         return int(self.found.weight.shape[1]) - 1
 
+    def cut(self, gamma: float) -> Array:
+        """Return gamma^T of the episodes that are cut off after T steps, 0 of others."""
+        return self.episodes.cut(gamma)[self.chosen]
+
 
 @dataclass(frozen=True)
 class GainBound:
@@ -60,11 +69,12 @@ class GainBound:
 
     Attributes:
         estimator: Estimator of both policies.
-        bound: "student-t", "bca" or "concentration".
+        bound: "student-t", "bca", "betting" or "concentration".
         delta: The bound fails with this probability.
         gamma: The discount.
         low: Smallest return of the training split, which terms are put about.
-        reach: Range of returns, for the concentration inequality.
+        reach: Range of returns, for the exact bounds.
+        fraction: What share of the wealth betting trusts most; None: the grid alone.
     """
 
     estimator: str
@@ -73,12 +83,20 @@ class GainBound:
     gamma: float
     low: float = 0.0
     reach: ReturnRange | None = None
+    fraction: float | None = None
 
     def predicted(self, tried: Tried, n_tested: int) -> Array:
         """Return the bounds that ``n_tested`` other episodes may be expected to give, shape (C,).
 
         BCa is predicted by Student's t, as in Thomas et al. (2015).
         """
+        if self.bound == "betting":
+            terms = self._bets(tried)
+            found = [
+                predicted_betting(terms[:, c], n_tested, self.delta)[0]
+                for c in self._columns(tried)
+            ]
+            return np.array([self._gain(bound) for bound in found])
         if self.reach is not None:
             return np.array(
                 [self._predicted_apart(tried, c, n_tested) for c in self._columns(tried)]
@@ -91,9 +109,20 @@ class GainBound:
         half = terms.std(axis=0, ddof=1) / math.sqrt(n_tested) * self._quantile(n_tested)
         return np.asarray(terms.mean(axis=0) - half)
 
+    def with_fraction(self, tried: Tried, policy: int, n_tested: int) -> GainBound:
+        """Return the bound with the fraction of betting that training episodes choose."""
+        if self.bound != "betting":
+            return self
+        terms = self._bets(tried)[:, policy]
+        return replace(self, fraction=predicted_betting(terms, n_tested, self.delta)[1])
+
     def tested(self, tried: Tried, rng: np.random.Generator) -> tuple[float, float]:
         """Return the lower bound on the gain of the only policy, and the estimated gain."""
         statistic = self._statistic(tried, 0)
+        if self.bound == "betting":
+            bets = chosen_fractions(self.fraction) if self.fraction is not None else (None, None)
+            bound = betting(self._bets(tried)[:, 0], self.delta, *bets)
+            return self._gain(bound), statistic.estimate
         if self.reach is not None:
             half = self.delta / 2.0
             lower = self.reach.terms(self.estimator, tried.found).concentration(half, rng)[0]
@@ -105,6 +134,19 @@ class GainBound:
 
     def _columns(self, tried: Tried) -> range:
         return range(tried.n_policies)
+
+    def _bets(self, tried: Tried) -> Array:
+        """Return the terms that are bet on, shape (n, C)."""
+        assert self.reach is not None
+        # Never negative but by rounding.
+        terms = self.reach.gains(self.estimator, tried.found, tried.cut(self.gamma))
+        return np.maximum(terms, 0.0)
+
+    def _gain(self, mean: float) -> float:
+        """Turn a bound on the mean of those terms into one on the gain."""
+        assert self.reach is not None
+        low, high = self.reach.ends_of(self.estimator)
+        return (mean - 1.0) * (high - low)
 
     def _quantile(self, n_tested: int) -> float:
         return float(stdtrit(n_tested - 1, 1.0 - self.delta))

@@ -13,15 +13,18 @@ since R^ and P^ are means over the rows of a pair, and dV^ = (I - g P^_pi)^-1 d(
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.estimate import Unseen
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.ope.fitted import Fitted, fit_models
+from spibb.mdp.visits import discounted_visits
+from spibb.ope.fitted import Choice, Fitted, fit_models
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 
@@ -38,11 +41,13 @@ class ModelValue(Statistic):
         episodes: The episodes of the log.
         policy: Probabilities, shape (S, A).
         gamma: The discount.
+        unseen: What pairs without data do.
     """
 
     episodes: Trajectories
     policy: Array
     gamma: float
+    unseen: Unseen = "average"
 
     @property
     def n(self) -> int:
@@ -65,9 +70,7 @@ class ModelValue(Statistic):
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Refit the model to each resample."""
         found = [
-            self._performance(
-                fit_models([(self.episodes, part) for part in chunk], self.gamma).models
-            )
+            self._performance(self._fit([(self.episodes, part) for part in chunk]).models)
             for chunk in np.array_split(indices, max(1, len(indices) // _CHUNK))
         ]
         return np.concatenate(found)
@@ -87,7 +90,10 @@ class ModelValue(Statistic):
 
     @cached_property
     def _fitted(self) -> Fitted:
-        return fit_models([(self.episodes, self.episodes.everything)], self.gamma)
+        return self._fit([(self.episodes, self.episodes.everything)])
+
+    def _fit(self, choices: Sequence[Choice]) -> Fitted:
+        return fit_models(choices, self.gamma, unseen=self.unseen)
 
     @property
     def _model(self) -> ModelBatch:
@@ -95,15 +101,8 @@ class ModelValue(Statistic):
 
     @property
     def _visits(self) -> Array:
-        """Discounted visits d(x, a) of the policy in the model, by a dense solve."""
-        n_states, n_actions = self.policy.shape
-        step = np.zeros((n_states, n_states))
-        model = self._model
-        pair = np.repeat(np.arange(n_states * n_actions), np.diff(model.indptr))
-        mass = self.policy.ravel()[pair] * model.data
-        np.add.at(step, (pair // n_actions, model.indices), mass)
-        visits = np.linalg.solve(np.eye(n_states) - self.gamma * step.T, model.initial[0])
-        return np.asarray(visits[:, None] * self.policy)
+        """Discounted visits d(x, a) of the policy in the model."""
+        return discounted_visits(self._model, 0, self.policy)[:, None] * self.policy
 
     def _performance(self, models: ModelBatch) -> Array:
         policies = np.broadcast_to(self.policy, models.shape).copy()

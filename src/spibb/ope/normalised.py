@@ -8,15 +8,19 @@ For any constants low and high that do not depend on the sample, weights of mean
 with s the spread weight (spibb.ope.weights). If returns lie in [low, high], the terms of ``is`` are
 never negative: their tail, which large weights make, lies above, and
 
-* the concentration inequality, which needs terms >= 0, applies to both ends;
+* betting and the concentration inequality, which need terms >= 0, apply to both ends;
 * Student t and BCa err on the safe side where plain terms w G would fail several times as often as
   they should: a lower bound with negative returns, an upper bound with positive ones, since the
   large weights that a sample lacks are just those that would tell (docs/evaluation.md has figures).
 
 Where the policy leaves the baseline's support, weights have mean below 1, E[w (G - low)] is at most
-rho - low, and the ends by ``is`` stay valid. For ``pdis`` the terms are >= 0 if every reward is,
-with low = 0 and high = largest reward / (1 - g): then s high - sum_t g^t w_t r_t is the estimate
-for rewards (largest - r_t), paid on for ever after the end.
+rho - low, and the ends by ``is`` stay valid. For ``pdis`` with low = L / (1 - g) and high =
+H / (1 - g), [L, H] the range of rewards with 0 in it, the terms are the estimates for rewards
+r_t - L >= 0 and H - r_t >= 0 that are paid on for ever after the end: never negative either. An
+episode that is cut off after T steps has no such end: what would be paid on, -low g^T w_T and
+high g^T w_T, is left out of its terms, which keeps them >= 0 and both ends valid for the whole
+return. (The concentration inequality takes ``pdis`` only where no reward is negative, and is about
+the return as far as it is recorded.)
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spibb.errors import SettingsError
+from spibb.ope.betting import betting
 from spibb.ope.bounds import Ends, bca, concentration, student_t
 from spibb.ope.statistics import Array, Mean
 from spibb.ope.weights import Walk
@@ -52,7 +57,15 @@ class OneSided:
     above: Array
 
     @classmethod
-    def of(cls, estimator: str, found: Walk, low: float, high: float, policy: int = 0) -> OneSided:
+    def of(
+        cls,
+        estimator: str,
+        found: Walk,
+        low: float,
+        high: float,
+        policy: int = 0,
+        cut: Array | None = None,
+    ) -> OneSided:
         """Put the terms of "is" or "pdis" about both ends.
 
         Args:
@@ -61,11 +74,15 @@ class OneSided:
             low: The lower end.
             high: The upper end.
             policy: Which of the walk's policies.
+            cut: g^T of episodes that were cut off after T steps, 0 of others: what "pdis" leaves
+                out of its terms; None: nothing.
         """
+        weight = found.weight[:, policy]
         if estimator == "is":
-            weight = found.weight[:, policy]
             return cls(low, weight * (found.gain - low), high, weight * (high - found.gain))
         spread, value = found.spread[:, policy], found.value[:, policy]
+        if cut is not None:
+            spread = spread - cut * weight
         return cls(low, value - spread * low, high, spread * high - value)
 
     def student_t(self, delta: float) -> Ends:
@@ -78,6 +95,12 @@ class OneSided:
         lower = self.low + bca(Mean(self.below), delta, rng)[0]
         return lower, self.high - bca(Mean(self.above), delta, rng)[0]
 
+    def betting(self, delta: float) -> Ends:
+        """Return both ends by betting, each at level delta."""
+        # Never negative but by rounding.
+        below, above = np.maximum(self.below, 0.0), np.maximum(self.above, 0.0)
+        return self.low + betting(below, delta), self.high - betting(above, delta)
+
     def concentration(self, delta: float, rng: np.random.Generator) -> Ends:
         """Return both ends by the concentration inequality, each at level delta."""
         # Never negative but by rounding.
@@ -88,7 +111,7 @@ class OneSided:
 
 @dataclass(frozen=True)
 class ReturnRange:
-    """Between which returns the concentration inequality normalises.
+    """Between which returns exact bounds normalise.
 
     Attributes:
         low: Smallest return.
@@ -109,11 +132,10 @@ class ReturnRange:
             if rewards.gamma >= 1.0:
                 raise SettingsError(
                     "gamma is 1, so that rewards alone do not bound returns",
-                    expected="a range of returns for the concentration inequality",
+                    expected="a range of returns for an exact bound",
                     hint="give return_range, use gamma < 1, or another bound",
                 )
-            scale = 1.0 / (1.0 - rewards.gamma)
-            low, high = min(0.0, rewards.low) * scale, max(0.0, rewards.high) * scale
+            low, high = (end / (1.0 - rewards.gamma) for end in rewards.ends)
             return cls(low, high, rewards, is_given=False)
         low, high = checked_range(given)
         if gain.min() < low or gain.max() > high:
@@ -124,19 +146,42 @@ class ReturnRange:
             )
         return cls(low, high, rewards, is_given=True)
 
-    def terms(self, estimator: str, found: Walk, policy: int = 0) -> OneSided:
-        """Return terms that are never negative, or refuse the estimator."""
-        refuse_negative(estimator, self.rewards)
+    def ends_of(self, estimator: str) -> tuple[float, float]:
+        """Return the ends about which an estimator's terms are never negative."""
         if estimator == "is":
-            return OneSided.of("is", found, self.low, self.high, policy)
-        gamma = self.rewards.gamma
-        if gamma >= 1.0:
+            return self.low, self.high
+        if self.rewards.gamma >= 1.0:
             raise SettingsError(
                 "gamma is 1, so that no reward stream is bounded",
-                expected="gamma < 1 for 'pdis' with the concentration inequality",
+                expected="gamma < 1 for 'pdis' with an exact bound",
                 hint="use the estimator 'is' with return_range",
             )
-        return OneSided.of("pdis", found, 0.0, max(0.0, self.rewards.high) / (1.0 - gamma), policy)
+        low, high = (end / (1.0 - self.rewards.gamma) for end in self.rewards.ends)
+        return low, high
+
+    def terms(
+        self, estimator: str, found: Walk, policy: int = 0, cut: Array | None = None
+    ) -> OneSided:
+        """Return terms that are never negative; `cut` as in :meth:`OneSided.of`."""
+        low, high = self.ends_of(estimator)
+        if cut is None and estimator == "pdis":  # a record that stops counts as an end, worth 0
+            low, high = min(0.0, low), max(0.0, high)
+        return OneSided.of(estimator, found, low, high, policy, cut)
+
+    def gains(self, estimator: str, found: Walk, cut: Array) -> Array:
+        """Return paired terms Y >= 0 of mean 1 + gain / (high - low), shape (n, C).
+
+        The baseline is the walk's last policy, and the ends are those of :meth:`ends_of`.
+        """
+        low, high = self.ends_of(estimator)
+        width = high - low if high > low else 1.0
+        weight = found.weight[:, :-1]
+        if estimator == "is":
+            return np.asarray(1.0 + (weight - 1.0) * ((found.gain - low) / width)[:, None])
+        spread = found.spread[:, :-1] - cut[:, None] * weight
+        paid = found.value[:, :-1] - found.gain[:, None]
+        rest = 1.0 - cut[:, None]
+        return np.asarray(rest + (paid - low * (spread - rest)) / width)
 
     @property
     def statement(self) -> str:
@@ -158,18 +203,20 @@ def checked_range(given: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def refuse_negative(estimator: str, rewards: ValueRange | None = None) -> None:
-    """Refuse estimators whose terms may be negative, for the concentration inequality."""
+def refuse_negative(estimator: str, bound: str, rewards: ValueRange | None = None) -> None:
+    """Refuse estimators whose terms may be negative, for an exact bound."""
     if estimator not in ONE_SIDED:
         raise SettingsError(
-            f"the concentration inequality does not hold for {estimator!r}",
-            expected="terms that are never negative: 'is', or 'pdis' where no reward is negative",
-            hint="use the bound 'student-t' or 'bca', or the estimator 'is'",
+            f"the bound {bound!r} does not hold for {estimator!r}",
+            expected="terms that are never negative: 'is' or 'pdis'",
+            hint="use the bound 'student-t' or 'bca', or the estimator 'pdis'",
         )
+    if bound == "betting":
+        return
     if estimator == "pdis" and rewards is not None and rewards.low < 0.0:
         raise SettingsError(
             f"rewards go down to {rewards.low:g}, so that 'pdis' has negative terms",
             expected="rewards >= 0 for the concentration inequality",
-            hint="use the estimator 'is', which is shifted by the range of returns, or another "
-            "bound",
+            hint="use the bound 'betting', or the estimator 'is', which is shifted by the range of "
+            "returns",
         )

@@ -6,11 +6,15 @@ import math
 
 import numpy as np
 
+from spibb.data.log import Log
+from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope.bounds import Ends
+from spibb.ope.bounds import EXACT, Ends
 from spibb.ope.estimators import OffPolicy
+from spibb.ope.fitted import fit_models
 from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
 from spibb.ope.normalised import ReturnRange
+from spibb.ope.rare_events import hidden_loss
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, largest_share
@@ -22,8 +26,12 @@ LEAST_ESS = 30.0
 LARGEST_SHARE = 0.1
 # A mean weight outside of this says that the sample is not one of the baseline's usual ones.
 _USUAL_MEAN = (0.5, 2.0)
-_FEW = 20
+_FEW = 50
 _LARGEST_UNSEEN = 0.01
+# What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
+_RARE, _RARE_SHARE = 0.05, 0.01
+
+OUTSIDE = "The estimate was {raw:.4g}, outside of the known range of returns [{low:g}, {high:g}]."
 
 APPROXIMATE = {
     "student-t": "Student's t is approximate: it takes the mean of the terms to be normal.",
@@ -72,7 +80,7 @@ def _model_warnings(statistic: ModelValue) -> list[str]:
     if unseen > _LARGEST_UNSEEN:
         found.append(
             f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on pairs "
-            "without data, which end there with value 0."
+            "without data, of which it knows nothing."
         )
     if len(statistic.policy) > LARGEST_RESAMPLED:
         found.append(
@@ -81,7 +89,7 @@ def _model_warnings(statistic: ModelValue) -> list[str]:
     return found
 
 
-def log_warnings(off: OffPolicy, policy: TabularPolicy) -> tuple[str, ...]:
+def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[str, ...]:
     """Return the warnings that concern every estimate."""
     episodes, found = off.episodes, []
     if len(episodes) < _FEW:
@@ -97,16 +105,57 @@ def log_warnings(off: OffPolicy, policy: TabularPolicy) -> tuple[str, ...]:
             f"{off.unsupported[outside[0]]:.3g}): no weight accounts for them, and weighted "
             "estimates are off by what those actions earn."
         )
-    if episodes.n_gaps:
+    if n_gaps:
         found.append(
-            f"In {episodes.n_gaps} rows the next state is not the state of the following row: "
-            "steps are missing, and so are their factors in the weights."
+            f"After {n_gaps} rows steps of the episode are missing, and so are their factors in "
+            "the weights: no interval is to be relied upon."
         )
     if episodes.n_after_end:
         found.append(
             f"{episodes.n_after_end} rows follow the end of their episode and are left out."
         )
     return tuple(found)
+
+
+def sample_warnings(
+    off: OffPolicy, log: Log, rewards: ValueRange, bound: str, delta: float
+) -> tuple[str, ...]:
+    """Say where a log looks like those on which approximate intervals fail."""
+    if bound in EXACT:
+        return ()
+    found = []
+    rare = np.where(
+        (off.baseline < _RARE) & (off.policy > 2.0 * off.baseline) & (off.baseline > 0.0),
+        off.policy,
+        0.0,
+    ).sum(axis=1)
+    share = float(rare[off.episodes.state].mean())
+    if share > _RARE_SHARE:
+        found.append(
+            f"{100 * share:.1f} % of the policy's decisions are actions that the baseline takes in "
+            f"less than {100 * _RARE:g} % of the cases: approximate intervals are too narrow where "
+            "the baseline is nearly deterministic (docs/evaluation.md)."
+        )
+    hidden = _hidden(off, log, rewards, delta)
+    spread = float(off.plain.gain.std(ddof=1)) / math.sqrt(len(off.episodes))
+    if hidden > spread:
+        found.append(
+            f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach "
+            f"from {log.reward.min():g} to {log.reward.max():g}: extremes that it happens not to "
+            f"hold could be worth {hidden:.3g}, and approximate intervals know nothing of them."
+        )
+    return tuple(found)
+
+
+def _hidden(off: OffPolicy, log: Log, rewards: ValueRange, delta: float) -> float:
+    if rewards.is_observed:
+        return 0.0
+    episodes = off.episodes
+    models = fit_models([(episodes, episodes.everything)], off.gamma, unseen=off.unseen).models
+    _, _, ends = evaluate_batch(models, off.policy[None].copy())
+    if not ends[0]:
+        return 0.0
+    return hidden_loss(log, models, 0, off.policy, off.baseline, rewards, delta)
 
 
 def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float]:
@@ -146,10 +195,16 @@ def assumptions(
     ]
     if bound in APPROXIMATE:
         found.append(APPROXIMATE[bound])
-    if reach is not None:
+    if reach is not None and bound in EXACT:
         found.append(reach.statement)
     n_cut = int(episodes.is_cut.sum())
-    if n_cut:
+    if n_cut and bound == "betting":
+        found.append(
+            f"{n_cut} of {len(episodes)} episodes are truncated: intervals of 'pdis' are of the "
+            "whole return all the same, those of 'is' and the estimates of the return up to there. "
+            f"What lies beyond adds between {missing[0] + 0.0:.4g} and {missing[1]:.4g}."
+        )
+    elif n_cut:
         found.append(
             f"{n_cut} of {len(episodes)} episodes are truncated: weighted estimates are of the "
             f"return up to there. What lies beyond adds between {missing[0] + 0.0:.4g} and "

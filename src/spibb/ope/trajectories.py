@@ -88,13 +88,9 @@ class Trajectories:
         """Which episodes stop before the process does: truncated, or simply not ended."""
         return ~self.ended[self.start[1:] - 1]
 
-    @cached_property
-    def n_gaps(self) -> int:
-        """Rows whose next state is not the state of the following row: steps are missing there."""
-        inner = np.ones(len(self.state) - 1, dtype=np.bool_)
-        inner[self.start[1:-1] - 1] = False
-        known = self.next_state[:-1] >= 0
-        return int(np.count_nonzero(inner & known & (self.next_state[:-1] != self.state[1:])))
+    def cut(self, gamma: float) -> NDArray[np.float64]:
+        """Return gamma^T of the episodes that are cut off after T steps, 0 of others."""
+        return np.where(self.is_cut, gamma**self.lengths, 0.0)
 
     def take(self, chosen: NDArray[np.int64]) -> Trajectories:
         """Return some of the episodes, in the order given."""

@@ -68,17 +68,19 @@ def step_rows(operator, q, baseline, errors, epsilon, side, out):
 def improve_row(operator, q, baseline, errors, epsilon, side, policy, new, work):
     """Improve one row of a policy in place, and tell whether it changed.
 
-    A row is replaced only if its expected q rises: the approximate step need not contain the
-    previous row in its search space, and could otherwise cycle (the paper's remark on its
-    Pseudo-code 2). For the other operators the test only keeps a row where another ties with it,
-    as all do in a terminal state.
+    A row is replaced only if its expected q rises, by more than rounding: the approximate step need
+    not contain the previous row in its search space, and could otherwise cycle (the paper's remark
+    on its Pseudo-code 2). For the other operators the test only keeps a row where another ties with
+    it, as all do in a terminal state; with gamma = 1 a tie may lead into a loop that never ends.
     """
     step_row(operator, q, baseline, errors, epsilon, side, new, work)
     gain = 0.0
+    scale = 0.0
     for a in range(len(q)):
         gain += (new[a] - policy[a]) * q[a]
+        scale = max(scale, abs(q[a]))
     changed = False
-    if gain > 0.0:
+    if gain > 1e-12 * scale:
         for a in range(len(q)):
             if new[a] != policy[a]:
                 changed = True

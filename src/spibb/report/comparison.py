@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.data.log import Log
-from spibb.ope import OffPolicy, Trajectories, student_t
+from spibb.ope import OffPolicy, Trajectories, effective_sample_size, student_t
+from spibb.ope.notes import OUTSIDE, log_warnings, sample_warnings, weight_warnings
 from spibb.report.folder import fill_result, write_folder, write_json
 from spibb.report.summary import summarise
+
+Array = NDArray[np.float64]
 
 # Below this an interval from halves says nothing.
 _FEWEST_EPISODES = 8
@@ -26,7 +32,8 @@ class Compared:
 
     Attributes:
         algorithm: Its id.
-        estimated_gain: Gain over the baseline in the estimated model: flattering.
+        estimated_gain: Gain over the baseline in the estimated model: flattering; None where the
+            model's estimates are withheld.
         bound: Guaranteed lower bound on the true gain; None where nothing is guaranteed.
         is_vacuous: Whether that bound allows the worst loss there is anyway.
         moved: Probability moved away from the baseline, averaged over the rows of the log.
@@ -35,10 +42,12 @@ class Compared:
         off_policy_low: Lower end of its interval, by Student's t.
         off_policy_high: Upper end.
         status: How the run ended.
+        ess: Effective episodes behind the off-policy estimate.
+        warnings: What to know before trusting the row.
     """
 
     algorithm: str
-    estimated_gain: float
+    estimated_gain: float | None
     bound: float | None
     is_vacuous: bool
     moved: float
@@ -46,37 +55,73 @@ class Compared:
     off_policy_low: float | None
     off_policy_high: float | None
     status: str
+    ess: float | None = None
+    warnings: tuple[str, ...] = ()
+
+    def cells(self) -> dict[str, Any]:
+        """Return the row of a CSV file."""
+        return {**asdict(self), "warnings": " | ".join(self.warnings)}
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A cross-fitted off-policy estimate with what `spibb evaluate` says of one."""
+
+    estimate: float = math.nan
+    interval: tuple[float, float] = (math.nan, math.nan)
+    ess: float | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def compare(
     log: Log,
     algorithms: Sequence[Algorithm],
     results: Sequence[Improvement],
+    asked: Mapping[str, Any],
     *,
     delta: float,
-    reward_range: tuple[float, float] | None = None,
 ) -> list[Compared]:
     """Line up results on the same log, the baseline first.
 
     Too few episodes give no off-policy estimate.
+
+    Args:
+        log: The log.
+        algorithms: The algorithms.
+        results: What they came to.
+        asked: What ``improve`` was called with, baseline and discount among it.
+        delta: Level of the off-policy intervals.
     """
     rows = [_baseline_row(log, results[0], delta)]
     for algorithm, result in zip(algorithms, results, strict=True):
-        states, guarantee = result.certificate.states, result.certificate.guarantee
-        estimate, low, high = _cross_fitted(log, algorithm, result, delta, reward_range)
+        states = result.certificate.states
+        judged = _cross_fitted(log, algorithm, result, asked, delta)
+        withheld = result.withheld
+        notes = () if withheld is None else (f"Estimates by the model are withheld: {withheld}.",)
         row = Compared(
             algorithm=algorithm.id,
-            estimated_gain=result.estimated_gain,
+            estimated_gain=result.estimated_gain if withheld is None else None,
             bound=result.certificate.bound,
-            is_vacuous=guarantee is not None and guarantee.is_vacuous,
+            is_vacuous=result.certificate.guarantee.is_vacuous,
             moved=float(np.average(states.moved, weights=states.n_rows)),
-            off_policy=_finite(estimate),
-            off_policy_low=_finite(low),
-            off_policy_high=_finite(high),
+            off_policy=_finite(judged.estimate),
+            off_policy_low=_finite(judged.interval[0]),
+            off_policy_high=_finite(judged.interval[1]),
             status=result.status.name.lower().replace("_", "-"),
+            ess=judged.ess,
+            warnings=(*notes, *judged.warnings),
         )
         rows.append(row)
     return rows
+
+
+def merged_warnings(rows: Sequence[Compared]) -> dict[str, list[str]]:
+    """Return the warnings of all rows, each with the algorithms it concerns."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for text in row.warnings:
+            found.setdefault(text, []).append(row.algorithm)
+    return found
 
 
 def _baseline_row(log: Log, result: Improvement, delta: float) -> Compared:
@@ -95,40 +140,65 @@ def _baseline_row(log: Log, result: Improvement, delta: float) -> Compared:
         off_policy_low=_finite(low),
         off_policy_high=_finite(high),
         status="as-it-is",
+        ess=float(log.n_episodes) if log.n_episodes else None,
     )
 
 
 def _cross_fitted(
-    log: Log,
-    algorithm: Algorithm,
-    result: Improvement,
-    delta: float,
-    reward_range: tuple[float, float] | None,
-) -> tuple[float, float, float]:
+    log: Log, algorithm: Algorithm, result: Improvement, asked: Mapping[str, Any], delta: float
+) -> _Judged:
     """Let each half of the episodes judge the policy made of the other, by doubly robust terms.
 
     A policy judged by the log that made it looks better than it is; its own estimate would not help
     to choose.
     """
     if log.episode is None or log.n_episodes < _FEWEST_EPISODES:
-        return np.nan, np.nan, np.nan
-    baseline, gamma = result.baseline.policy, result.model.gamma
+        return _Judged()
     first = np.unique(log.episode, return_inverse=True)[1] % 2 == 0
-    terms = []
-    for judges in (first, ~first):
-        made = algorithm.improve(
-            log.take(~judges), baseline=baseline, gamma=gamma, reward_range=reward_range
-        )
-        episodes = Trajectories.from_log(log.take(judges))
-        if (made.policy.probabilities == baseline.probabilities).all():
-            terms.append(episodes.returns(gamma))  # the log's own policy needs no estimator
-            continue
-        off = OffPolicy(episodes, made.policy.probabilities, baseline.probabilities, gamma)
-        statistic = off.statistic("dr", np.random.default_rng(0))
-        assert statistic.terms is not None, "doubly robust is a mean"
-        terms.append(statistic.terms)
-    joined = np.concatenate(terms)
-    return (float(joined.mean()), *student_t(joined, delta / 2))
+    halves = [
+        _judge(log.take(judges), algorithm.improve(log.take(~judges), **asked))
+        for judges in (first, ~first)
+    ]
+    terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
+    warnings = [*_looks(log, result, delta), *weight_warnings(weight)]
+    estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
+    rewards = result.problem.evidence.values
+    if result.model.gamma < 1.0:
+        low, high = (end / (1.0 - result.model.gamma) for end in rewards.ends)
+        if not low <= estimate <= high:
+            warnings.append(OUTSIDE.format(raw=estimate, low=low, high=high))
+        estimate, *clipped = (min(max(x, low), high) for x in (estimate, *ends))
+        ends = (clipped[0], clipped[1])
+    return _Judged(estimate, ends, float(effective_sample_size(weight)), tuple(warnings))
+
+
+def _off_policy(log: Log, result: Improvement) -> OffPolicy:
+    policy, baseline = result.policy.probabilities, result.baseline.policy.probabilities
+    episodes = Trajectories.from_log(log)
+    return OffPolicy(episodes, policy, baseline, result.model.gamma, result.problem.unseen)
+
+
+def _looks(log: Log, result: Improvement, delta: float) -> tuple[str, ...]:
+    """Say where log and policy look like those on which approximate intervals fail."""
+    if not result.certificate.states.moved.any():
+        return ()
+    off, rewards = _off_policy(log, result), result.problem.evidence.values
+    return (
+        *log_warnings(off, result.policy, result.counts.n_gaps),
+        *sample_warnings(off, log, rewards, "student-t", delta),
+    )
+
+
+def _judge(half: Log, made: Improvement) -> tuple[Array, Array]:
+    """Return doubly robust terms of one half's episodes, and their weights."""
+    off = _off_policy(half, made)
+    if (off.policy == off.baseline).all():
+        # The log's own policy needs no estimator.
+        return off.episodes.returns(off.gamma), np.ones(len(off.episodes))
+    statistic, weight = off.statistic("dr", np.random.default_rng(0)), off.weight("dr")
+    assert statistic.terms is not None, "doubly robust is a mean"
+    assert weight is not None, "of weighted terms"
+    return statistic.terms, weight
 
 
 def _finite(value: float) -> float | None:
@@ -149,8 +219,8 @@ def write_comparison(
         with (part / "comparison.csv").open("w", encoding="utf-8", newline="") as stream:
             writer = csv.DictWriter(stream, [item.name for item in fields(Compared)])
             writer.writeheader()
-            writer.writerows(asdict(row) for row in rows)
-        facts = {"format": "spibb-comparison", "version": 1, "results": [asdict(r) for r in rows]}
+            writer.writerows(row.cells() for row in rows)
+        facts = {"format": "spibb-comparison", "version": 2, "results": [asdict(r) for r in rows]}
         write_json(part / "comparison.json", facts | {"settings": [summarise(r) for r in results]})
         for name, result in zip(names, results, strict=True):
             (part / name).mkdir()

@@ -27,7 +27,7 @@ from spibb.files import replace_whole
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PLAN = "plan.toml"
+PLAN_FILE = "plan.toml"
 _PIECE = "piece.toml"
 _PARTS = "parts"
 _COMPACT = "compact"
@@ -92,11 +92,11 @@ class Store:
 
     def plan(self) -> str:
         """Return the plan as TOML."""
-        file = self.folder / _PLAN
+        file = self.folder / PLAN_FILE
         try:
             return file.read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
-            raise DataError(f"{self.folder} is no study: it has no {_PLAN}") from None
+            raise DataError(f"{self.folder} is no study: it has no {PLAN_FILE}") from None
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"cannot read {file}: {error}", expected="a plan in TOML") from None
 
@@ -192,7 +192,7 @@ class Store:
 
     def _begin(self, plan: str, piece: Piece | None, *, resume: bool) -> None:
         """Check that the folder is ours to write in, and make it ready."""
-        file = self.folder / _PLAN
+        file = self.folder / PLAN_FILE
         if file.exists():
             self._check_resumable(plan, piece, resume=resume)
         else:

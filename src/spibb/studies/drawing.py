@@ -51,6 +51,8 @@ _STYLES = {
     "Double-DQN": ("#8c6d31", "h", "-"),
     "": ("#8c6d31", "h", ":"),
 }
+# What names end with where pairs never tried end for nothing, beside others where they do not.
+ENDS = " (unseen end)"
 _RED, _YELLOW, _GREEN = "#b3001b", "#fff7b2", "#00795f"
 # The curves of unsafe algorithms would press all others together.
 _LOWEST = -1.0
@@ -103,8 +105,9 @@ class Shown:
 
     @property
     def style(self) -> tuple[str, str, str]:
-        """Colour, marker and line."""
-        return list(_STYLES.values())[self.rank]
+        """Colour, marker and line; dotted where pairs never tried end for nothing."""
+        colour, marker, line = list(_STYLES.values())[self.rank]
+        return colour, marker, ":" if self.name.endswith(ENDS) else line
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self
 
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.registry import find_algorithm
+from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
 
 # Rows hold runs and sizes as numbers of 32 bits.
@@ -85,6 +86,10 @@ class Plan:
         n_actions: Actions.
         n_successors: Successors of a pair.
         gamma: The discount.
+        unseen: What pairs without data do in the estimated models; the paper's end for nothing.
+        rules: By which version of the algorithms results are made. Results of different rules
+            differ on the same draws, so they are never mixed: a study of older rules can be read,
+            merged with its like and drawn, but not gone on with.
     """
 
     study: str
@@ -101,7 +106,12 @@ class Plan:
     n_actions: int = 4
     n_successors: int = 4
     gamma: float = 0.95
+    unseen: Unseen = "terminal"
+    rules: int = 0  # 0: the present ones
 
+    # 2: rows move for more than rounding; the robust algorithms' sets hold at random counts and
+    # know the start; R-MIN's terminal states are worth 0.
+    present_rules: ClassVar[int] = 2
     # How the settings of this kind of plan are read.
     setting_kind: ClassVar[type[Setting]] = Setting
     # Whether its statistics need every row; those of other kinds are folded where runs are many.
@@ -110,6 +120,10 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("study", "name"):
             _check_text(getattr(self, name), name)
+        checked_unseen(self.unseen)
+        if self.rules == 0:
+            object.__setattr__(self, "rules", self.present_rules)
+        check_whole(self.rules, "rules", 1)
         least = {"seed": 0, "n_runs": 1, "runs_per_job": 1, "max_steps": 0}
         for name, smallest in least.items():
             check_whole(getattr(self, name), name, smallest)
@@ -155,16 +169,19 @@ class Plan:
         """Return the plan as TOML, without what this kind of plan has no use for."""
         facts = asdict(self)
         settings = facts.pop("settings")
+        if self.rules == 1:  # as such plans were written before there were others
+            facts = {name: fact for name, fact in facts.items() if name not in ("rules", "unseen")}
         lines = [f"{name} = {_toml(facts[name])}" for name in self.entries() if name in facts]
         for setting in settings:
             lines += ["", "[[settings]]"]
-            lines += [f"{name} = {_toml(value)}" for name, value in setting.items()]
+            facts = {name: value for name, value in setting.items() if name != "unseen" or value}
+            lines += [f"{name} = {_toml(value)}" for name, value in facts.items()]
         return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Read a plan."""
-        facts = read_toml(text)
+        """Read a plan; one that does not say its rules was written under the first."""
+        facts = {"rules": 1, **read_toml(text)}
         _check_entries(facts, cls, "the plan")
         settings = _as_tuple(facts.get("settings", []), "settings", "a list of tables")
         facts["settings"] = tuple(cls._read_setting(one) for one in settings)

@@ -13,7 +13,7 @@ from spibb.deep.arrays import import_torch
 from spibb.errors import SettingsError
 from spibb.runner.engines import find_engine
 from spibb.runner.jobs import Engine, Job, JobError
-from spibb.runner.store import Store
+from spibb.runner.store import PLAN_FILE, Store
 from spibb.studies.complexity import plan as complexity
 from spibb.studies.complexity.run import run_job as run_complexity
 from spibb.studies.complexity.timings import ensure_timings
@@ -112,6 +112,8 @@ def find_plan(name: str, n_runs: int | None = None) -> Plan:
     elif name.endswith(".toml"):
         try:
             plan = read_plan(Path(name).read_text(encoding="utf-8"))
+            # A plan to be run is run by the present rules, whenever it was written.
+            plan = replace(plan, rules=plan.present_rules)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise SettingsError(f"cannot read the plan {name}: {reason}") from None
@@ -159,6 +161,7 @@ def run_study(
         piece: Such as "2/4": the second quarter only, to be merged with the others later.
     """
     study = STUDIES[plan.study]
+    _refuse_other_rules(plan, Path(out), resume=resume)
     if engine == "cuda" and not study.on_gpu:
         raise SettingsError(
             f"the study {plan.study!r} with the engine 'cuda'",
@@ -187,6 +190,7 @@ def rerun(folder: Path, job: str | int) -> Any:
         job: The job's id, which is the name of its part; or the number of a run, for its rows only.
     """
     plan = read_plan(Store(Path(folder)).plan())
+    _refuse_rules(plan, Path(folder))
     run = STUDIES[plan.study].run
     if isinstance(job, int):
         if not 0 <= job < plan.n_runs:
@@ -196,6 +200,25 @@ def rerun(folder: Path, job: str | int) -> Any:
     if job not in jobs:
         raise SettingsError(f"the study has no job {job!r}", expected=f"{min(jobs)} to {max(jobs)}")
     return run(plan, *jobs[job])
+
+
+def _refuse_other_rules(plan: Plan, out: Path, *, resume: bool) -> None:
+    """Refuse to go on with a study that was begun under other rules."""
+    _refuse_rules(plan, out)
+    store = Store(out)
+    if resume and (out / PLAN_FILE).exists():
+        begun = read_plan(store.plan())
+        if begun.study == plan.study:
+            _refuse_rules(begun, out)
+
+
+def _refuse_rules(plan: Plan, folder: Path) -> None:
+    if plan.rules != plan.present_rules:
+        raise SettingsError(
+            f"the study {plan.name} in {folder} follows rules {plan.rules}",
+            expected=f"rules {plan.present_rules}, by which this version computes",
+            hint="run it in another folder; this one can still be read, merged and drawn",
+        )
 
 
 def _run_left(study: Study, recorder: Recorder, compute: Engine) -> Generator[Progress, None, None]:

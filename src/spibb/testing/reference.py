@@ -262,11 +262,15 @@ def maximum_likelihood(
     terminated: Sequence[bool],
     n_states: int,
     n_actions: int,
+    unseen: str = "average",
+    terminal: Sequence[int] = (),
 ) -> tuple[Array, Array, NDArray[np.int64]]:
     """Estimate the model from the rows of a log, one at a time.
 
     A terminated row adds to the count of its pair but to no successor: the mass that P lacks is
-    the probability of ending. Pairs never seen keep a row of zeros and reward zero.
+    the probability of ending. A pair never seen does what all rows of its state did, or, where
+    there is none, stays for the mean reward of the log and ends as often as its rows do; with
+    ``unseen="terminal"``, or in a terminal state, it ends for nothing.
 
     Returns:
         P (S, A, S), R (S, A) and the counts (S, A).
@@ -275,6 +279,8 @@ def maximum_likelihood(
         >>> p, r, n_sa = maximum_likelihood([0, 0], [0, 0], [1.0, 2.0], [1, 1], [False, True], 2, 1)
         >>> p[0, 0], float(r[0, 0]), n_sa.ravel()
         (array([0. , 0.5]), 1.5, array([2, 0]))
+        >>> p[1, 0], float(r[1, 0])
+        (array([0. , 0.5]), 1.5)
     """
     transition = np.zeros((n_states, n_actions, n_states))
     reward = np.zeros((n_states, n_actions))
@@ -286,9 +292,18 @@ def maximum_likelihood(
         reward[x, a] += r
         if not ends:
             transition[x, a, successor] += 1.0
+    pooled, paid = transition.sum(axis=1), reward.sum(axis=1)
     for x in range(n_states):
         for a in range(n_actions):
             if n_sa[x, a] > 0:
                 transition[x, a] /= n_sa[x, a]
                 reward[x, a] /= n_sa[x, a]
+            elif unseen == "terminal" or x in terminal:
+                continue
+            elif n_sa[x].sum() > 0:
+                transition[x, a] = pooled[x] / n_sa[x].sum()
+                reward[x, a] = paid[x] / n_sa[x].sum()
+            else:
+                transition[x, a, x] = 1.0 - sum(terminated) / len(terminated)
+                reward[x, a] = sum(rewards) / len(rewards)
     return transition, reward, n_sa

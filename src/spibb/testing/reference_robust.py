@@ -10,7 +10,8 @@ Letters: v state values, q action values, pi a policy, x a state, a an action, d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.optimize
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from spibb.mdp.model import TabularMDP
 
 Array = NDArray[np.float64]
+# For pairs (x, a) whose successors are known: the states that may follow.
+Reach = Mapping[tuple[int, int], Collection[int]]
 
 _TIGHTEST = 1e-10
 
@@ -79,7 +82,15 @@ def worst_mean(row: Sequence[float], values: Sequence[float], radius: float) -> 
 
 
 def robust_backup(
-    transition: Array, reward: Array, gamma: float, radius: Array, v: Array, *, best: bool = False
+    transition: Array,
+    reward: Array,
+    gamma: float,
+    radius: Array,
+    v: Array,
+    *,
+    best: bool = False,
+    may_end: bool = True,
+    reach: Reach | None = None,
 ) -> Array:
     """Return R + gamma min P.v for every pair, or max for the best case.
 
@@ -90,14 +101,20 @@ def robust_backup(
         radius: Shape (S, A).
         v: Shape (S,).
         best: Whether to maximise.
+        may_end: Whether ending is an outcome that mass may be moved to.
+        reach: The states that mass may be moved to, for pairs where not all are possible.
     """
     sign = -1.0 if best else 1.0
-    values = [sign * value for value in v] + [0.0]
     q = np.zeros(reward.shape)
     for x in range(reward.shape[0]):
         for a in range(reward.shape[1]):
             row = [*transition[x, a], 1.0 - sum(transition[x, a])]
-            q[x, a] = reward[x, a] + gamma * sign * worst_mean(row, values, radius[x, a])
+            states = (reach or {}).get((x, a), range(len(v)))
+            kept = [y for y in range(len(v)) if y in states or row[y] > 0.0]
+            kept += [len(v)] if may_end or row[-1] > 1e-12 else []
+            values = [sign * v[y] if y < len(v) else 0.0 for y in kept]
+            worst = worst_mean([row[y] for y in kept], values, radius[x, a])
+            q[x, a] = reward[x, a] + gamma * sign * worst
     return q
 
 
@@ -110,6 +127,8 @@ def robust_values(
     *,
     best: bool = False,
     tolerance: float = 1e-10,
+    may_end: bool = True,
+    reach: Reach | None = None,
 ) -> tuple[Array, Array]:
     """Iterate backups until the error is below the tolerance.
 
@@ -121,20 +140,28 @@ def robust_values(
         policy: The policy to evaluate; None: the best action of each state.
         best: Whether the best model is meant instead of the worst.
         tolerance: Largest error, by contraction.
+        may_end: Whether ending is an outcome that mass may be moved to.
+        reach: The states that mass may be moved to; see :func:`robust_backup`.
 
     Returns:
         v (S,) and q (S, A).
     """
     v = np.zeros(len(reward))
+
+    def back_up(v: Array) -> Array:
+        return robust_backup(
+            transition, reward, gamma, radius, v, best=best, may_end=may_end, reach=reach
+        )
+
     while True:
-        q = robust_backup(transition, reward, gamma, radius, v, best=best)
+        q = back_up(v)
         new = np.zeros(len(reward))
         for x in range(len(reward)):
             new[x] = max(q[x]) if policy is None else sum(policy[x] * q[x])
         change = max(abs(new - v))
         v = new
         if change * gamma <= tolerance * (1.0 - gamma):
-            return v, robust_backup(transition, reward, gamma, radius, v, best=best)
+            return v, back_up(v)
 
 
 def regret_bound(
@@ -146,6 +173,9 @@ def regret_bound(
     q_worst: Array,
     q_best: Array,
     tolerance: float = 1e-10,
+    *,
+    may_end: bool = True,
+    reach: Reach | None = None,
 ) -> tuple[Array, Array]:
     """Iterate D(x) = sum_a m gamma min P.D + (pi - m) Q_worst - (pi_b - m) Q_best.
 
@@ -158,14 +188,20 @@ def regret_bound(
         q_worst: Worst-case values of the policy, shape (S, A).
         q_best: Best-case values of the baseline, shape (S, A).
         tolerance: Largest error, by contraction.
+        may_end: Whether ending is an outcome that mass may be moved to.
+        reach: The states that mass may be moved to; see :func:`robust_backup`.
 
     Returns:
         D (S,) and gamma min P.D (S, A).
     """
     d = np.zeros(len(policy))
     nothing = np.zeros(policy.shape)
+
+    def back_up(d: Array) -> Array:
+        return robust_backup(transition, nothing, gamma, radius, d, may_end=may_end, reach=reach)
+
     while True:
-        later = robust_backup(transition, nothing, gamma, radius, d)
+        later = back_up(d)
         new = np.zeros(len(policy))
         for x in range(len(policy)):
             for a in range(policy.shape[1]):
@@ -176,7 +212,29 @@ def regret_bound(
         change = max(abs(new - d))
         d = new
         if change * gamma <= tolerance * (1.0 - gamma):
-            return d, robust_backup(transition, nothing, gamma, radius, d)
+            return d, back_up(d)
+
+
+def worst_start(initial: Sequence[float], values: Sequence[float], radius: float) -> float:
+    """Minimise the mean of values over the L1 ball around a start distribution.
+
+    Example:
+        >>> worst_start([0.5, 0.5, 0.0], [1.0, 0.0, -1.0], 0.5)
+        0.0
+    """
+    return worst_mean(initial, values, radius)
+
+
+def time_uniform(n: int, alpha: float, rho: float = 10.0) -> float:
+    """Return sqrt(2 (1 + rho / N) / N log(sqrt(1 + N / rho) / alpha)), infinite for N = 0.
+
+    Example:
+        >>> round(time_uniform(1_000, 0.025), 4)
+        0.1101
+    """
+    if n == 0:
+        return math.inf
+    return math.sqrt(2 * (1 + rho / n) / n * math.log(math.sqrt(1 + n / rho) / alpha))
 
 
 def robust_candidate(

@@ -9,7 +9,8 @@ With N = N(x, a), natural logarithms, and never a power of two in sight: log 2^|
   It treats a value of the estimated model as a mean of N independent returns, which is unproved.
 * Empirical Bernstein (Maurer and Pontil 2009) for the mean of first-visit returns, with n of them
   and sample variance s^2 of the returns scaled to [0, 1]:
-  2 [sqrt((2 s^2 / n) L) + 7 L / (3 (n - 1))], L = log(4 |X| |A| / delta). Here the means are means.
+  2 [sqrt((2 s^2 / n) L) + 7 L / (3 (n - 1))], L = log(4 |X| |A| / delta). Here the means are means,
+  and given which episodes visit a pair their returns are independent: no count is taken as fixed.
 * Hoeffding for the same means: sqrt((2 / n) log(2 |X| |A| / delta)), e_Q with n returns for N rows.
 
 Pairs without data have error inf. delta = 1 turns an error function into a mere scale.
@@ -29,6 +30,7 @@ from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.data.returns import Returns, first_visit_returns
 from spibb.errors import DataError, SettingsError
+from spibb.uncertainty.declared import Declared
 from spibb.uncertainty.ranges import ValueRange
 
 
@@ -40,11 +42,13 @@ class Evidence:
         counts: Counts of the log.
         values: Range of rewards and values, with the discount.
         log: The log itself, where it was given.
+        declared: What the user knows beyond it.
     """
 
     counts: Counts
     values: ValueRange
     log: Log | None = None
+    declared: Declared = field(default_factory=Declared)
 
     def returns(self) -> Returns:
         """First-visit returns of the log."""
@@ -175,7 +179,7 @@ class HoeffdingReturns:
         """Return sqrt((2 / n) log(2 |X| |A| / delta)) for n returns, plus what was cut off."""
         returns = evidence.returns()
         error = _hoeffding(returns.n, np.log(2.0 * returns.n.size) - np.log(delta))
-        return error + evidence.values.reach * returns.cut
+        return error + evidence.values.reach(returns.completion) * returns.cut
 
 
 @dataclass(frozen=True)
@@ -186,15 +190,21 @@ class EmpiricalBernstein:
     meaning: ClassVar[Meaning] = "return-q"
 
     def errors(self, evidence: Evidence, delta: float) -> NDArray[np.float64]:
-        """Return the Maurer-Pontil error, plus what truncation may have cut off."""
+        """Return the Maurer-Pontil error, plus what truncation may have cut off.
+
+        The bound is on the mean of whole returns, whose spread is at most that of the completed
+        ones plus that of what completes them.
+        """
         returns = evidence.returns()
         many = returns.n > 1
         n = np.where(many, returns.n, 2)
         log_term = np.log(4.0 * n.size) - np.log(delta)
         width = 2.0 * evidence.values.v_max
-        scaled = returns.variance / width**2 if width > 0 else np.zeros(n.shape)
-        error = 2.0 * (np.sqrt(2.0 * scaled * log_term / n) + 7.0 * log_term / (3.0 * (n - 1)))
-        error += evidence.values.reach * returns.cut
+        reach = evidence.values.reach(returns.completion)
+        spread = np.sqrt(returns.variance) / width if width > 0 else np.zeros(n.shape)
+        spread += reach / 2.0 * np.sqrt(n / (n - 1) * returns.cut_square)
+        error = 2.0 * (spread * np.sqrt(2.0 * log_term / n) + 7.0 * log_term / (3.0 * (n - 1)))
+        error += reach * returns.cut
         return np.where(many, error, np.inf)
 
 

@@ -12,46 +12,61 @@ from spibb.errors import SettingsError
 class ValueRange:
     """Bounds on rewards and, through the discount, on values.
 
-    Values lie in [min(0, low), max(0, high)] / (1 - gamma): 0 is included because a process that
-    ends, and a pair without data in the estimated model, are worth 0. The theorems' V_max is half
-    the width of that interval, which is enough since differences of distributions sum to zero.
+    Values lie in [min(0, low), max(0, high)] / (1 - gamma): 0 is included because a process may
+    end, unless it is declared that it never does. The theorems' V_max is half the width of that
+    interval, which is enough since differences of distributions sum to zero.
 
     Attributes:
         low: Smallest reward.
         high: Largest reward.
         gamma: The discount.
         is_observed: Whether the range is only the one seen in the log: an assumption.
+        never_ends: Whether the process is declared never to end.
     """
 
     low: float
     high: float
     gamma: float
     is_observed: bool
+    never_ends: bool = False
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The range of rewards, 0 included where the process may end."""
+        if self.never_ends:
+            return self.low, self.high
+        return min(0.0, self.low), max(0.0, self.high)
 
     @property
     def r_max(self) -> float:
-        """Half the width of the reward range, 0 included."""
-        return (max(0.0, self.high) - min(0.0, self.low)) / 2.0
+        """Half the width of the reward range, 0 included where the process may end."""
+        return (self.ends[1] - self.ends[0]) / 2.0
 
     @property
     def v_max(self) -> float:
         """Half the width of the range of values; infinite for gamma = 1."""
         return self.r_max / (1.0 - self.gamma) if self.gamma < 1.0 else float("inf")
 
-    @property
-    def reach(self) -> float:
-        """Largest absolute value, in units of v_max: between 1 and 2."""
-        largest = max(abs(min(0.0, self.low)), abs(max(0.0, self.high)))
-        return largest / self.r_max if self.r_max > 0 else 1.0
+    def reach(self, value: float) -> float:
+        """Return how far any value may be from this one, in units of v_max: 1 from the middle."""
+        if self.gamma >= 1.0 or self.r_max == 0.0:
+            return 1.0
+        low, high = (end / (1.0 - self.gamma) for end in self.ends)
+        return max(high - value, value - low) / self.v_max
 
     @classmethod
     def of(
-        cls, counts: Counts, gamma: float, reward_range: tuple[float, float] | None
+        cls,
+        counts: Counts,
+        gamma: float,
+        reward_range: tuple[float, float] | None,
+        *,
+        never_ends: bool = False,
     ) -> ValueRange:
         """Take the given range, after checking it against the log, or else the observed one."""
         low, high = counts.reward_range
         if reward_range is None:
-            return cls(low, high, gamma, is_observed=True)
+            return cls(low, high, gamma, is_observed=True, never_ends=never_ends)
         given = (float(reward_range[0]), float(reward_range[1]))
         if not given[0] <= given[1] or abs(given[0]) == float("inf") or given[1] == float("inf"):
             raise SettingsError(f"reward_range is {reward_range}", expected="(low, high), finite")
@@ -61,4 +76,4 @@ class ValueRange:
                 expected=f"rewards inside reward_range = {given}",
                 hint="widen reward_range, or correct the log",
             )
-        return cls(*given, gamma, is_observed=False)
+        return cls(*given, gamma, is_observed=False, never_ends=never_ends)

@@ -72,6 +72,7 @@ def _cell(plan: ComplexityPlan, runs: Sequence[int], eta: float, n_actions: int)
         [draw_counts(plan, run, eta, n_actions) for run in runs],
         baselines=baseline,
         gamma=plan.gamma,
+        unseen=plan.unseen,
     )
     n_settings, n_rows = len(plan.settings), len(plan.settings) * len(runs)
     labels = pa.array([setting.label for setting in plan.settings])

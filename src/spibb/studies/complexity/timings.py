@@ -74,7 +74,7 @@ def _measure_world(plan: ComplexityPlan, eta: float, n_actions: int) -> Iterator
         groups.append((0, evidence[: plan.n_together]))
     baseline = make_baseline(plan, eta, n_actions)
     for run, group in groups:
-        models = [part.counts.estimate(plan.gamma) for part in group]
+        models = [part.counts.estimate(plan.gamma, plan.unseen) for part in group]
         problems = Problems.of(group, models, [baseline] * len(group))
         for setting in plan.settings:
             seconds, n_iterations = _time(setting.build(), problems, plan.n_repeats)

@@ -17,6 +17,9 @@ _CHOSEN: dict[str, dict[str, float]] = {
         "delta": 0.05,
     },
     "gridworld": {"epsilon": 1.0, "n_wedge": 10, "kappa": 0.003, "xi": 0.1, "delta": 0.05},
+    "queue": {"epsilon": 1.0, "n_wedge": 10, "kappa": 0.5},
+    "inventory": {"epsilon": 1.0, "n_wedge": 10, "kappa": 0.5},
+    "maintenance": {"epsilon": 1.0, "n_wedge": 10, "kappa": 0.5},
 }  # fmt: skip
 _CHOSEN_ELSEWHERE = {"epsilon": 1.0, "n_wedge": 5, "kappa": 0.1, "xi": 0.5}
 _MOST_PANELS = 12  # of a figure that still fits a page

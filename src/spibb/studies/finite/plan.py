@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from spibb.data.estimate import checked_unseen
 from spibb.errors import SettingsError
 from spibb.studies.finite.processes import PROCESSES
 from spibb.studies.plan import Plan, Setting
@@ -16,9 +17,16 @@ class FiniteSetting(Setting):
 
     Attributes:
         process: Id of the process, a key of ``PROCESSES``.
+        unseen: What pairs without data do in its models; empty: as the plan says.
     """
 
     process: str = ""
+    unseen: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unseen:
+            checked_unseen(self.unseen)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The plans: Wet Chicken as Scholl et al. ran it, the gridworld, and Gymnasium's toy-text.
+"""The plans: Wet Chicken as Scholl et al. ran it, the gridworld, toy-text, processes with costs.
 
 ``epsilon`` is the budget of the constraint itself, with delta = 1: errors as a scale. The random
 MDPs' plans carry the paper's labels instead, which stand for twice the budget.
@@ -7,6 +7,7 @@ MDPs' plans carry the paper's labels instead, which stand for twice the budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
 from spibb.algorithms.base import Algorithm
@@ -17,6 +18,7 @@ from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.penalised import RaMDP, RMin
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
+from spibb.studies.drawing import ENDS
 from spibb.studies.finite.plan import FinitePlan, FiniteSetting
 from spibb.uncertainty.error_functions import HoeffdingQ
 
@@ -52,7 +54,12 @@ _SMALL = (
 
 
 def settings_on(
-    process: str, grid: Grid, families: Iterable[str] = _FAMILIES, prefix: str = ""
+    process: str,
+    grid: Grid,
+    families: Iterable[str] = _FAMILIES,
+    prefix: str = "",
+    unseen: str = "",
+    suffix: str = "",
 ) -> list[FiniteSetting]:
     """Return basic RL and some families, each with all values of its parameter, on one process.
 
@@ -61,16 +68,17 @@ def settings_on(
         grid: Values by parameter; a family whose parameter is not there is left out.
         families: Names of the families.
         prefix: What labels begin with, where a plan has several processes.
+        unseen: What pairs without data do; empty: as the plan says.
+        suffix: What names end with, where a plan has several such treatments.
     """
-    found = [FiniteSetting.of(f"{prefix}Basic RL", BasicRL(), process=process)]
+    more: dict[str, Any] = {"process": process, "unseen": unseen}
+    found = [FiniteSetting.of(f"{prefix}Basic RL{suffix}", BasicRL(), **more)]
     for name in families:
         parameter, build = _FAMILIES[name]
         for value in grid.get(parameter, ()):
-            label = f"{prefix}{name}, {parameter}={value:g}"
-            group = f"{parameter}: {name}"
-            found.append(
-                FiniteSetting.of(label, build(value), group, float(value), process=process)
-            )
+            label = f"{prefix}{name}{suffix}, {parameter}={value:g}"
+            group = f"{parameter}: {name}{suffix}"
+            found.append(FiniteSetting.of(label, build(value), group, float(value), **more))
     return found
 
 
@@ -91,6 +99,7 @@ def _wet_chicken() -> FinitePlan:
         etas=(0.1, 0.2, 0.5),
         sizes=(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
         max_steps=0,
+        unseen="average",
         settings=tuple(settings_on("wet-chicken", grid)),
     )
 
@@ -113,6 +122,7 @@ def _gridworld() -> FinitePlan:
         etas=(0.1, 0.02),
         sizes=(10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
         max_steps=50,
+        unseen="average",
         settings=tuple(settings_on("gridworld", grid)),
     )
 
@@ -134,6 +144,7 @@ def _toy_text() -> FinitePlan:
         etas=(0.5, 0.9),
         sizes=(10, 30, 100, 300, 1_000, 3_000),
         max_steps=200,
+        unseen="average",
         settings=tuple(
             setting
             for process, title in titles.items()
@@ -142,6 +153,34 @@ def _toy_text() -> FinitePlan:
     )
 
 
+def _costs() -> FinitePlan:
+    """Return the plan that shows what pairs never tried do to algorithms, where rewards are costs.
+
+    Each setting stands in it twice: such pairs do what their state does on average, or they end
+    for nothing, as in the papers.
+    """
+    grid: Grid = {"epsilon": (1.0, 4.0), "n_wedge": (10,), "kappa": (0.5,)}
+    families = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
+    treatments = (("", "average"), (ENDS, "terminal"))
+    return FinitePlan(
+        study="finite",
+        name="costs",
+        seed=2026,
+        n_runs=500,
+        runs_per_job=10,
+        etas=(0.1, 0.3),
+        sizes=(10, 20, 50, 100, 200, 500, 1_000),
+        max_steps=50,
+        unseen="average",
+        settings=tuple(
+            setting
+            for process in ("queue", "inventory", "maintenance")
+            for suffix, unseen in treatments
+            for setting in settings_on(process, grid, families, f"{process}: ", unseen, suffix)
+        ),
+    )
+
+
 PLANS: dict[str, FinitePlan] = {
-    plan.name: plan for plan in (_wet_chicken(), _gridworld(), _toy_text())
+    plan.name: plan for plan in (_wet_chicken(), _gridworld(), _toy_text(), _costs())
 }

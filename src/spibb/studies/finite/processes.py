@@ -1,8 +1,9 @@
 """The fixed processes of the study, each with its baselines of several strengths.
 
 ``eta`` of a plan means what the literature on the process varies: the share of uniform actions in
-Wet Chicken, the temperature of the softmax in the gridworld, and for the toy-text environments, as
-for random MDPs, the performance between the uniform policy (0) and the optimum (1).
+Wet Chicken and in the processes with costs, the temperature of the softmax in the gridworld, and
+for the toy-text environments, as for random MDPs, the performance between the uniform policy (0)
+and the optimum (1).
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from spibb.envs.gridworld import GridWorld, softmax_policy
+from spibb.envs.inventory import Inventory
+from spibb.envs.maintenance import Maintenance
+from spibb.envs.queue import Queue
 from spibb.envs.wet_chicken import WetChicken
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate
@@ -144,6 +148,16 @@ def _by_entry(env: Any, gamma: float) -> TabularMDP:
     return TabularMDP(transition, None, gamma, initial, terminal, entry_reward=entry)
 
 
+def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Process:
+    """Return a process with costs, whose heuristic baseline takes a share of uniform actions."""
+    return Process(
+        title,
+        r"$\varepsilon_b$",
+        lambda gamma: kind().to_mdp(gamma),
+        lambda mdp, eta: kind().baseline(epsilon=eta),
+    )
+
+
 PROCESSES: dict[str, Process] = {
     "wet-chicken": Process(
         "Wet Chicken",
@@ -158,6 +172,9 @@ PROCESSES: dict[str, Process] = {
         lambda mdp, eta: GridWorld().baseline(temperature=eta, gamma=mdp.gamma),
         lambda eta: eta > 0,
     ),
+    "queue": _heuristic("queue", Queue),
+    "inventory": _heuristic("inventory", Inventory),
+    "maintenance": _heuristic("maintenance", Maintenance),
     "frozen-lake": Process("FrozenLake", "η", _frozen_lake, softened_optimum),
     "cliff-walking": Process("CliffWalking", "η", _cliff_walking, softened_optimum),
     "taxi": Process("Taxi", "η", _taxi, softened_optimum),

@@ -20,6 +20,7 @@ from spibb.algorithms.base import Algorithm
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.many import improve_many
 from spibb.data.counts import Counts
+from spibb.data.estimate import checked_unseen
 from spibb.data.log import Log
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
@@ -70,7 +71,8 @@ def _run_process(plan: FinitePlan, process: str, places: list[int], runs: range)
     problems = [
         problem for run in runs for problem in _draw(plan, process, run, with_logs=with_logs)
     ]
-    policies = _train(plan, algorithms, problems)
+    unseen = [plan.settings[place].unseen or plan.unseen for place in places]
+    policies = _train(plan, algorithms, unseen, problems, known)
     return _table(plan, places, problems, _score(known, problems, policies))
 
 
@@ -115,21 +117,30 @@ def _needs_log(algorithm: Algorithm) -> bool:
 
 
 def _train(
-    plan: FinitePlan, algorithms: Sequence[Algorithm], problems: Sequence[_Problem]
+    plan: FinitePlan,
+    algorithms: Sequence[Algorithm],
+    unseen: Sequence[str],
+    problems: Sequence[_Problem],
+    known: Known,
 ) -> NDArray[np.float64]:
     """Return the policies, shape (algorithms, problems, S, A)."""
     shape = problems[0].baseline.probabilities.shape
     policies = np.empty((len(algorithms), len(problems), *shape))
-    for with_logs in (False, True):
-        which = [k for k, one in enumerate(algorithms) if _needs_log(one) is with_logs]
-        if which:
-            found = improve_many(
-                [algorithms[k] for k in which],
-                [problem.evidence(with_log=with_logs) for problem in problems],
-                baselines=[problem.baseline for problem in problems],
-                gamma=plan.gamma,
-            )
-            policies[which] = found.probabilities
+    groups: dict[tuple[bool, str], list[int]] = {}
+    for k, (algorithm, treatment) in enumerate(zip(algorithms, unseen, strict=True)):
+        groups.setdefault((_needs_log(algorithm), treatment), []).append(k)
+    for (with_logs, treatment), which in groups.items():
+        found = improve_many(
+            [algorithms[k] for k in which],
+            [problem.evidence(with_log=with_logs) for problem in problems],
+            baselines=[problem.baseline for problem in problems],
+            gamma=plan.gamma,
+            # The benchmarks' algorithms know the states and where episodes begin.
+            initial=known.truth.initial,
+            states_complete=True,
+            unseen=checked_unseen(treatment),
+        )
+        policies[which] = found.probabilities
     return policies
 
 

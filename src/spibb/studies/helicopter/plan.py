@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from spibb.data.estimate import Unseen
 from spibb.deep.population import TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import (
@@ -65,6 +66,7 @@ class HelicopterPlan(Plan):
     """
 
     setting_kind: ClassVar[type[RuleSetting]] = RuleSetting
+    present_rules: ClassVar[int] = 1  # networks are trained as ever
     keeps_rows: ClassVar[bool] = True  # the bootstrap draws data sets, all runs of each
 
     settings: tuple[RuleSetting, ...] = ()
@@ -73,6 +75,7 @@ class HelicopterPlan(Plan):
     n_states: int = field(init=False, default=0)
     n_actions: int = field(init=False, default=0)
     n_successors: int = field(init=False, default=0)
+    unseen: Unseen = field(init=False, default="terminal")
     max_steps: int = 100
     gamma: float = 0.9
     n_trainings: int = 15

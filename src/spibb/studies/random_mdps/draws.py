@@ -25,6 +25,7 @@ from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
 from spibb.studies.plan import Plan
+from spibb.uncertainty.declared import Declared
 from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
 from spibb.uncertainty.ranges import ValueRange
 
@@ -61,7 +62,10 @@ class Drawn:
     def evidence(self) -> Evidence:
         """What algorithms may look at: counts, and the log itself."""
         counts = Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
-        return Evidence(counts, ValueRange.of(counts, self.plan.gamma, None), self.log())
+        values = ValueRange.of(counts, self.plan.gamma, None)
+        # The benchmark's algorithms know the states and where episodes begin.
+        declared = Declared(initial=self.truth.initial, states_complete=True)
+        return Evidence(counts, values, self.log(), declared)
 
     def log(self) -> Log:
         """Draw the log again, step by step."""
@@ -120,7 +124,29 @@ def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
 
 
 def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> Problems:
-    """Return the estimated models of logs, as `spibb.improve_many` would make them.
+    """Return the estimated models of logs, as `spibb.improve_many` would make them."""
+    plan = drawn[0].plan
+    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(len(drawn), plan.n_states, -1)
+    batch = _ending(drawn) if plan.unseen == "terminal" else _by_counts(drawn)
+    baseline = np.stack([one.baseline.probabilities for one in drawn])
+    evidence = EvidenceBatch(n_sa, lambda place: drawn[place].evidence)
+    return Problems.stacked(evidence, batch, baseline, device, unseen=plan.unseen)
+
+
+def _by_counts(drawn: Sequence[Drawn]) -> ModelBatch:
+    """Return the models with any treatment of pairs without data."""
+    return ModelBatch.stack(
+        [
+            Counts.from_tally(one.truth, one.n_pairs, one.n_entries, one.starts).estimate(
+                one.plan.gamma, one.plan.unseen, one.truth.initial
+            )
+            for one in drawn
+        ]
+    )
+
+
+def _ending(drawn: Sequence[Drawn]) -> ModelBatch:
+    """Return the models in which pairs without data end for nothing.
 
     The structure of a true process serves all logs from it: successors that were never seen stay,
     with probability zero.
@@ -130,22 +156,18 @@ def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> Problems:
     truth = true_models(drawn)
     n_entries = np.concatenate([one.n_entries for one in drawn])
     lengths = np.diff(truth.indptr)
-    weight = np.divide(1.0, n_sa, out=np.zeros(shape), where=n_sa > 0)
     entry = np.concatenate([_entry_reward(one)[one.truth.rows.indices] for one in drawn])
     rows = np.repeat(np.arange(n_sa.size), lengths)
     paid = np.bincount(rows, n_entries * entry, minlength=n_sa.size).reshape(shape)
-    batch = ModelBatch(
+    return ModelBatch(
         indptr=truth.indptr,
         indices=truth.indices,
         data=n_entries / np.maximum(np.repeat(n_sa.ravel(), lengths), 1),
-        reward=np.asarray(paid * weight, dtype=np.float64),
+        reward=np.divide(paid, n_sa, out=np.zeros(shape), where=n_sa > 0),
         ending=np.where(n_sa > 0, 0.0, 1.0),
         initial=truth.initial,
         gamma=truth.gamma,
     )
-    baseline = np.stack([one.baseline.probabilities for one in drawn])
-    evidence = EvidenceBatch(n_sa, lambda place: drawn[place].evidence)
-    return Problems.stacked(evidence, batch, baseline, device)
 
 
 def true_models(drawn: Sequence[Drawn]) -> ModelBatch:

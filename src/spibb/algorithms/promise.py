@@ -1,0 +1,165 @@
+"""From a promise to a threshold: how bold may Pi_b-SPIBB be, if at most zeta may be lost?
+
+The regret test holds for all policies at once, so that its bounds may be looked at for many
+thresholds and the boldest one kept that is certified to lose at most zeta. With n_wedge = inf the
+baseline itself is left, which loses nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Problems
+from spibb.algorithms.spibb_family import PiBSPIBB
+from spibb.certify.model_set import ModelSet
+from spibb.certify.regret import RegretTest
+from spibb.certify.robust import obstacle
+from spibb.data.counts import Counts
+from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.problem import Problem
+from spibb.uncertainty.error_functions import Evidence
+
+# Thresholds that are tried, evenly in the logarithm of the count.
+_N_THRESHOLDS = 12
+# The log is imagined longer by powers of this, up to a size that means "never".
+_LONGER, _LONGEST = 2.0, 2.0**40
+# Beyond so many pairs, imagining longer logs takes too long.
+_LARGEST_IMAGINED = 4_000
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What it takes to promise that Pi_b-SPIBB loses at most zeta.
+
+    Attributes:
+        zeta: The loss that is promised not to be exceeded.
+        n_wedge: Observations that make a pair trusted; infinite where only the baseline will do.
+        bound: What the regret test certifies of the policy with this threshold.
+        n_trusted: Pairs of the log that have as many.
+        rows_for_change: Rows at which a change would be certified, at the log's frequencies; None
+            where one is already, or where that was not computed.
+        is_trivial: Whether no policy could lose zeta anyway.
+    """
+
+    zeta: float
+    n_wedge: float
+    bound: float
+    n_trusted: int
+    rows_for_change: float | None
+    is_trivial: bool
+
+    @property
+    def is_vacuous(self) -> bool:
+        """Whether the log is too small: the only policy with this promise is the baseline."""
+        return math.isinf(self.n_wedge)
+
+    @property
+    def summary(self) -> str:
+        """The promise in words."""
+        if self.is_trivial:
+            return f"No policy can lose {self.zeta:g} anyway: ask for less."
+        if not self.is_vacuous:
+            return (
+                f"With n_wedge = {self.n_wedge:g} a loss of at most {max(0.0, -self.bound):.4g} is "
+                f"certified; {self.n_trusted:,} pairs of this log have been seen as often."
+            )
+        text = (
+            f"No change of the baseline is certified to lose at most {self.zeta:g} on this log, so "
+            "the result is the baseline."
+        )
+        if self.rows_for_change is None:
+            return text
+        if math.isinf(self.rows_for_change):
+            return text + " No imaginable number of rows like these would change that."
+        return text + f" At its frequencies it would take about {self.rows_for_change:.1g} rows."
+
+
+def plan_promise(problem: Problem, *, zeta: float, delta: float) -> Promise:
+    """Choose the boldest threshold that is certified to lose at most zeta.
+
+    Args:
+        problem: The log and its baseline.
+        zeta: The largest loss, > 0.
+        delta: Level of the regret test.
+    """
+    if not zeta > 0:
+        raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
+    reason = obstacle(problem.evidence, is_estimated=problem.baseline.is_estimated)
+    if reason is not None:
+        raise SettingsError(
+            f"nothing can be promised on this log: {reason}",
+            expected="a log on which the regret test holds",
+            hint="see docs/guarantees.md for its conditions",
+        )
+    batch = ModelBatch.stack([problem.estimate()])
+    thresholds, policies = _candidates(problem, batch)
+    values = problem.evidence.values
+    is_trivial = zeta >= 2 * values.v_max
+    for threshold, bound in zip(
+        thresholds, _bounds(problem.evidence, batch, problem, policies, delta), strict=True
+    ):
+        if bound >= -zeta:
+            n_trusted = int((problem.counts.n_sa >= threshold).sum())
+            return Promise(zeta, threshold, bound, n_trusted, None, is_trivial)
+    rows = _rows_for_change(problem, batch, policies, zeta, delta)
+    return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial)
+
+
+def _candidates(problem: Problem, batch: ModelBatch) -> tuple[list[float], list[Array]]:
+    """Return thresholds, boldest first, and the policies that differ from the baseline."""
+    most = int(problem.counts.n_sa.max())
+    grid = np.unique(np.geomspace(1, most, _N_THRESHOLDS).round()).tolist()
+    problems = Problems.of([problem.evidence], [problem.estimate()], [problem.baseline])
+    found = [(n, PiBSPIBB(n_wedge=n).search(problems).policy) for n in grid]
+    kept = [(n, policy) for n, policy in found if (policy != problems.baseline).any()]
+    return [n for n, _ in kept], [policy for _, policy in kept]
+
+
+def _bounds(
+    evidence: Evidence, batch: ModelBatch, problem: Problem, policies: Sequence[Array], delta: float
+) -> list[float]:
+    """Return the regret test's bound for each policy."""
+    models = ModelSet.of([evidence], batch, delta)
+    test = RegretTest.against(models, problem.baseline.probabilities[None].copy())
+    found = []
+    for policy in policies:
+        table = models.policy(policy)
+        found.append(float(test.bounds(test.differences(table, models.worst(table)))[0]))
+    return found
+
+
+def _rows_for_change(
+    problem: Problem, batch: ModelBatch, policies: Sequence[Array], zeta: float, delta: float
+) -> float | None:
+    """Return the rows at which one of the policies would be certified; see Promise."""
+    counts = problem.counts
+    if counts.n_sa.size > _LARGEST_IMAGINED:
+        return None
+    factor = _LONGER
+    while factor <= _LONGEST and policies:
+        evidence = replace(problem.evidence, counts=_longer(counts, factor))
+        if max(_bounds(evidence, batch, problem, policies, delta)) >= -zeta:
+            return factor * float(counts.n_sa.sum())
+        factor *= _LONGER
+    return math.inf
+
+
+def _longer(counts: Counts, factor: float) -> Counts:
+    """Return the counts of a log that is longer, at the same frequencies."""
+    times = round(factor)
+    return replace(
+        counts,
+        n_sa=counts.n_sa * times,
+        n_sas=counts.n_sas * times,
+        n_end=counts.n_end * times,
+        reward_sum=counts.reward_sum * times,
+        n_initial=counts.n_initial * times,
+    )

@@ -1,0 +1,41 @@
+"""How often a policy visits each state in a model: d = (I - gamma P_pi^T)^-1 p_0."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import LARGEST_DENSE, fill_system, sparse_system
+
+
+def discounted_visits(
+    batch: ModelBatch, problem: int, policy: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the expected discounted visits of every state, shape (S,).
+
+    They sum to 1 / (1 - gamma) where nothing ends. With gamma = 1 the policy must end.
+
+    Args:
+        batch: Models.
+        problem: Which of them.
+        policy: Shape (S, A).
+
+    Example:
+        >>> from spibb.mdp.model import TabularMDP
+        >>> batch = ModelBatch.stack([TabularMDP([[[0.0, 1.0]], [[0.0, 1.0]]], [[0.0], [0.0]], 0.5,
+        ...                                      initial=[1.0, 0.0])])
+        >>> discounted_visits(batch, 0, np.ones((2, 1)))
+        array([1., 1.])
+    """
+    n_states = batch.shape[1]
+    start = batch.initial[problem]
+    if n_states > LARGEST_DENSE:
+        transposed = sparse_system(batch, problem, policy).T.tocsc()
+        return np.asarray(scipy.sparse.linalg.splu(transposed).solve(start))
+    matrix, paid = np.empty((n_states, n_states)), np.empty(n_states)
+    fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], policy,
+                float(batch.gamma), problem, matrix, paid, 0, 1)  # fmt: skip
+    return np.asarray(scipy.linalg.solve(matrix.T, start, overwrite_a=True, check_finite=False))

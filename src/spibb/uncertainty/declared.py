@@ -1,0 +1,207 @@
+"""What the user declares about a process beyond its log, for guarantees to rest on.
+
+A log cannot show that it names every state, that nothing ever ends, what may follow what, or where
+episodes begin when it holds few. Whoever knows may say so; what is said is checked against the log,
+listed among the assumptions, and makes bounds tighter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.data.counts import Counts
+from spibb.errors import DataError, SettingsError
+
+# Probabilities by state, or (state, next state) or (state, action, next state), by name or number.
+Start = Mapping[Any, float] | ArrayLike
+Successors = Literal["seen"] | Iterable[tuple[Any, ...]]
+
+_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Declared:
+    """Declarations, in the states and actions of the problem.
+
+    Attributes:
+        initial: Distribution of the first state, shape (S,); None: unknown, as far as the log goes.
+        states_complete: Every state of the process is among those of the problem.
+        never_ends: The process never ends.
+        successors: Which states may follow each pair, sparse booleans of shape (S * A, S); a row
+            without any may be followed by every state. None: nothing is said.
+        is_seen: Whether `successors` is what followed in the log.
+    """
+
+    initial: NDArray[np.float64] | None = None
+    states_complete: bool = False
+    never_ends: bool = False
+    successors: sp.csr_array | None = None
+    is_seen: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        counts: Counts,
+        *,
+        initial: Start | None = None,
+        states_complete: bool = False,
+        never_ends: bool = False,
+        successors: Successors | None = None,
+    ) -> Declared:
+        """Check declarations against the counts of the log."""
+        if never_ends and counts.n_ended:
+            raise SettingsError(
+                f"never_ends, but {counts.n_ended} rows of the log end the process",
+                expected="a log without terminations",
+                hint="leave never_ends out, or mark those rows as truncated, if the process went "
+                "on after them",
+            )
+        return cls(
+            initial=None if initial is None else _checked_start(counts, initial),
+            states_complete=bool(states_complete),
+            never_ends=bool(never_ends),
+            successors=_checked_successors(counts, successors),
+            is_seen=isinstance(successors, str),
+        )
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """What was declared, as assumptions in words."""
+        found = []
+        if self.initial is not None:
+            found.append("The first state is distributed as given.")
+        if self.states_complete:
+            found.append("The process has no states but those listed, as declared.")
+        if self.never_ends:
+            found.append("The process never ends, as declared.")
+        if self.is_seen:
+            found.append(
+                "A state is followed only by states that followed it in the log, under any action: "
+                "what can follow was seen to follow."
+            )
+        elif self.successors is not None:
+            found.append("States are followed only by the successors that were given for them.")
+        return tuple(found)
+
+
+def _names(labels: tuple[str, ...] | None, size: int) -> dict[str, int]:
+    listed = labels if labels is not None else tuple(str(index) for index in range(size))
+    return {name: index for index, name in enumerate(listed)}
+
+
+def _place(name: Any, known: Mapping[str, int], what: str, where: str) -> int:
+    if str(name) not in known:
+        raise DataError(
+            f"{where} names the {what} {str(name)!r}",
+            expected=f"a {what} of the log or the baseline, such as {next(iter(known))!r}",
+            hint="check that names are spelt alike",
+        )
+    return known[str(name)]
+
+
+def _checked_start(counts: Counts, initial: Start) -> NDArray[np.float64]:
+    """Return a start distribution over the states of the counts."""
+    start = np.zeros(counts.n_states)
+    if isinstance(initial, Mapping):
+        known = _names(counts.state_labels, counts.n_states)
+        for name, probability in initial.items():
+            start[_place(name, known, "state", "initial")] = float(probability)
+    elif counts.state_labels is not None:
+        raise SettingsError(
+            "initial is a list, but states have names",
+            expected="a mapping from states to probabilities, as {'mild': 0.7, 'severe': 0.3}",
+        )
+    else:
+        given = np.asarray(initial, dtype=np.float64)
+        if given.shape != start.shape:
+            raise SettingsError(
+                f"initial has shape {given.shape}",
+                expected=f"one probability for each of {counts.n_states} states, or a mapping "
+                "from states to probabilities",
+            )
+        start[:] = given
+    if not (start >= 0).all() or abs(start.sum() - 1.0) > _SUM_TOLERANCE:
+        raise SettingsError(
+            f"initial sums to {start.sum():.9g}, with {float(start.min()):g} the least",
+            expected="probabilities that sum to 1",
+        )
+    return np.asarray(start / start.sum())
+
+
+def _checked_successors(counts: Counts, successors: Successors | None) -> sp.csr_array | None:
+    """Return which states may follow each pair, or refuse what the log contradicts."""
+    if successors is None:
+        return None
+    shape = (counts.n_sa.size, counts.n_states)
+    if isinstance(successors, str):
+        if successors != "seen":
+            raise SettingsError(
+                f"successors is {successors!r}", expected="'seen', or rows of states that follow"
+            )
+        return _of_states(counts, _by_state(counts))
+    states = _names(counts.state_labels, counts.n_states)
+    actions = _names(counts.action_labels, counts.n_actions)
+    pairs, followers = [], []
+    for row in successors:
+        if len(row) not in (2, 3):
+            raise SettingsError(
+                f"successors holds {row!r}", expected="(state, next_state) or (state, action, next)"
+            )
+        state = _place(row[0], states, "state", "successors")
+        chosen: Iterable[int] = range(counts.n_actions)
+        if len(row) == 3:
+            chosen = (_place(row[1], actions, "action", "successors"),)
+        follower = _place(row[-1], states, "state", "successors")
+        for action in chosen:
+            pairs.append(state * counts.n_actions + action)
+            followers.append(follower)
+    ones = np.ones(len(pairs), dtype=np.bool_)
+    given = sp.csr_array(sp.coo_array((ones, (pairs, followers)), shape=shape))
+    given.sum_duplicates()
+    _refuse_contradiction(counts, given)
+    return given
+
+
+def _by_state(counts: Counts) -> sp.csr_array:
+    """Return which states followed each state, sparse of shape (S, S)."""
+    pairs = np.arange(counts.n_sa.size)
+    pool = sp.csr_array(
+        (np.ones(len(pairs)), (pairs // counts.n_actions, pairs)),
+        shape=(counts.n_states, len(pairs)),
+    )
+    return sp.csr_array((pool @ counts.n_sas) > 0)
+
+
+def _of_states(counts: Counts, followers: sp.csr_array) -> sp.csr_array:
+    """Give every action of a state the state's followers."""
+    return sp.csr_array(followers[np.repeat(np.arange(counts.n_states), counts.n_actions)])
+
+
+def _refuse_contradiction(counts: Counts, given: sp.csr_array) -> None:
+    listed = np.repeat(np.diff(given.indptr) > 0, np.diff(counts.n_sas.indptr))
+    rows = np.repeat(np.arange(counts.n_sa.size), np.diff(counts.n_sas.indptr))
+    allowed = np.asarray(given[rows, counts.n_sas.indices]).ravel() if len(rows) else listed
+    wrong = listed & ~allowed
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        state, action = divmod(int(rows[place]), counts.n_actions)
+        names = (counts.state_labels, counts.action_labels)
+
+        def name(kind: int, index: int) -> str:
+            labels = names[kind]
+            return str(index) if labels is None else labels[index]
+
+        raise DataError(
+            f"the log holds {int(counts.n_sas.data[wrong].sum())} transitions that successors rule "
+            "out",
+            where=f"state {name(0, state)}, action {name(1, action)}, next state "
+            f"{name(0, int(counts.n_sas.indices[place]))}",
+            expected="every state that followed among those that may follow",
+            hint="complete the successors, or correct the log",
+        )
