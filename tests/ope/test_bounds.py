@@ -229,6 +229,15 @@ def test_one_sided_terms_say_the_same_of_the_mean():
         assert (OneSided.of("is", found, low, high).above >= 0).all()
 
 
+def test_bca_has_no_scale():
+    """Weights of long episodes are tiny: their squares must not vanish."""
+    terms = np.random.default_rng(0).exponential(size=40)
+    here = bounds.bca(Mean(terms), 0.05, np.random.default_rng(1))
+    for scale in (1e-200, 1e-300, 1e200):
+        there = bounds.bca(Mean(scale * terms), 0.05, np.random.default_rng(1))
+        assert there == pytest.approx([scale * end for end in here], rel=1e-9)
+
+
 def test_range_of_returns():
     rewards = ValueRange(-1.0, 2.0, 0.9, is_observed=True)
     implied = ReturnRange.of(rewards, None, np.zeros(3))

@@ -77,6 +77,11 @@ class HeldOut:
         return self.bound in EXACT
 
     @property
+    def is_per_decision(self) -> bool:
+        """Whether the bound is on the whole return, however short the record."""
+        return self.bound == "betting" and self.estimator == "pdis"
+
+    @property
     def is_accepted(self) -> bool:
         """Whether the candidate is returned."""
         return self.refusal is None
@@ -328,6 +333,18 @@ def _conditions(case: Case, found: HeldOut) -> tuple[Condition, ...]:
                 is_satisfied=not case.baseline.policy.is_estimated,
             )
         )
+        if not found.is_per_decision:
+            asked.append(
+                Condition(
+                    name="complete-returns",
+                    statement="every held-out episode is recorded to its end: only 'pdis' by "
+                    "betting knows what a record that stops may leave out",
+                    is_satisfied=found.n_truncated == 0,
+                    value=float(found.n_truncated),
+                    limit=0.0,
+                    n_violations=found.n_truncated,
+                )
+            )
     if found.estimator not in MEANS:
         asked.append(
             Condition(
@@ -367,7 +384,7 @@ def _assumptions(case: Case, found: HeldOut) -> tuple[str, ...]:
         texts += _approximation(case, found)
     if found.reach is not None:
         texts.append(found.reach.statement)
-    if found.n_truncated and not (found.bound == "betting" and found.estimator == "pdis"):
+    if found.n_truncated and not found.is_per_decision:
         texts.append(_truncation(case, found))
     return tuple(texts)
 

@@ -166,6 +166,29 @@ def states_complete(case: Case) -> Condition:
     )
 
 
+def rewards_known(case: Case) -> Condition:
+    """Check that no pair has paid different rewards."""
+    log = case.evidence.log
+    statement = "rewards are known once seen: no pair of the log has paid different ones"
+    if log is None:
+        return Condition("rewards-known", statement, is_checked=False)
+    pair = log.state * log.n_actions + log.action
+    least = np.full(case.difference.size, np.inf)
+    most = np.full(case.difference.size, -np.inf)
+    np.minimum.at(least, pair, log.reward)
+    np.maximum.at(most, pair, log.reward)
+    varies = (least < most).reshape(case.difference.shape)
+    return Condition(
+        name="rewards-known",
+        statement=statement,
+        is_satisfied=not varies.any(),
+        value=float(varies.sum()),
+        limit=0.0,
+        n_violations=int(varies.sum()),
+        where=_first(case, np.asarray(varies.any(axis=1))),
+    )
+
+
 def discounted(case: Case) -> Condition:
     """Check gamma < 1."""
     gamma = case.model.gamma

@@ -14,9 +14,9 @@ episodes. r is the radius of spibb.uncertainty.time_uniform with log(1 / alpha) 
 
 for n outcomes (the states that do not end the process, ending, elsewhere; fewer where successors
 are known, or where it is declared that nothing ends). What delta_0 leaves is divided as the two
-matter: a share gamma for transitions, 1 - gamma for rewards. M* is in the set with probability
-1 - delta, whatever decided how often each pair was visited, and this event does not depend on any
-policy or baseline: any number of them may be tested on it, and the best one kept.
+matter: a share max(1 - gamma, 1/4) for rewards, the rest for transitions. M* is in the set with
+probability 1 - delta, whatever decided how often each pair was visited, and this event does not
+depend on any policy or baseline: any number of them may be tested on it, and the best one kept.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ from spibb.uncertainty.error_functions import Evidence
 from spibb.uncertainty.time_uniform import log_events, time_uniform_radius
 
 Array = NDArray[np.float64]
+
+# Where little is discounted transitions matter most; where episodes are short rewards still do.
+_LEAST_REWARD_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,10 +115,10 @@ class Radii:
         n_sa = np.stack([part.counts.n_sa for part in evidence])
         gamma = evidence[0].values.gamma
         delta_start = start_share(evidence[0], delta)
-        share = 1.0 if known_rewards else gamma
+        share = 0.0 if known_rewards else max(1.0 - gamma, _LEAST_REWARD_SHARE)
         pairs = np.log(n_sa[0].size) - np.log(delta - delta_start)
         with np.errstate(divide="ignore"):  # a share of nothing: no confidence, and no need of it
-            log_p, log_r = pairs - np.log(share), pairs - np.log1p(-gamma)
+            log_p, log_r = pairs - np.log1p(-share), pairs - np.log(share)
         events = log_events(np.stack([_n_outcomes(part) for part in evidence]))
         certain = np.isneginf(events)  # one outcome alone
         log_term = np.add(log_p, events, out=events, where=~certain)

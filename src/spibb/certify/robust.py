@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spibb.certify import checks
 from spibb.certify.case import Case
-from spibb.certify.certificate import Guarantee
+from spibb.certify.certificate import Condition, Guarantee
 from spibb.certify.model_set import ModelSet
 from spibb.certify.regret import regret_bounds
 from spibb.certify.theorems import MARKOV, apply_theorem
@@ -127,6 +127,7 @@ def robust_test(
         statement="In every model that the log cannot rule out, the policy is worth at least its "
         "worst value and the baseline at most its best value.",
         assumptions=(_KNOWN_REWARDS,) if known_rewards else (),
+        conditions=(checks.rewards_known(case),) if known_rewards else (),
         test=(lambda: verdict) if verdict is not None else test,
     )
 
@@ -148,6 +149,7 @@ def _claim(
     statement: str,
     assumptions: tuple[str, ...],
     test: Callable[[], Verdict],
+    conditions: tuple[Condition, ...] = (),
 ) -> Guarantee:
     def bound() -> tuple[float, dict[str, float]]:
         verdict = test()
@@ -164,6 +166,7 @@ def _claim(
             checks.start_known(case),
             checks.no_gaps(case),
             checks.states_listed(case),
+            *conditions,
         ),
         assumptions=(MARKOV, *elsewhere, *assumptions),
         bound=bound,

@@ -182,13 +182,14 @@ def resample(statistic: Statistic, n_resamples: int, rng: np.random.Generator) -
 
 def bca_ends(estimate: float, replicates: Array, jackknife: Array, delta: float) -> Ends:
     """Return both bounds from replicates and jackknife values; see the module's docstring."""
-    square = float((jackknife**2).sum())
-    spread = float(jackknife.std()) * len(jackknife)
+    spread = float(np.ptp(jackknife)) * len(jackknife)
     if not np.isfinite(replicates).all() or not is_spread(spread, estimate):
         return NO_BOUND
     below = (replicates < estimate).mean() + 0.5 * (replicates == estimate).mean()
     z0 = float(ndtri(below))
-    acceleration = float((jackknife**3).sum()) / (6.0 * square**1.5)
+    # It has no scale: in units of the largest value, no square or cube vanishes.
+    unit = jackknife / np.abs(jackknife).max()
+    acceleration = float((unit**3).sum()) / (6.0 * float((unit**2).sum()) ** 1.5)
     if not math.isfinite(z0):
         return NO_BOUND
     ends = []

@@ -44,6 +44,8 @@ class PolicyEstimate:
         largest_share: Largest weight as a share of all.
         mean_weight: Mean weight, 1 in expectation.
         warnings: What to know before trusting it.
+        is_exact: Whether the interval holds at its level for every process and any number of
+            episodes, as far as the assumptions do; approximate ones may fail more often.
     """
 
     estimator: str
@@ -53,6 +55,7 @@ class PolicyEstimate:
     largest_share: float | None
     mean_weight: float | None
     warnings: tuple[str, ...]
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ class PolicyEvaluation:
         estimates: One for each estimator.
         baseline: The mean return of the log, which is the baseline's own performance.
         bound: Which bound the intervals are made by.
-        is_exact: Whether that bound holds for every process and any number of episodes, as far as
-            the assumptions do; approximate ones may fail more often.
+        is_exact: Whether all of them are exact.
         delta: They fail with this probability.
         gamma: The discount.
         n_episodes: Episodes in the log.
@@ -161,11 +163,11 @@ def evaluate_policy(
     if bound in EXACT or return_range is not None or gamma < 1.0:
         reach = ReturnRange.of(rewards, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
-    job = _Job(off, bound, level, reach, rng)
+    is_exact = bound in EXACT and not baseline.is_estimated and counts.n_gaps == 0
+    job = _Job(off, bound, level, reach, rng, is_exact)
     own = replace(job, off=OffPolicy(episodes, off.baseline, off.baseline, gamma, unseen))
     estimates = tuple(job.estimate(name) for name in chosen)
     missing = notes.beyond_the_record(off, rewards)
-    is_exact = bound in EXACT and not baseline.is_estimated and counts.n_gaps == 0
     return PolicyEvaluation(
         estimates=estimates,
         baseline=own.estimate("is", label="mean"),
@@ -184,7 +186,7 @@ def evaluate_policy(
         assumptions=notes.assumptions(
             bound, reach, episodes, missing, is_estimated=baseline.is_estimated
         ),
-        is_exact=is_exact,
+        is_exact=all(part.is_exact for part in estimates),
         return_range=None if reach is None else (reach.low, reach.high),
     )
 
@@ -196,6 +198,7 @@ class _Job:
     level: float
     reach: ReturnRange | None
     rng: np.random.Generator
+    is_exact: bool
 
     def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
         statistic = self.off.statistic(name, self.rng)
@@ -217,7 +220,13 @@ class _Job:
             largest_share=None if weight is None else largest_share(weight),
             mean_weight=None if weight is None else float(weight.mean()),
             warnings=warnings,
+            is_exact=self.is_exact and self._is_of_whole_returns(name),
         )
+
+    def _is_of_whole_returns(self, name: str) -> bool:
+        """Whether an exact interval is about the whole return, not only what was recorded of it."""
+        per_decision = name == "pdis" and self.bound == "betting"
+        return per_decision or not self.off.episodes.is_cut.any()
 
     def _ends(self, name: str, statistic: Statistic) -> Ends:
         if self.bound in EXACT:

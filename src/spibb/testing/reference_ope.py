@@ -171,6 +171,43 @@ def concentration(terms: Sequence[float], c: float, delta: float) -> float:
     )
 
 
+def log_wealth(terms: Sequence[float], fractions: Sequence[float], m: float) -> float:
+    """Return log K(m), the mean over fractions c of prod_i (1 + c (Y_i / m - 1))."""
+    logs = [sum(math.log(1 + c * (y / m - 1)) for y in terms) for c in fractions]
+    top = max(logs)
+    return top + math.log(sum(math.exp(x - top) for x in logs) / len(logs))
+
+
+def betting(terms: Sequence[float], fractions: Sequence[float], delta: float) -> float:
+    """Return the largest m with K(m) >= 1 / delta, by bisection; 0 where there is none."""
+    if not any(terms):
+        return 0.0
+    low, high = 0.0, max(terms)
+    for _ in range(200):
+        m = (low + high) / 2
+        low, high = (m, high) if log_wealth(terms, fractions, m) >= -math.log(delta) else (low, m)
+    return low
+
+
+def paired_bets(
+    episodes: list[Episode], pi: Array, b: Array, g: float, low: float, high: float
+) -> list[float]:
+    """Return (1 - g) sum_t g^t (1 + (w_t - 1) u_t) with u = (r - low) / (high - low).
+
+    After an end the weight stays and the reward is 0, for ever; where the record stops first,
+    nothing more is added. Rewards lie in [low, high], and 0 does.
+    """
+    found = []
+    for episode in episodes:
+        total, w = 0.0, 1.0
+        for k, (w, step) in enumerate(zip(weights(episode, pi, b), episode, strict=True)):
+            total += (1 - g) * g**k * (1 + (w - 1) * (step[2] - low) / (high - low))
+        if episode[-1][4]:
+            total += g ** len(episode) * (1 + (w - 1) * (0.0 - low) / (high - low))
+        found.append(total)
+    return found
+
+
 def bca(
     statistic: Callable[[list[int]], float],
     resamples: Sequence[Sequence[int]],

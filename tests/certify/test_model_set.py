@@ -1,0 +1,240 @@
+"""The set of models: its radii by hand, what may be declared, and where episodes may begin."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spibb import Counts, Log, TabularPolicy
+from spibb.certify.model_set import ModelSet, StartBall
+from spibb.certify.regret import RegretTest
+from spibb.errors import DataError, SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.problem import Problem
+from spibb.testing import reference_robust as slow
+from spibb.testing.checks import random_problem
+from spibb.uncertainty.declared import Declared
+from spibb.uncertainty.error_functions import Evidence
+from spibb.uncertainty.ranges import ValueRange
+from spibb.uncertainty.time_uniform import log_events, time_uniform_radius
+
+DELTA = 0.1
+# Three states, one of which ends; in state 0 action 0 was tried 40 times, from ten episodes.
+LOG = Log.from_arrays(
+    state=[0, 0, 0, 1] * 10, action=[0, 0, 0, 1] * 10, reward=[1.0, 0.0, 1.0, 2.0] * 10,
+    next_state=[0, 0, 1, 2] * 10, terminated=[False, False, False, True] * 10,
+    episode=np.repeat(np.arange(10), 4), n_actions=2,
+)  # fmt: skip
+
+
+def set_of(log=LOG, gamma=0.9, delta=DELTA, known_rewards=False, reward_range=(-1.0, 2.0), **said):
+    counts = Counts.from_log(log)
+    declared = Declared.of(counts, **said)
+    values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
+    evidence = Evidence(counts, values, log, declared)
+    batch = ModelBatch.stack([counts.to_mdp(gamma)])
+    return ModelSet.of([evidence], batch, delta, known_rewards=known_rewards)
+
+
+def radius(n, log_term):
+    return min(2.0, slow.time_uniform(n, np.exp(-log_term)))
+
+
+def test_the_radii_by_hand():
+    """Pairs (0, 0) and (1, 1) have 30 and 10 rows; 6 pairs, and 1 more row for the start."""
+    models = set_of()
+    rest = DELTA * 6 / 7
+    # Two states that go on, ending, elsewhere: four outcomes, 2^3 - 1 events.
+    transition = [radius(n, np.log(6 * 7 / (0.75 * rest))) for n in (30, 10)]
+    expected = np.full((4, 2), 2.0)
+    expected[0, 0], expected[1, 1], expected[2] = *transition, 0.0
+    np.testing.assert_allclose(models.balls.radius[0], expected)
+    reward = [1.5 * slow.time_uniform(n, 0.25 * rest / 6) for n in (30, 10)]
+    low = np.full((4, 2), -1.0)
+    low[0, 0], low[1, 1] = np.maximum(-1.0, [2 / 3 - reward[0], 2.0 - reward[1]])
+    low[2] = 0.0
+    np.testing.assert_allclose(models.low.reward[0], low)
+    assert models.high.reward[0, 0, 0] == pytest.approx(min(2.0, 2 / 3 + reward[0]))
+    assert models.high.reward[0, 3].tolist() == [2.0, 2.0], "elsewhere anything may be paid"
+    # The start: three outcomes, of which one is elsewhere, from ten episodes.
+    assert models.start.radius[0] == pytest.approx(radius(10, np.log(3 / (DELTA / 7))))
+    assert models.start.initial[0].tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
+def test_what_is_declared_makes_the_set_smaller():
+    """Complete states, a given start: 6 pairs share all of delta, and have one outcome less."""
+    models = set_of(states_complete=True, initial=[0.5, 0.5, 0.0])
+    assert models.low.shape == (1, 3, 2)
+    expected = radius(30, np.log(6 * 3 / (0.75 * DELTA)))
+    assert models.balls.radius[0, 0, 0] == pytest.approx(expected)
+    assert models.start.radius[0] == 0.0
+    followed = set_of(successors=[(0, 0), (0, 1)])
+    # Known successors of state 0, and ending: three outcomes, and no elsewhere.
+    assert followed.balls.radius[0, 0, 0] == pytest.approx(
+        radius(30, np.log(6 * 3 / (0.75 * DELTA * 6 / 7)))
+    )
+    assert followed.balls.radius[0, 1, 1] == set_of().balls.radius[0, 1, 1]
+    seen = set_of(successors="seen")
+    # State 1 was only followed by an end: with the ended state there is one outcome, and no doubt.
+    assert seen.balls.radius[0, 1, 1] == 0.0
+    assert seen.balls.radius[0, 0, 0] == pytest.approx(followed.balls.radius[0, 0, 0])
+
+
+def test_known_rewards_leave_all_to_the_transitions():
+    models = set_of(known_rewards=True)
+    assert models.low.reward[0, 0, 0] == models.high.reward[0, 0, 0] == pytest.approx(2 / 3)
+    assert models.balls.radius[0, 0, 0] == pytest.approx(
+        radius(30, np.log(6 * 7 / (DELTA * 6 / 7)))
+    )
+    assert models.low.reward[0, 0, 1] == -1.0, "what was never seen may pay anything"
+
+
+def test_where_nothing_ends_ending_is_no_outcome():
+    endless = Log.from_arrays(
+        state=[0, 1] * 20, action=[0, 0] * 20, reward=[3.0, 4.0] * 20, next_state=[1, 0] * 20,
+        truncated=([False] * 9 + [True]) * 4, terminated=[False] * 40,
+        episode=np.repeat(np.arange(4), 10),
+    )  # fmt: skip
+    for never_ends in (True, False):
+        models = set_of(endless, reward_range=(3.0, 4.0), never_ends=never_ends)
+        worst = models.worst(models.policy(np.ones((1, 2, 1))))
+        # Elsewhere pays 3 for ever, or 3 once and ends.
+        assert worst.v[0, 2] == pytest.approx(30.0 if never_ends else 3.0)
+    with pytest.raises(SettingsError, match=r"never_ends, but 10 rows of the log end the process"):
+        set_of(never_ends=True)
+
+
+def test_gamma_zero_gives_all_of_delta_to_the_rewards():
+    models = set_of(gamma=0.0, initial=[1.0, 0.0, 0.0])
+    assert (models.balls.radius[0, :2] == 2.0).all()
+    assert models.high.reward[0, 0, 0] == pytest.approx(
+        min(2.0, 2 / 3 + 1.5 * slow.time_uniform(30, DELTA / 6))
+    )
+
+
+@pytest.mark.parametrize("said", [{}, {"states_complete": True}, {"successors": "seen"}])
+def test_worst_and_best_values_and_d_equal_the_slow_loop(said):
+    """With elsewhere as one more state of which nothing is known, and with known successors."""
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        _, baseline, log = random_problem(seed, n_states=4, n_actions=2, n_episodes=200)
+        counts = Counts.from_log(log)
+        models = set_of(log, gamma=0.7, reward_range=(-4.0, 4.0), **said)
+        n_states = 4 if "states_complete" in said else 5
+        dense = np.zeros((n_states, 2, n_states))
+        dense[:4, :, :4] = counts.to_mdp(0.7).dense
+        reach = None
+        if "successors" in said:
+            seen = Declared.of(counts, successors="seen").successors.toarray()
+            reach = {
+                (x, a): np.flatnonzero(seen[x * 2 + a]).tolist()
+                for x in range(4) for a in range(2) if seen[x * 2 + a].any()
+            }  # fmt: skip
+        policy = models.policy(rng.dirichlet(np.ones(2), (1, 4)))
+        table = baseline.probabilities[None].copy()
+        test = RegretTest.against(models, table)
+        floor = models.worst(policy)
+        ball = models.balls.radius[0]
+        _, q = slow.robust_values(dense, models.low.reward[0], 0.7, ball, policy[0], reach=reach)
+        np.testing.assert_allclose(floor.q[0], q, atol=1e-7)
+        _, q_b = slow.robust_values(
+            dense, models.high.reward[0], 0.7, ball, test.baseline[0], best=True, reach=reach
+        )
+        np.testing.assert_allclose(test.ceiling.q[0], q_b, atol=1e-7)
+        d, _ = slow.regret_bound(dense, 0.7, ball, policy[0], test.baseline[0], q, q_b, reach=reach)
+        found = test.differences(policy, floor)
+        np.testing.assert_allclose(found.v[0], d, atol=1e-7)
+        possible = np.append(~counts.terminal, np.ones(n_states - 4, bool))
+        start = np.append(counts.initial, np.zeros(n_states - 4))
+        expected = slow.worst_start(start[possible], d[possible], models.start.radius[0])
+        assert test.bounds(found)[0] == pytest.approx(expected, abs=1e-7)
+
+
+@given(seed=st.integers(0, 10**6), radius=st.floats(0.0, 2.5))
+@settings(max_examples=100, deadline=None)
+def test_the_worst_start_is_a_linear_program(seed, radius):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 6))
+    initial = rng.dirichlet(np.ones(n)) * (rng.random(n) < 0.7)
+    if not initial.any():
+        initial[0] = 1.0
+    initial /= initial.sum()
+    values = np.round(rng.normal(size=n), 1)
+    ball = StartBall(initial[None], np.array([radius]), np.ones((1, n), bool))
+    expected, _ = slow.worst_by_program(initial, values, min(radius, 2.0))
+    assert ball.worst(values[None])[0] == pytest.approx(expected, abs=1e-7)
+
+
+def test_episodes_do_not_begin_in_a_terminal_state():
+    ball = StartBall(np.array([[1.0, 0.0]]), np.array([1.0]), np.array([[True, False]]))
+    assert ball.worst(np.array([[2.0, 0.0]]))[0] == 2.0
+
+
+def test_a_start_is_given_by_name_or_number():
+    counts = Counts.from_log(LOG)
+    given_start = Declared.of(counts, initial={"1": 0.25, 0: 0.75}).initial
+    assert given_start.tolist() == [0.75, 0.25, 0.0]
+    named = replace(counts, state_labels=("mild", "severe", "home"))
+    assert Declared.of(named, initial={"severe": 1.0}).initial.tolist() == [0.0, 1.0, 0.0]
+    for wrong, message in (
+        ({"mild": 0.5, "none": 0.5}, "initial names the state 'none'"),
+        ([1.0, 0.0, 0.0], "initial is a list, but states have names"),
+        ({"mild": 0.5}, "initial sums to 0.5"),
+        ({"mild": 1.5, "severe": -0.5}, "with -0.5 the least"),
+    ):
+        with pytest.raises((DataError, SettingsError), match=message):
+            Declared.of(named, initial=wrong)
+    with pytest.raises(SettingsError, match=r"initial has shape \(2,\)"):
+        Declared.of(counts, initial=[0.5, 0.5])
+
+
+def test_successors_that_the_log_contradicts_are_refused():
+    counts = Counts.from_log(LOG)
+    for wrong, message in (
+        (
+            [(0, 0)],
+            r"10 transitions that successors rule out \(first at state 0, action 0, next st",
+        ),
+        ([(0, 1, 9)], "successors names the state '9'"),
+        ([(0, 7, 1)], "successors names the action '7'"),
+        ([(0,)], r"successors holds \(0,\)"),
+        ("known", "successors is 'known'"),
+    ):
+        with pytest.raises((DataError, SettingsError), match=message):
+            Declared.of(counts, successors=wrong)
+    pairs = Declared.of(counts, successors=[(0, 0, 0), (0, 0, 1), (1, 2)]).successors.toarray()
+    assert pairs.astype(int).tolist() == [
+        [1, 1, 0], [0, 0, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0],
+    ]  # fmt: skip
+
+
+def test_the_radius_covers_at_every_size_at_once():
+    """A fair coin, 2,000 runs of 3,000 flips, stopped where it looks worst."""
+    rng = np.random.default_rng(1)
+    n, n_runs, alpha = 3_000, 2_000, 0.2
+    limit = time_uniform_radius(np.arange(1, n + 1), np.log(1 / alpha)) / 2.0
+    ever = 0
+    for _ in range(n_runs):
+        mean = np.cumsum(rng.random(n) < 0.5) / np.arange(1, n + 1)
+        ever += bool((np.abs(mean - 0.5) > limit).any())
+    assert ever <= alpha * n_runs
+    assert ever > 0.02 * n_runs, "so loose that the test says nothing"
+
+
+def test_one_outcome_and_no_data():
+    assert log_events(1) == -np.inf
+    assert time_uniform_radius(5, log_events(1) + 3.0) == 0.0
+    assert time_uniform_radius(0, 1.0) == np.inf
+    assert time_uniform_radius(10, 3000 * np.log(2)) < np.inf
+
+
+def test_a_problem_is_made_in_one_place():
+    problem = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9, unseen="terminal")
+    assert problem.model().ending[0, 1] == 1.0
+    assert problem.estimate().ending[0, 1] == 1.0
+    average = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9)
+    np.testing.assert_allclose(average.model().dense[0, 1], average.model().dense[0, 0])
+    given_start = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9, initial={1: 1.0})
+    assert given_start.model().initial.tolist() == [0.0, 1.0, 0.0]
