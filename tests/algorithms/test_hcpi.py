@@ -368,8 +368,8 @@ def test_betting_accepts_with_enough_data_and_says_what_it_rests_on(estimator):
     assert held_out(result) is certificate.guarantee, "an exact test is the claim"
     assert certificate.guarantee.is_exact
     assert 0.2 < certificate.bound < 0.4
-    named = "Returns lie in [0, 1]" if estimator else "Rewards lie in [0, 1]"
-    assert any(f"{named}, as given" in x for x in certificate.assumptions) or estimator is None
+    named = "Returns, from any step on," if estimator else "Rewards"
+    assert any(x == f"{named} lie in [0, 1], as given." for x in certificate.assumptions)
     assert not any("approximate" in x for x in certificate.assumptions)
     assert [other.theorem for other in certificate.others] == ["Regret test"]
 
@@ -415,7 +415,7 @@ def test_the_concentration_inequality_accepts_with_enough_data():
     result = algorithm.improve(log, baseline=baseline, gamma=GAMMA, reward_range=(0.0, 1.0))
     assert result.status is Status.CONVERGED
     assert 0 < result.certificate.bound < 0.4
-    assert any("Returns lie in [0, 1], as given" in x for x in result.certificate.assumptions)
+    assert any("from any step on, lie in [0, 1]" in x for x in result.certificate.assumptions)
     assert not any("approximate" in x for x in result.certificate.assumptions)
 
 

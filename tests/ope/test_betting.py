@@ -192,20 +192,30 @@ def test_paired_terms_by_listing_every_episode(longest):
 
 
 def test_whole_episodes_by_listing_them():
-    """At gamma = 1 too, for a range of returns that is known: E Y = 1 + gain / (high - low)."""
-    for gamma in (1.0, 0.8):
+    """At gamma = 1 too, for a known range of returns: E Y = 1 + gain / (high - low) if all end.
+
+    Where some are cut off, at most that, and not below by more than what is missing.
+    """
+    for gamma, surely_ends in itertools.product((1.0, 0.8), (True, False)):
         mdp, policy, baseline = process(gamma)
+        if surely_ends:  # state 0 leads to state 1, which ends
+            transition = np.zeros((2, 2, 2))
+            transition[0, :, 1] = 0.7
+            mdp = TabularMDP(transition, mdp.reward, gamma, [0.6, 0.4],
+                             ending=1.0 - transition.sum(axis=2))  # fmt: skip
         episodes, chance = every_episode(mdp, baseline, 6)
         returns = np.array([reference_ope.gain(e, gamma) for e in episodes])
         rewards = ValueRange(-1.0, 2.0, gamma, is_observed=False)
-        given_range = (float(returns.min()) - 1.0, float(returns.max()) + 2.0)
+        given_range = (float(returns.min()) - 3.0, float(returns.max()) + 5.0)
         reach = ReturnRange.of(rewards, given_range, returns)
         terms, _, _ = terms_of(episodes, policy, baseline, gamma, reach, "is")
         assert (terms >= 0).all()
-        other = every_episode(mdp, policy, 6)
-        truth = float(other[1] @ [reference_ope.gain(e, gamma) for e in other[0]])
-        truth -= float(chance @ returns)
-        assert chance @ terms == pytest.approx(1.0 + truth / (reach.high - reach.low))
+        gain = evaluate(mdp, policy).performance - evaluate(mdp, baseline).performance
+        full = 1.0 + gain / (reach.high - reach.low)
+        cut = float(chance @ [gamma ** len(e) * (not e[-1][4]) for e in episodes])
+        assert (cut == 0.0) is surely_ends
+        assert chance @ terms <= full + 1e-12
+        assert chance @ terms == pytest.approx(full, abs=3.0 * cut + 1e-12)
 
 
 def test_missing_support_makes_it_careful():

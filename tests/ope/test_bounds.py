@@ -242,9 +242,11 @@ def test_range_of_returns():
     rewards = ValueRange(-1.0, 2.0, 0.9, is_observed=True)
     implied = ReturnRange.of(rewards, None, np.zeros(3))
     assert (implied.low, implied.high) == pytest.approx((-10.0, 20.0))
-    assert "observed" in implied.statement
+    assert "observed" in implied.statement("is")
     given = ReturnRange.of(rewards, (0.0, 1.0), np.array([0.2, 0.9]))
     assert (given.low, given.high, given.is_given) == (0.0, 1.0, True)
+    assert given.statement("is") == "Returns, from any step on, lie in [0, 1], as given."
+    assert given.statement("pdis") == "Rewards lie in [-1, 2], as observed in the log, not given."
     with pytest.raises(SettingsError, match=r"returns from 0.2 to 1.9.*widen return_range"):
         ReturnRange.of(rewards, (0.0, 1.0), np.array([0.2, 1.9]))
     with pytest.raises(SettingsError, match="gamma is 1"):

@@ -77,8 +77,8 @@ class HCPI(Algorithm):
             terms, so that their tail lies on the safe side; 0 is the plain estimator.
         min_ess: Effective held-out episodes below which nothing is accepted; not asked of the
             exact bounds, which need no such care.
-        return_range: Smallest and largest possible return, for the exact bounds by is; None: what
-            the range of rewards implies.
+        return_range: Smallest and largest possible return, from any step of an episode on, for the
+            exact bounds by is; None: what the range of rewards implies.
 
     Example:
         One state, two actions: the second pays 1 more on average. Eighty episodes are enough.

@@ -77,11 +77,6 @@ class HeldOut:
         return self.bound in EXACT
 
     @property
-    def is_per_decision(self) -> bool:
-        """Whether the bound is on the whole return, however short the record."""
-        return self.bound == "betting" and self.estimator == "pdis"
-
-    @property
     def is_accepted(self) -> bool:
         """Whether the candidate is returned."""
         return self.refusal is None
@@ -333,18 +328,6 @@ def _conditions(case: Case, found: HeldOut) -> tuple[Condition, ...]:
                 is_satisfied=not case.baseline.policy.is_estimated,
             )
         )
-        if not found.is_per_decision:
-            asked.append(
-                Condition(
-                    name="complete-returns",
-                    statement="every held-out episode is recorded to its end: only 'pdis' by "
-                    "betting knows what a record that stops may leave out",
-                    is_satisfied=found.n_truncated == 0,
-                    value=float(found.n_truncated),
-                    limit=0.0,
-                    n_violations=found.n_truncated,
-                )
-            )
     if found.estimator not in MEANS:
         asked.append(
             Condition(
@@ -383,8 +366,8 @@ def _assumptions(case: Case, found: HeldOut) -> tuple[str, ...]:
     if not found.is_exact:
         texts += _approximation(case, found)
     if found.reach is not None:
-        texts.append(found.reach.statement)
-    if found.n_truncated and not found.is_per_decision:
+        texts.append(found.reach.statement(found.estimator))
+    if found.n_truncated and not found.is_exact:
         texts.append(_truncation(case, found))
     return tuple(texts)
 

@@ -44,8 +44,6 @@ class PolicyEstimate:
         largest_share: Largest weight as a share of all.
         mean_weight: Mean weight, 1 in expectation.
         warnings: What to know before trusting it.
-        is_exact: Whether the interval holds at its level for every process and any number of
-            episodes, as far as the assumptions do; approximate ones may fail more often.
     """
 
     estimator: str
@@ -55,7 +53,6 @@ class PolicyEstimate:
     largest_share: float | None
     mean_weight: float | None
     warnings: tuple[str, ...]
-    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -66,7 +63,8 @@ class PolicyEvaluation:
         estimates: One for each estimator.
         baseline: The mean return of the log, which is the baseline's own performance.
         bound: Which bound the intervals are made by.
-        is_exact: Whether all of them are exact.
+        is_exact: Whether they hold at their level for every process and any number of episodes, as
+            far as the assumptions do; approximate ones may fail more often.
         delta: They fail with this probability.
         gamma: The discount.
         n_episodes: Episodes in the log.
@@ -133,8 +131,9 @@ def evaluate_policy(
             pdis) or "concentration" (is, and pdis where no reward is negative).
         delta: The intervals fail with this probability.
         reward_range: Smallest and largest possible reward; None: those in the log.
-        return_range: Smallest and largest possible return; None: what the rewards imply, if
-            gamma < 1. Estimates are kept inside, and exact bounds need it.
+        return_range: Smallest and largest possible return, from any step of an episode on; None:
+            what the rewards imply, if gamma < 1. Estimates are kept inside, and exact bounds of
+            "is" need it.
         unseen: What pairs without data do in the models of "dr" and "model".
         rng: Draws resamples and folds; None: always the same.
 
@@ -163,8 +162,7 @@ def evaluate_policy(
     if bound in EXACT or return_range is not None or gamma < 1.0:
         reach = ReturnRange.of(rewards, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
-    is_exact = bound in EXACT and not baseline.is_estimated and counts.n_gaps == 0
-    job = _Job(off, bound, level, reach, rng, is_exact)
+    job = _Job(off, bound, level, reach, rng)
     own = replace(job, off=OffPolicy(episodes, off.baseline, off.baseline, gamma, unseen))
     estimates = tuple(job.estimate(name) for name in chosen)
     missing = notes.beyond_the_record(off, rewards)
@@ -184,9 +182,9 @@ def evaluate_policy(
             *notes.sample_warnings(off, log, rewards, bound, float(delta)),
         ),
         assumptions=notes.assumptions(
-            bound, reach, episodes, missing, is_estimated=baseline.is_estimated
+            bound, reach, episodes, missing, chosen, is_estimated=baseline.is_estimated
         ),
-        is_exact=all(part.is_exact for part in estimates),
+        is_exact=bound in EXACT and not baseline.is_estimated and counts.n_gaps == 0,
         return_range=None if reach is None else (reach.low, reach.high),
     )
 
@@ -198,7 +196,6 @@ class _Job:
     level: float
     reach: ReturnRange | None
     rng: np.random.Generator
-    is_exact: bool
 
     def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
         statistic = self.off.statistic(name, self.rng)
@@ -220,22 +217,16 @@ class _Job:
             largest_share=None if weight is None else largest_share(weight),
             mean_weight=None if weight is None else float(weight.mean()),
             warnings=warnings,
-            is_exact=self.is_exact and self._is_of_whole_returns(name),
         )
-
-    def _is_of_whole_returns(self, name: str) -> bool:
-        """Whether an exact interval is about the whole return, not only what was recorded of it."""
-        per_decision = name == "pdis" and self.bound == "betting"
-        return per_decision or not self.off.episodes.is_cut.any()
 
     def _ends(self, name: str, statistic: Statistic) -> Ends:
         if self.bound in EXACT:
             assert self.reach is not None, "made before"
-            if self.bound == "concentration":
-                terms = self.reach.terms(name, self.off.plain)
-                return terms.concentration(self.level, self.rng)
             cut = self.off.episodes.cut(self.off.gamma)
-            return self.reach.terms(name, self.off.plain, cut=cut).betting(self.level)
+            terms = self.reach.terms(name, self.off.plain, cut)
+            if self.bound == "concentration":
+                return terms.concentration(self.level, self.rng)
+            return terms.betting(self.level)
         if name in ONE_SIDED:
             return self._one_sided_ends(name, statistic.estimate)
         if self.bound == "student-t":

@@ -125,8 +125,11 @@ class GainBound:
             return self._gain(bound), statistic.estimate
         if self.reach is not None:
             half = self.delta / 2.0
-            lower = self.reach.terms(self.estimator, tried.found).concentration(half, rng)[0]
-            upper = self.reach.terms("is", tried.found, policy=1).concentration(half, rng)[1]
+            cut = tried.cut(self.gamma)
+            mine = self.reach.terms(self.estimator, tried.found, cut)
+            theirs = self.reach.terms("is", tried.found, cut, policy=1)
+            lower = mine.concentration(half, rng)[0]
+            upper = theirs.concentration(half, rng)[1]
             return lower - upper, statistic.estimate
         if isinstance(statistic, Mean) and self.bound == "student-t":
             return student_t(statistic.values, self.delta)[0], statistic.estimate
@@ -188,9 +191,9 @@ class GainBound:
 
     def _predicted_apart(self, tried: Tried, policy: int, n_tested: int) -> float:
         assert self.reach is not None
-        half = self.delta / 2.0
-        mine = self.reach.terms(self.estimator, tried.found, policy)
-        theirs = self.reach.terms("is", tried.found, tried.n_policies)
+        half, cut = self.delta / 2.0, tried.cut(self.gamma)
+        mine = self.reach.terms(self.estimator, tried.found, cut, policy)
+        theirs = self.reach.terms("is", tried.found, cut, tried.n_policies)
         lower = mine.low + predicted_concentration(mine.below, n_tested, half)
         return lower - (theirs.high - predicted_concentration(theirs.above, n_tested, half))
 

@@ -14,13 +14,14 @@ never negative: their tail, which large weights make, lies above, and
   large weights that a sample lacks are just those that would tell (docs/evaluation.md has figures).
 
 Where the policy leaves the baseline's support, weights have mean below 1, E[w (G - low)] is at most
-rho - low, and the ends by ``is`` stay valid. For ``pdis`` with low = L / (1 - g) and high =
+rho - low, and the ends by ``is`` stay valid. A return G that was cut off after T steps lies between
+G + g^T low and G + g^T high, since what follows lies in the range too: the end on the safe side
+stands for it. For ``pdis`` with low = L / (1 - g) and high =
 H / (1 - g), [L, H] the range of rewards with 0 in it, the terms are the estimates for rewards
 r_t - L >= 0 and H - r_t >= 0 that are paid on for ever after the end: never negative either. An
 episode that is cut off after T steps has no such end: what would be paid on, -low g^T w_T and
 high g^T w_T, is left out of its terms, which keeps them >= 0 and both ends valid for the whole
-return. (The concentration inequality takes ``pdis`` only where no reward is negative, and is about
-the return as far as it is recorded.)
+return. (The concentration inequality takes ``pdis`` only where no reward is negative.)
 """
 
 from __future__ import annotations
@@ -74,15 +75,15 @@ class OneSided:
             low: The lower end.
             high: The upper end.
             policy: Which of the walk's policies.
-            cut: g^T of episodes that were cut off after T steps, 0 of others: what "pdis" leaves
-                out of its terms; None: nothing.
+            cut: g^T of episodes that were cut off after T steps, 0 of others; None: returns are
+                taken as they are recorded.
         """
         weight = found.weight[:, policy]
+        missing = np.zeros(len(weight)) if cut is None else cut
         if estimator == "is":
-            return cls(low, weight * (found.gain - low), high, weight * (high - found.gain))
-        spread, value = found.spread[:, policy], found.value[:, policy]
-        if cut is not None:
-            spread = spread - cut * weight
+            least, most = _whole(found.gain, missing, low, high)
+            return cls(low, weight * (least - low), high, weight * (high - most))
+        spread, value = found.spread[:, policy] - missing * weight, found.value[:, policy]
         return cls(low, value - spread * low, high, spread * high - value)
 
     def student_t(self, delta: float) -> Ends:
@@ -159,14 +160,9 @@ class ReturnRange:
         low, high = (end / (1.0 - self.rewards.gamma) for end in self.rewards.ends)
         return low, high
 
-    def terms(
-        self, estimator: str, found: Walk, policy: int = 0, cut: Array | None = None
-    ) -> OneSided:
+    def terms(self, estimator: str, found: Walk, cut: Array, policy: int = 0) -> OneSided:
         """Return terms that are never negative; `cut` as in :meth:`OneSided.of`."""
-        low, high = self.ends_of(estimator)
-        if cut is None and estimator == "pdis":  # a record that stops counts as an end, worth 0
-            low, high = min(0.0, low), max(0.0, high)
-        return OneSided.of(estimator, found, low, high, policy, cut)
+        return OneSided.of(estimator, found, *self.ends_of(estimator), policy, cut)
 
     def gains(self, estimator: str, found: Walk, cut: Array) -> Array:
         """Return paired terms Y >= 0 of mean 1 + gain / (high - low), shape (n, C).
@@ -177,19 +173,25 @@ class ReturnRange:
         width = high - low if high > low else 1.0
         weight = found.weight[:, :-1]
         if estimator == "is":
-            return np.asarray(1.0 + (weight - 1.0) * ((found.gain - low) / width)[:, None])
+            least, most = _whole(found.gain, cut, low, high)
+            earned = weight * ((least - low) / width)[:, None]
+            return np.asarray(1.0 + earned - ((most - low) / width)[:, None])
         spread = found.spread[:, :-1] - cut[:, None] * weight
         paid = found.value[:, :-1] - found.gain[:, None]
         rest = 1.0 - cut[:, None]
         return np.asarray(rest + (paid - low * (spread - rest)) / width)
 
-    @property
-    def statement(self) -> str:
-        """The assumption in words."""
-        if self.is_given:
-            return f"Returns lie in [{self.low:g}, {self.high:g}], as given."
+    def statement(self, *estimators: str) -> str:
+        """Return the assumption in words: per-decision terms rest on rewards, others on returns."""
+        if self.is_given and set(estimators) != {"pdis"}:
+            return f"Returns, from any step on, lie in [{self.low:g}, {self.high:g}], as given."
         origin = "as observed in the log, not given" if self.rewards.is_observed else "as given"
         return f"Rewards lie in [{self.rewards.low:g}, {self.rewards.high:g}], {origin}."
+
+
+def _whole(gain: Array, cut: Array, low: float, high: float) -> tuple[Array, Array]:
+    """Return the least and the most that returns may have come to beyond their record."""
+    return np.maximum(gain + cut * low, low), np.minimum(gain + cut * high, high)
 
 
 def checked_range(given: tuple[float, float]) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -180,6 +181,7 @@ def assumptions(
     reach: ReturnRange | None,
     episodes: Trajectories,
     missing: tuple[float, float],
+    estimators: Sequence[str],
     *,
     is_estimated: bool,
 ) -> tuple[str, ...]:
@@ -196,13 +198,13 @@ def assumptions(
     if bound in APPROXIMATE:
         found.append(APPROXIMATE[bound])
     if reach is not None and bound in EXACT:
-        found.append(reach.statement)
+        found.append(reach.statement(*estimators))
     n_cut = int(episodes.is_cut.sum())
-    if n_cut and bound == "betting":
+    if n_cut and bound in EXACT:
         found.append(
-            f"{n_cut} of {len(episodes)} episodes are truncated: intervals of 'pdis' are of the "
-            "whole return all the same, those of 'is' and the estimates of the return up to there. "
-            f"What lies beyond adds between {missing[0] + 0.0:.4g} and {missing[1]:.4g}."
+            f"{n_cut} of {len(episodes)} episodes are truncated: estimates are of the return up to "
+            "there, intervals of the whole return all the same. What lies beyond adds between "
+            f"{missing[0] + 0.0:.4g} and {missing[1]:.4g}."
         )
     elif n_cut:
         found.append(

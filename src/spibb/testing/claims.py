@@ -188,12 +188,12 @@ def _intervals(
             return_range=adversary.return_range if bound in EXACT else None,
         )  # fmt: skip
         scale = _scale(adversary)
+        # Where a record stops, approximate intervals are about the return up to there, and say so.
+        if found.n_truncated and not found.is_exact:
+            continue
         for part in found.estimates:
-            # Where a record stops, other intervals are about the return up to there, and say so.
-            if found.n_truncated and not part.is_exact:
-                continue
             name = f"{part.estimator} by {bound}"
-            yield Statement(name, part.is_exact, *part.interval, truth, scale)
+            yield Statement(name, found.is_exact, *part.interval, truth, scale)
 
 
 def _scale(adversary: Adversary) -> float:
