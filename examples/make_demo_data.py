@@ -58,6 +58,8 @@ STATES = (
 DISCHARGED, INTENSIVE_CARE = len(CONDITIONS), len(CONDITIONS) + 1
 
 REWARD_RANGE = (-10.0, 10.0)
+# A day costs 0.8 at most, which for ever is worth 16; a stay ends once, for better or worse by 9.
+RETURN_RANGE = (-16.0, 10.0)
 OUTCOME = {DISCHARGED: 9.0, INTENSIVE_CARE: -9.0}
 DAY_COST = (0.10, 0.15, 0.20, 0.30, 0.40)  # by severity
 DRUG_COST = (0.00, 0.05, 0.15, 0.20)  # by action
@@ -243,6 +245,7 @@ def write_truth(ward: TabularMDP, path: Path) -> None:
         "process is known here only because it is simulated.",
         "gamma": ward.gamma,
         "reward_range": REWARD_RANGE,
+        "return_range": RETURN_RANGE,
         "max_steps": MAX_DAYS,
         "states": STATES,
         "actions": ACTIONS,

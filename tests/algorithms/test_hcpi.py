@@ -374,6 +374,32 @@ def test_betting_accepts_with_enough_data_and_says_what_it_rests_on(estimator):
     assert [other.theorem for other in certificate.others] == ["Regret test"]
 
 
+@pytest.mark.parametrize("bound", ["student-t", "betting"])
+def test_the_number_of_episodes_that_is_foreseen_is_enough_about_as_often_as_said(bound):
+    algorithm = HCPI(bound=bound, mixtures=[0.0], estimator="is", return_range=(0.0, 1.0))
+    asked = {"gamma": 0.9, "reward_range": (0.0, 1.0)}
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        log, baseline = bandit(n, rng, means=(0.4, 0.6), noise=0.0)
+        coin = (rng.random(n) < log.reward).astype(float)
+        return replace(log, reward=coin), baseline
+
+    log, baseline = draw(20_000)
+    needed = int(algorithm.needed_episodes(log, baseline=baseline, power=0.8, **asked))
+    assert needed < 5_000
+    logs = [draw(needed)[0] for _ in range(100)]
+    found = [algorithm.improve(log, baseline=baseline, **asked).status for log in logs]
+    assert 0.7 < np.mean([status is Status.CONVERGED for status in found]) < 0.95
+
+
+def test_no_number_of_episodes_is_foreseen_where_nothing_is_better_or_it_cannot_be_told():
+    log, baseline = bandit(500, np.random.default_rng(0), means=(1.0, 1.0), noise=0.0)
+    asked = {"baseline": baseline, "gamma": 0.9}
+    assert HCPI().needed_episodes(log, **asked) == np.inf
+    assert np.isnan(HCPI(bound="bca").needed_episodes(log, **asked))
+
+
 def test_several_candidates_share_the_level():
     """The second best is returned where the first fails its test."""
     log, baseline = bandit(400, np.random.default_rng(0))

@@ -3,12 +3,14 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import spibb
 from spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, PiBSPIBB, RMin
 from spibb.cli.app import app
+from spibb.cli.demo_command import _next_step
 from spibb.mdp.policy import TabularPolicy
 from spibb.uncertainty.error_functions import ERROR_FUNCTIONS
 
@@ -39,6 +41,30 @@ def test_the_safe_improvement_is_truly_one(tmp_path):
     }
     assert true["the ward's rule"] < true["safe improvement"] < true["best possible"]
     assert true["plain greedy"] < true["safe improvement"]
+
+
+def test_the_demo_ends_with_what_its_log_supports(tmp_path):
+    """Two statements that share 5 %, and how many more stays the next would take."""
+    ran = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
+    said = ran.output.split("What this log supports at 5 %, half for each")[1].split("The truth")[0]
+    exact, approximate = said.split("exactly: it ")[1].split("approximately: it ")
+    for part in (exact, approximate):
+        assert re.match(r"(loses at most|gains at least) \d+\.\d\d a stay", part)
+        assert "gains at least" in part or re.search(r"about [\d,]+ more stays", part)
+    lost = [float(re.search(r"loses at most ([\d.]+)", part)[1]) for part in (exact, approximate)]
+    assert lost[1] < lost[0] < 26.0, "the exact statement is the weaker one, and not vacuous"
+
+
+@pytest.mark.parametrize(
+    ("needed", "said"),
+    [
+        (np.inf, "no number of stays like these would show a gain"),
+        (100.0, "other stays, 430 again, would show a gain with 80 %"),
+        (1_712.0, "to show a gain with 80 %: about 1,000 more stays"),
+    ],
+)
+def test_how_many_more_stays(needed, said):
+    assert _next_step(needed, 430) == said
 
 
 def test_demo_fits_eighty_columns(tmp_path, monkeypatch):

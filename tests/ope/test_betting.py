@@ -11,7 +11,7 @@ from scipy.stats import binom
 from spibb import Log, TabularMDP, TabularPolicy, evaluate
 from spibb.errors import DataError, SettingsError
 from spibb.ope import evaluate_policy
-from spibb.ope.betting import FRACTIONS, betting, chosen_fractions, predicted_betting
+from spibb.ope.betting import FRACTIONS, betting, chosen_fractions, needed_terms, predicted_betting
 from spibb.ope.normalised import ReturnRange
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, walk
@@ -115,6 +115,17 @@ def test_a_fraction_that_others_chose_helps_where_it_fits():
     longer, _ = predicted_betting(train, 5_000, 0.05)
     assert predicted < longer < train.mean()
     assert predicted_betting(np.zeros(5), 9, 0.05)[0] == 0.0
+
+
+@pytest.mark.parametrize("power", [0.5, 0.8, 0.95])
+def test_the_number_of_terms_that_is_foreseen_passes_with_that_probability(power):
+    rng = np.random.default_rng(5)
+    seen = np.exp(0.5 * rng.normal(size=20_000))  # mean 1.13
+    n = int(needed_terms(seen, 0.05, power))
+    _, fraction = predicted_betting(seen, n, 0.05)
+    fresh = np.exp(0.5 * rng.normal(size=(400, n)))
+    passed = np.mean([betting(y, 0.05, *chosen_fractions(fraction)) > 1.0 for y in fresh])
+    assert abs(passed - power) < 0.1
 
 
 # --- what the terms mean ------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -35,9 +35,11 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
 from spibb.algorithms.hcpi_candidates import Learnt, Teacher
-from spibb.algorithms.hcpi_decision import HeldOut, guarantee, run_tests
+from spibb.algorithms.hcpi_decision import HeldOut, cross_fitted, guarantee, run_tests
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
+from spibb.data.estimate import Unseen
+from spibb.data.log import Log
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.parallel import n_threads
@@ -49,6 +51,7 @@ from spibb.ope.gain import GainBound, Split
 from spibb.ope.normalised import ReturnRange, checked_range, refuse_negative
 from spibb.ope.rare_events import hidden_loss
 from spibb.ope.trajectories import Trajectories
+from spibb.problem import Problem
 from spibb.uncertainty.error_functions import Evidence
 
 ESTIMATORS = ("dr", "pdis", "is", "wis", "cwpdis")
@@ -172,6 +175,33 @@ class HCPI(Algorithm):
             findings[place] = findings[place].refused("it does not end in the estimated model")
         return Iterated(policy, v, q, n_iterations, status, [findings[k] for k in range(n)])
 
+    def needed_episodes(
+        self,
+        log: Log,
+        *,
+        baseline: TabularPolicy,
+        gamma: float,
+        reward_range: tuple[float, float] | None = None,
+        power: float = 0.8,
+        rng: np.random.Generator | None = None,
+    ) -> float:
+        """Return about how many episodes a log must have for the test to pass, as this one looks.
+
+        To pass with a probability, ``power``. Each fold of all episodes judges what the others
+        teach, and the candidate that needs fewest counts, which flatters. Infinite where none looks
+        better than the baseline, NaN for bounds that are not foreseen.
+        """
+        problem = Problem.of(log, baseline=baseline, gamma=gamma, reward_range=reward_range)
+        rng = np.random.default_rng(0) if rng is None else rng
+        episodes = Trajectories.from_log(problem.evidence.log)
+        split = Split.of(episodes, len(episodes), self.n_folds, rng)
+        rule, teacher = self._rule(problem.evidence, split), self._teacher(gamma, problem.unseen)
+        table = problem.baseline.probabilities[None]
+        learnt = teacher.learn([problem.evidence], [split], table, rng)
+        tried = cross_fitted(split, learnt, 0, rule)
+        needed = replace(rule, low=float(tried.found.gain.min())).needed(tried, power)
+        return float(needed.min()) / (1.0 - self.train_share)
+
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the bound of the held-out test."""
         return guarantee(case, finding)
@@ -225,18 +255,21 @@ class HCPI(Algorithm):
         baselines = problems.baseline[places]
         splits = [self._split(*part) for part in zip(evidence, baselines, rngs, strict=True)]
         rules = [self._rule(*part) for part in zip(evidence, splits, strict=True)]
-        teacher = Teacher(
-            self.candidates,
-            self.mixtures,
-            with_values=self.estimator_at(problems.batch.gamma) == "dr",
-            pessimism=self.pessimism,
-            gamma=problems.batch.gamma,
-            unseen=problems.unseen,
-        )
+        teacher = self._teacher(problems.batch.gamma, problems.unseen)
         learnt = teacher.learn(evidence, splits, baselines, rngs[0])
         min_ess = 0.0 if self.bound in EXACT else self.min_ess
         names = teacher.names()
         return learnt, run_tests(splits, learnt, names, rules, min_ess, self.n_tests, rngs)
+
+    def _teacher(self, gamma: float, unseen: Unseen) -> Teacher:
+        return Teacher(
+            self.candidates,
+            self.mixtures,
+            with_values=self.estimator_at(gamma) == "dr",
+            pessimism=self.pessimism,
+            gamma=gamma,
+            unseen=unseen,
+        )
 
     def _allowing(
         self, problems: Problems, place: int, policy: NDArray[np.float64], found: HeldOut

@@ -171,18 +171,7 @@ def _choose(
     split: Split, learnt: Learnt, problem: int, rule: GainBound, min_ess: float, n_tests: int
 ) -> list[Choice]:
     """Choose candidates of the best predicted bounds, trying each fold as the others teach."""
-    parts = [
-        _tried(split.episodes, fold, learnt.fold(problem, k), rule)
-        for k, fold in enumerate(split.folds)
-    ]
-    running = [part.running for part in parts if part.running is not None]
-    is_taken = bool(running)
-    training = Tried(
-        split.episodes.take(split.train) if is_taken else split.episodes,
-        np.arange(len(split.train)) if is_taken else split.train,
-        join_walks([part.found for part in parts]),
-        np.concatenate(running) if is_taken else None,
-    )
+    training = cross_fitted(split, learnt, problem, rule)
     rule = replace(rule, low=float(training.found.gain.min()))
     n_test = len(split.test)
     predicted = rule.predicted(training, n_test)
@@ -192,6 +181,22 @@ def _choose(
     # Stable: of equal predictions the first candidate goes first.
     best = np.argsort(-predicted, kind="stable")[:n_tests].tolist()
     return [Choice(c, float(predicted[c]), rule.with_fraction(training, c, n_test)) for c in best]
+
+
+def cross_fitted(split: Split, learnt: Learnt, problem: int, rule: GainBound) -> Tried:
+    """Try the candidates on the training episodes, each fold with what the others teach."""
+    parts = [
+        _tried(split.episodes, fold, learnt.fold(problem, k), rule)
+        for k, fold in enumerate(split.folds)
+    ]
+    running = [part.running for part in parts if part.running is not None]
+    is_taken = bool(running)
+    return Tried(
+        split.episodes.take(split.train) if is_taken else split.episodes,
+        np.arange(len(split.train)) if is_taken else split.train,
+        join_walks([part.found for part in parts]),
+        np.concatenate(running) if is_taken else None,
+    )
 
 
 def _test(

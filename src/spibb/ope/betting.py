@@ -27,6 +27,7 @@ import math
 import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtri
 
 from spibb.errors import DataError
 from spibb.ope.bounds import checked_level, checked_terms
@@ -88,6 +89,33 @@ def predicted_betting(terms: Array, n_tested: int, delta: float) -> tuple[float,
         return 0.0, float(FRACTIONS[N_FRACTIONS // 2])
     wealth = np.array([_log_wealth(terms, c, bound)[0] for c in FRACTIONS])
     return bound, float(FRACTIONS[int(np.argmax(wealth))])
+
+
+def needed_terms(terms: Array, delta: float, power: float) -> float:
+    """Return how many terms like these it takes until the bound exceeds 1 with a probability.
+
+    A fraction's log-wealth at m = 1 grows with n terms like n times the mean of the logarithms, of
+    these terms, and strays by the square root of n times their spread. The fraction that needs
+    fewest terms counts; half of the wealth is trusted to it (:func:`chosen_fractions`).
+
+    Example:
+        All terms are 1.2: bets of nearly everything need log(2 / delta) / log 1.2 of them.
+
+        >>> needed_terms(np.full(10, 1.2), 0.05, 0.8), math.log(40) / math.log(1.2)
+        (21.0, 20.23...)
+        >>> needed_terms(np.full(10, 0.9), 0.05, 0.8)
+        inf
+    """
+    z, level = float(ndtri(power)), math.log(2.0 / delta)
+    grown = np.log1p(FRACTIONS[:, None] * (terms - 1.0))
+    growth, spread = grown.mean(axis=1), z * grown.std(axis=1)
+    gains = growth > 0.0
+    if not gains.any():
+        return math.inf
+    growth, spread = growth[gains], spread[gains]
+    # The positive root of growth n - spread sqrt(n) = level.
+    root = (spread + np.sqrt(spread**2 + 4.0 * growth * level)) / (2.0 * growth)
+    return float(np.ceil(root**2).min())
 
 
 def chosen_fractions(fraction: float) -> tuple[Array, Array]:

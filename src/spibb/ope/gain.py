@@ -27,9 +27,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
+from scipy.special import ndtri, stdtrit
 
-from spibb.ope.betting import betting, chosen_fractions, predicted_betting
+from spibb.ope.betting import betting, chosen_fractions, needed_terms, predicted_betting
 from spibb.ope.bounds import bca, predicted_concentration, student_t
 from spibb.ope.normalised import ReturnRange
 from spibb.ope.statistics import Array, Difference, Mean, Statistic, StepwiseMean, WeightedMean
@@ -134,6 +134,22 @@ class GainBound:
         if isinstance(statistic, Mean) and self.bound == "student-t":
             return student_t(statistic.values, self.delta)[0], statistic.estimate
         return bca(statistic, self.delta, rng)[0], statistic.estimate
+
+    def needed(self, tried: Tried, power: float) -> Array:
+        """Return how many episodes like these it takes until a bound is positive, shape (C,).
+
+        With a probability, the power, that is; infinite where no gain is estimated, NaN for bounds
+        that are not foreseen.
+        """
+        if self.bound == "betting":
+            return np.array([needed_terms(y, self.delta, power) for y in self._bets(tried).T])
+        if self.bound != "student-t" or self.estimator in ("wis", "cwpdis"):
+            return np.full(tried.n_policies, math.nan)
+        terms = self._paired(tried)
+        mean, spread = terms.mean(axis=0), terms.std(axis=0, ddof=1)
+        z = self._quantile(max(len(terms), 30)) + float(ndtri(power))
+        needed = np.ceil((z * spread / np.where(mean > 0.0, mean, 1.0)) ** 2)
+        return np.where(mean > 0.0, needed, np.inf)
 
     def _columns(self, tried: Tried) -> range:
         return range(tried.n_policies)
