@@ -38,6 +38,36 @@ def test_compare_writes_a_table_and_every_result(spibb, demo, tmp_path):
     assert settings[0]["algorithm"]["epsilon"] == 0.25
 
 
+def test_compare_warns_as_evaluate_does(spibb, tmp_path):
+    """Thirty episodes of a baseline that hardly tries the other action, one of them cut short."""
+    rng = np.random.default_rng(0)
+    rows = []
+    for episode in range(30):
+        for step in range(4):
+            action = int(rng.random() < 0.02)
+            ends = step == 3 and episode > 0
+            rows.append(f"{episode},{step},0,{action},{action},{ends}")
+    (tmp_path / "log.csv").write_text(
+        "\n".join(["episode,step,state,action,reward,terminated", *rows])
+    )
+    (tmp_path / "rule.csv").write_text("state,action,probability\n0,0,0.98\n0,1,0.02\n")
+    known = [tmp_path / "log.csv", "--baseline", tmp_path / "rule.csv", "--gamma", "0.9"]
+    done = spibb("improve", *known, "--compare", "basic-rl", "--out", tmp_path / "out")
+    assert done.code == 0
+    written = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert written["version"] == 2
+    greedy = next(row for row in written["results"] if row["algorithm"] == "basic-rl")
+    policy = tmp_path / "out/basic-rl/policy.csv"
+    asked = ("--policy", policy, "--format", "json")
+    evaluated = json.loads(spibb("evaluate", *known, *asked).out)
+    for part in ("30 episodes", "nearly deterministic"):
+        assert any(part in text for text in evaluated["warnings"]), (part, evaluated["warnings"])
+        assert any(part in text for text in greedy["warnings"]), part
+    assert greedy["ess"] < 30
+    for text in greedy["warnings"]:
+        assert text[:40] in " ".join(done.out.split())
+
+
 @pytest.mark.parametrize("printed", ["json", "csv"])
 def test_compare_prints_for_programs(spibb, demo, tmp_path, printed):
     done = spibb("improve", *demo, "--compare", "basic-rl,pi-b-spibb", "--format", printed,

@@ -176,6 +176,8 @@ def test_steps_in_a_csv_file(tmp_path, steps):
     rows = "".join(f"0,{step},{state},0,0\n" for step, state in zip(steps, [2, 0, 1], strict=True))
     log = read_log(csv(tmp_path / "log.csv", "episode,step,state,action,reward\n" + rows))
     assert log.state.tolist() == [0, 1, 2]
+    are_numbers = steps == ["10", "2", "9"]
+    assert log.is_gap.any() == are_numbers, "times only order; whole numbers count the steps"
 
 
 @pytest.mark.parametrize("steps", STEPS)

@@ -127,9 +127,11 @@ def test_wet_chicken_heuristic():
     np.testing.assert_allclose(table.max(axis=1), 0.92)
 
 
-@pytest.mark.parametrize("name", ["spibb/Garnet-v0", "spibb/GridWorld-v0", "spibb/WetChicken-v0"])
+@pytest.mark.parametrize(
+    "name", ["Garnet", "GridWorld", "WetChicken", "Queue", "Inventory", "Maintenance"]
+)
 def test_environments_pass_the_checker(name):
-    env = gymnasium.make(name)
+    env = gymnasium.make(f"spibb/{name}-v0")
     check_env(env.unwrapped, skip_render_check=True)
 
 

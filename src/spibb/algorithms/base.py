@@ -204,7 +204,7 @@ class Algorithm(ABC):
             never_ends=never_ends,
             successors=successors,
         )
-        level = checked_delta(certificate_delta)
+        level = checked_delta(certificate_delta, "certificate_delta")
         model = problem.model()
         problems = Problems.of([problem.evidence], [model], [problem.baseline], unseen=unseen)
         done = self.search(problems, rng)

@@ -106,7 +106,7 @@ class Improvement:
         table = policy.probabilities
         visits = discounted_visits(ModelBatch.stack([self.model]), 0, table.copy())[:, None] * table
         visits[self.model.terminal] = 0.0
-        shares = visits / visits.sum()
+        shares = visits / (visits.sum() or 1.0)  # nothing is visited from a terminal start
         n_sa = self.counts.n_sa
         return Visits(float(shares[n_sa == 0].sum()), float(shares[n_sa < HARDLY].sum()))
 

@@ -113,7 +113,8 @@ def improve_many(
     done = [algorithm.search(batch, rng) for algorithm in algorithms]
     bounds = None
     if certificate_delta is not None:
-        bounds = _certified(made, batch, done, checked_delta(certificate_delta))
+        level = checked_delta(certificate_delta, "certificate_delta")
+        bounds = _certified(made, batch, done, level)
     return Improvements(
         probabilities=np.stack([part.policy for part in done]),
         v=np.stack([part.v for part in done]),

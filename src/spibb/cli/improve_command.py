@@ -62,8 +62,8 @@ def run_improve(
     asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}
     if guarantee is not None:
         with console.status("Looking for a threshold ..."):
-            problem = Problem.of(rows, **asked)
-            promise = plan_promise(problem, zeta=guarantee, delta=checked_delta(certificate_delta))
+            level = checked_delta(certificate_delta, "certificate_delta")
+            promise = plan_promise(Problem.of(rows, **asked), zeta=guarantee, delta=level)
         chosen = build_algorithm("pi-b-spibb", {**settings, "n_wedge": promise.n_wedge})
         if printed == "table":
             console.print(promise.summary + "\n", markup=False)

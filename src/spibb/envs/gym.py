@@ -14,6 +14,9 @@ from gymnasium import spaces
 
 from spibb.envs.garnet import Garnet
 from spibb.envs.gridworld import GridWorld
+from spibb.envs.inventory import Inventory
+from spibb.envs.maintenance import Maintenance
+from spibb.envs.queue import Queue
 from spibb.envs.wet_chicken import WetChicken
 from spibb.errors import ModelError, PolicyError
 from spibb.mdp.model import TabularMDP
@@ -24,6 +27,9 @@ ENTRIES = {
     "spibb/Garnet-v0": ("spibb.envs.gym:make_garnet", 1_000),
     "spibb/GridWorld-v0": ("spibb.envs.gym:make_gridworld", 1_000),
     "spibb/WetChicken-v0": ("spibb.envs.gym:make_wet_chicken", 1_000),
+    "spibb/Queue-v0": ("spibb.envs.gym:make_queue", 1_000),
+    "spibb/Inventory-v0": ("spibb.envs.gym:make_inventory", 1_000),
+    "spibb/Maintenance-v0": ("spibb.envs.gym:make_maintenance", 1_000),
     "spibb/Helicopter-v0": ("spibb.envs.gym_continuous:HelicopterEnv", None),
     "spibb/CartPole-v0": ("spibb.envs.cart_pole:CartPole", 200),
 }
@@ -121,6 +127,21 @@ def make_gridworld() -> TabularEnv:
 def make_wet_chicken() -> TabularEnv:
     """Return Wet Chicken."""
     return TabularEnv(WetChicken().to_mdp())
+
+
+def make_queue() -> TabularEnv:
+    """Return the queue."""
+    return TabularEnv(Queue().to_mdp())
+
+
+def make_inventory() -> TabularEnv:
+    """Return the inventory."""
+    return TabularEnv(Inventory().to_mdp())
+
+
+def make_maintenance() -> TabularEnv:
+    """Return the machine that wears out."""
+    return TabularEnv(Maintenance().to_mdp())
 
 
 def register() -> None:

@@ -99,7 +99,7 @@ def _place(name: Any, known: Mapping[str, int], what: str, where: str) -> int:
     if str(name) not in known:
         raise DataError(
             f"{where} names the {what} {str(name)!r}",
-            expected=f"a {what} of the log or the baseline, such as {next(iter(known))!r}",
+            expected=f"one of the log or the baseline, such as {next(iter(known))!r}",
             hint="check that names are spelt alike",
         )
     return known[str(name)]
@@ -126,10 +126,13 @@ def _checked_start(counts: Counts, initial: Start) -> NDArray[np.float64]:
                 "from states to probabilities",
             )
         start[:] = given
-    if not (start >= 0).all() or abs(start.sum() - 1.0) > _SUM_TOLERANCE:
+    if not (start >= 0).all():
         raise SettingsError(
-            f"initial sums to {start.sum():.9g}, with {float(start.min()):g} the least",
-            expected="probabilities that sum to 1",
+            f"initial has a probability {start[~(start >= 0)][0]:g}", expected="numbers >= 0"
+        )
+    if not abs(start.sum() - 1.0) <= _SUM_TOLERANCE:
+        raise SettingsError(
+            f"initial sums to {start.sum():.9g}", expected="probabilities that sum to 1"
         )
     return np.asarray(start / start.sum())
 

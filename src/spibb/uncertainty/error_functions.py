@@ -115,11 +115,11 @@ class ErrorFunction(Protocol):
         """Return e(x, a) >= 0, shape (S, A), infinite where nothing is known."""
 
 
-def checked_delta(delta: float) -> float:
-    """Return the confidence level as a float, or refuse it."""
+def checked_delta(delta: float, name: str = "delta") -> float:
+    """Return the confidence level as a float, or refuse it by its name."""
     value = float(delta)
     if not 0.0 < value <= 1.0:
-        raise SettingsError(f"delta is {delta}", expected="a number in (0, 1]")
+        raise SettingsError(f"{name} is {delta}", expected="a number in (0, 1]")
     return value
 
 

@@ -1,0 +1,118 @@
+"""Results of other rules are never mixed with the present ones, and are still read and drawn."""
+
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from folded_study import CONFIG, KEEPING, PLAN, content, record
+
+from spibb.cli.figures_command import draw_study
+from spibb.cli.study_command import merge_folders
+from spibb.errors import DataError, SettingsError
+from spibb.runner.store import Store
+from spibb.studies.finite.plan import FinitePlan
+from spibb.studies.finite.plans import PLANS as FINITE
+from spibb.studies.merging import merge_plans
+from spibb.studies.plan import Plan, Setting
+from spibb.studies.registry import PLANS, find_plan, read_plan, rerun, run_study
+
+RESULTS = Path(__file__).parents[2] / "docs/results"
+OLD = replace(PLAN, rules=1)
+
+
+def test_a_plan_says_its_rules_and_one_that_does_not_is_of_the_first():
+    present = PLAN.to_toml()
+    assert (f"rules = {Plan.present_rules}\n" in present, 'unseen = "terminal"\n' in present) == (
+        True, True,
+    )  # fmt: skip
+    old = OLD.to_toml()
+    assert "rules" not in old
+    assert "unseen" not in old
+    assert Plan.from_toml(old) == OLD
+    assert Plan.from_toml(present) == PLAN
+    assert OLD.fingerprint != PLAN.fingerprint
+
+
+@pytest.mark.parametrize("name", ["random-mdps", "spibb-search", "complexity"])
+def test_what_is_published_was_made_by_the_first_rules(name):
+    assert read_plan((RESULTS / name / "plan.toml").read_text("utf-8")).rules == 1
+
+
+def test_the_papers_plans_keep_its_treatment_of_what_was_never_tried():
+    for name, plan in PLANS.items():
+        if plan.study == "helicopter":
+            continue
+        expected = "average" if name in FINITE else "terminal"
+        assert plan.unseen == expected, name
+        assert plan.rules == plan.present_rules
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("unseen", "unknown", "unseen is 'unknown'; expected one of 'average', 'terminal'"),
+        ("rules", -1, "rules is -1"),
+        ("rules", 1.5, "rules is 1.5"),
+    ],
+)
+def test_wrong_entries(field, value, message):
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        replace(PLAN, **{field: value})
+
+
+def test_a_study_of_other_rules_is_not_gone_on_with(tmp_path):
+    out = record(OLD, tmp_path / "old", keeping=KEEPING)
+    before = content(out)
+    message = r"the study made-up in .*old follows rules 1; expected rules 2.* can still be read"
+    with pytest.raises(SettingsError, match=message):
+        list(run_study(PLAN, out, resume=True))
+    with pytest.raises(SettingsError, match=message):
+        list(run_study(OLD, out, resume=True))
+    with pytest.raises(SettingsError, match=message):
+        rerun(out, 0)
+    assert content(out) == before
+
+
+def test_a_plan_from_a_file_is_run_by_the_present_rules(tmp_path):
+    file = tmp_path / "plan.toml"
+    file.write_text(OLD.to_toml(), encoding="utf-8")
+    assert find_plan(str(file)) == PLAN
+
+
+def test_old_studies_are_merged_with_their_like_only(tmp_path):
+    first = record(OLD, tmp_path / "first", piece=(0, 40), keeping=KEEPING)
+    last = record(OLD, tmp_path / "last", piece=(40, 80), keeping=KEEPING)
+    merge_folders(tmp_path / "both", [first, last])
+    assert read_plan(Store(tmp_path / "both").plan()) == OLD
+    draw_study(tmp_path / "both")
+    assert list((tmp_path / "both/figures").glob("*.svg"))
+    other = replace(PLAN, name="new", settings=(Setting("HCPI", CONFIG),))
+    with pytest.raises(DataError, match="do not draw the same: rules is 1 in made-up and 2 in new"):
+        merge_plans([OLD, other])
+
+
+def test_published_results_are_still_drawn(tmp_path):
+    """The others are read by their own tests; this one is the quickest to draw."""
+    name = "complexity"
+    shutil.copytree(RESULTS / name, tmp_path / name, ignore=shutil.ignore_patterns("figures"))
+    draw_study(tmp_path / name)
+    drawn = {file.name for file in (tmp_path / name / "figures").glob("*.svg")}
+    assert drawn == {file.name for file in (RESULTS / name / "figures").glob("*.svg")}
+
+
+def test_published_rows_are_still_merged(tmp_path):
+    merge_folders(tmp_path / "merged", [RESULTS / "helicopter"])
+    found = read_plan(Store(tmp_path / "merged").plan())
+    assert found.settings == read_plan(Store(RESULTS / "helicopter").plan()).settings
+
+
+def test_settings_of_finite_plans_may_treat_the_unseen_in_their_own_way():
+    plan = FINITE["costs"]
+    assert {setting.unseen for setting in plan.settings} == {"average", "terminal"}
+    assert FinitePlan.from_toml(plan.to_toml()) == plan
+    assert "unseen" not in FINITE["gridworld"].to_toml().split("[[settings]]", 1)[1]
+    text = plan.to_toml().replace('unseen = "terminal"', 'unseen = "other"', 1)
+    with pytest.raises(SettingsError, match="unseen is 'other'"):
+        FinitePlan.from_toml(text)
