@@ -9,16 +9,20 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from problems import GAMMA, counted
+from problems import GAMMA, counted, dense_counts
 
 from spibb import Counts
 from spibb.algorithms.base import Problems
+from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
 from spibb.algorithms.robust_mdp import RobustMDP
-from spibb.certify.robust import ModelSet
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
+from spibb.algorithms.spibb_family import PiBSPIBB
+from spibb.certify.model_set import ModelSet
+from spibb.certify.regret import regret_bounds
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.robust import worst_expectations
+from spibb.mdp.robust import Balls, worst_expectations
 from spibb.testing import reference_robust
 from spibb.uncertainty.error_functions import Evidence
 from spibb.uncertainty.ranges import ValueRange
@@ -50,15 +54,24 @@ def time_loops(n: int, *, known_rewards: bool, with_test: bool) -> float:
     """Seconds for one problem: robust value iteration and, with the test, the baseline's best."""
     problems = make_problems(n, 1)
     models = ModelSet.of(problems.evidence, problems.batch, DELTA, known_rewards=known_rewards)
-    transition = problems.evidence[0].counts.to_mdp(GAMMA).dense
-    low, high, radius = models.low.reward[0], models.high.reward[0], models.radius[0]
+    # With the state that stands for those nobody named, as in the set.
+    n_states = models.low.shape[1]
+    transition = dense_rows(models.low).reshape(n_states, -1, n_states)
+    baseline = models.policy(problems.baseline)[0]
+    low, high, radius = models.low.reward[0], models.high.reward[0], models.balls.radius[0]
     start = time.perf_counter()
     reference_robust.robust_values(transition, low, GAMMA, radius, tolerance=1e-8)
     if with_test:
         reference_robust.robust_values(
-            transition, high, GAMMA, radius, problems.baseline[0], best=True, tolerance=1e-8
+            transition, high, GAMMA, radius, baseline, best=True, tolerance=1e-8
         )
     return time.perf_counter() - start
+
+
+def dense_rows(batch: ModelBatch) -> np.ndarray:
+    """The rows of the only problem of a batch."""
+    shape = (len(batch.indptr) - 1, batch.shape[1])
+    return sp.csr_array((batch.data, batch.indices, batch.indptr), shape=shape).toarray()
 
 
 @pytest.mark.parametrize("n", [1, 1_000])
@@ -100,7 +113,9 @@ def test_inner_minimum(benchmark, figures, n_successors):
     )
     radius = rng.uniform(0.05, 1.0, batch.shape)
     v = rng.normal(size=batch.shape[:2])
-    benchmark.pedantic(lambda: worst_expectations(batch, radius, v), rounds=7, warmup_rounds=1)
+    benchmark.pedantic(
+        lambda: worst_expectations(batch, Balls(radius), v), rounds=7, warmup_rounds=1
+    )
     ours = benchmark.stats.stats.median / n_rows
     start = time.perf_counter()
     for k in range(30):
@@ -113,3 +128,40 @@ def test_inner_minimum(benchmark, figures, n_successors):
         f"{1e6 * peer:.0f} us (linprog)",
         peer / ours,
     )
+
+
+@pytest.mark.parametrize("n", [1, 1_000])
+@pytest.mark.parametrize(
+    "algorithm", [ApproxSoftSPIBB(), PiBSPIBB(), BasicRL()], ids=lambda one: one.id
+)
+def test_regret_test_of_a_batch(benchmark, figures, algorithm, n):
+    """Beside the training of the policies that it tests: at most three times that is the aim."""
+    problems = make_problems(n)
+    done = algorithm.search(problems)
+    start = time.perf_counter()
+    for _ in range(5):
+        algorithm.search(problems)
+    trained = (time.perf_counter() - start) / 5 / N_PROBLEMS
+    asked = (problems.evidence, problems.batch, problems.baseline, done.policy, DELTA)
+    values = (problems.first[0], done.v)
+    benchmark.pedantic(lambda: regret_bounds(*asked, values), rounds=5, warmup_rounds=1)
+    ours = benchmark.stats.stats.median / N_PROBLEMS
+    figures(
+        f"regret test, 50 x 4, {algorithm.id}, log x {n:,}",
+        f"{1e6 * ours:.0f} us",
+        f"{1e6 * trained:.0f} us (its training)",
+        trained / ours,
+    )
+
+
+def test_regret_test_of_a_large_problem(benchmark, figures):
+    """700 states, 25 actions, every pair followed by every state: under 5 s is the aim."""
+    counts = repeated(dense_counts(700, 25), 100)
+    evidence = Evidence(counts, ValueRange.of(counts, GAMMA, None))
+    batch = ModelBatch.stack([counts.to_mdp(GAMMA)])
+    rng = np.random.default_rng(0)
+    baseline, policy = rng.dirichlet(np.ones(25), (2, 1, 700))
+    benchmark.pedantic(
+        lambda: regret_bounds([evidence], batch, baseline, policy, DELTA), rounds=3, warmup_rounds=1
+    )
+    figures("regret test, 700 x 25, dense", f"{benchmark.stats.stats.median:.2f} s")

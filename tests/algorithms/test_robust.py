@@ -58,6 +58,17 @@ def counted_problem(seed: int, n: int, **size):
     return times(Counts.from_log(log), n), baseline
 
 
+def logged_problem(seed: int, n: int, **size):
+    """The same as rows, which tell that no pair has paid different rewards."""
+    _, baseline, log = random_problem(seed, **{"n_states": 5, "n_actions": 3} | size)
+    columns = ("state", "action", "reward", "next_state", "terminated", "truncated", "step")
+    rows = {name: np.tile(getattr(log, name), n) for name in columns}
+    episode = np.concatenate([log.episode + k * log.n_episodes for k in range(n)])
+    return Log.from_arrays(
+        **rows, episode=episode, n_states=log.n_states, n_actions=log.n_actions
+    ), baseline
+
+
 def known(counts: Counts) -> dict:
     """What is declared in these tests: the start, and that there are no other states."""
     return {"initial": counts.initial, "states_complete": True}
@@ -280,7 +291,8 @@ def test_robust_mdp_and_mbie_equal_their_slow_loops(seed, n):
         assert result.certificate.bound == 0.0
     models, _ = set_of(counts, gamma, delta, known_rewards=True)
     low, high, radius = models.low.reward[0], models.high.reward[0], models.balls.radius[0]
-    result = MBIE(delta=delta).improve(counts, **asked)
+    log, _ = logged_problem(seed, n, n_states=4, n_actions=2)
+    result = MBIE(delta=delta).improve(log, **asked)
     v_worst, _ = slow.robust_values(model.dense, low, gamma, radius)
     v_best, _ = slow.robust_values(model.dense, high, gamma, radius, table, best=True)
     assert result.certificate.others[0].bound == pytest.approx(
@@ -362,7 +374,8 @@ def test_mbie_states_a_bound_that_holds_where_rewards_are_known():
     signs = set()
     for seed, n in itertools.product(range(5), (1, 3000)):
         counts, baseline = counted_problem(seed, n)
-        result = MBIE().improve(counts, baseline=baseline, gamma=0.7, **known(counts))
+        log, _ = logged_problem(seed, n)
+        result = MBIE().improve(log, baseline=baseline, gamma=0.7, **known(counts))
         (own,) = result.certificate.others
         bound = own.bound
         signs.add(bound > 0)
@@ -371,6 +384,17 @@ def test_mbie_states_a_bound_that_holds_where_rewards_are_known():
         for truth in plausible(models, model, rng, 60):
             assert gain(truth, result.policy, baseline) >= bound - 1e-9
     assert signs == {True, False}
+
+
+def test_mbie_states_no_bound_where_rewards_vary_or_that_cannot_be_told():
+    counts, baseline = counted_problem(0, 10)
+    log, _ = logged_problem(0, 10)
+    varied = replace(log, reward=log.reward + np.arange(len(log.reward)) % 2)
+    for data, holds in ((log, True), (counts, False), (varied, False)):
+        result = MBIE().improve(data, baseline=baseline, gamma=0.7, **known(counts))
+        (own,) = result.certificate.others
+        assert (own.bound is not None) == holds
+        assert result.certificate.bound is not None, "the regret test needs no such condition"
 
 
 def test_regret_accepts_whatever_the_gap_accepts_with_a_larger_bound():
@@ -436,7 +460,8 @@ def test_gamma_one_is_refused(algorithm):
 @pytest.mark.parametrize("algorithm", ALL, ids=IDS)
 def test_gamma_zero_is_about_rewards_only(algorithm):
     counts, baseline = counted_problem(6, 500)
-    result = algorithm.improve(counts, baseline=baseline, gamma=0.0, **known(counts))
+    log, _ = logged_problem(6, 500)
+    result = algorithm.improve(log, baseline=baseline, gamma=0.0, **known(counts))
     models, model = set_of(counts, 0.0, 0.05, known_rewards=algorithm.id == "mbie")
     low, high = models.low.reward[0], models.high.reward[0]
     moved = result.policy.probabilities - baseline.probabilities

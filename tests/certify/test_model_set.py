@@ -182,7 +182,7 @@ def test_a_start_is_given_by_name_or_number():
         ({"mild": 0.5, "none": 0.5}, "initial names the state 'none'"),
         ([1.0, 0.0, 0.0], "initial is a list, but states have names"),
         ({"mild": 0.5}, "initial sums to 0.5"),
-        ({"mild": 1.5, "severe": -0.5}, "with -0.5 the least"),
+        ({"mild": 1.5, "severe": -0.5}, "initial has a probability -0.5"),
     ):
         with pytest.raises((DataError, SettingsError), match=message):
             Declared.of(named, initial=wrong)

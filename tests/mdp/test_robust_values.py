@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from spibb import TabularMDP, evaluate, solve
 from spibb.errors import SettingsError
+from spibb.mdp import robust
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.mixed_action import with_mixed_action
@@ -164,6 +165,23 @@ def test_fewer_outcomes_equal_the_slow_loop(n_states, may_end):
             )  # fmt: skip
             np.testing.assert_allclose(found.v[0], v, atol=1e-7)
             np.testing.assert_allclose(found.q[0], q, atol=1e-7)
+
+
+def test_sparse_and_dense_solves_agree(monkeypatch):
+    rng = np.random.default_rng(5)
+    n_states = 200
+    transition = np.zeros((n_states, 3, n_states))
+    for x, a in np.ndindex(n_states, 3):
+        transition[x, a, rng.choice(n_states, 4, replace=False)] = rng.dirichlet(np.ones(4))
+    batch = ModelBatch.stack([TabularMDP(transition, rng.normal(size=(n_states, 3)), 0.95)])
+    balls = Balls(rng.choice([0.0, 0.3, 2.0], batch.shape))
+    policy = rng.dirichlet(np.ones(3), (1, n_states))
+    dense = robust_evaluation(batch, balls, policy)
+    monkeypatch.setattr(robust, "LARGEST_DENSE", 100)
+    sparse = robust_evaluation(batch, balls, policy)
+    np.testing.assert_allclose(sparse.v, dense.v, atol=1e-9)
+    np.testing.assert_allclose(sparse.q, dense.q, atol=1e-9)
+    assert sparse.error[0] < 1e-8
 
 
 def test_balls_of_one_problem_and_with_a_free_action():

@@ -119,7 +119,8 @@ class Radii:
         pairs = np.log(n_sa[0].size) - np.log(delta - delta_start)
         with np.errstate(divide="ignore"):  # a share of nothing: no confidence, and no need of it
             log_p, log_r = pairs - np.log1p(-share), pairs - np.log(share)
-        events = log_events(np.stack([_n_outcomes(part) for part in evidence]))
+        terminal = np.stack([part.counts.terminal for part in evidence])
+        events = log_events(_n_outcomes(evidence, terminal))
         certain = np.isneginf(events)  # one outcome alone
         log_term = np.add(log_p, events, out=events, where=~certain)
         transition = np.minimum(2.0, time_uniform_radius(n_sa, log_term))
@@ -129,22 +130,25 @@ class Radii:
             width = np.array([part.values.high - part.values.low for part in evidence])
             unit = time_uniform_radius(np.maximum(n_sa, 1), log_r)
             reward = np.where(n_sa > 0, unit * width[:, None, None] / 2.0, np.inf)
-        terminal = np.stack([part.counts.terminal for part in evidence])[:, :, None]
-        return cls(np.where(terminal, 0.0, transition), reward, delta_start)
+        return cls(np.where(terminal[:, :, None], 0.0, transition), reward, delta_start)
 
 
-def _n_outcomes(evidence: Evidence) -> NDArray[np.int64]:
-    """Return how many outcomes every pair may have, shape (S, A)."""
-    counts, declared = evidence.counts, evidence.declared
-    ending = 0 if declared.never_ends else 1
-    n = int((~counts.terminal).sum()) + (0 if declared.states_complete else 1)
-    found = np.full(counts.n_sa.shape, n, dtype=np.int64)
+def _n_outcomes(evidence: Sequence[Evidence], is_terminal: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return how many outcomes every pair may have, shape (B, S, A)."""
+    declared = evidence[0].declared
+    n = (~is_terminal).sum(axis=1) + (0 if declared.states_complete else 1)
+    shape = (len(evidence), *evidence[0].counts.n_sa.shape)
+    found = np.broadcast_to(n[:, None, None], shape)
     if declared.successors is not None:
-        # An end in a terminal state is an end.
-        live = declared.successors @ (~counts.terminal).astype(np.int64)
-        listed = np.diff(declared.successors.indptr).reshape(found.shape) > 0
-        found = np.where(listed, live.reshape(found.shape), found)
-    return found + ending
+        found = found.copy()
+        for k, (part, ends) in enumerate(zip(evidence, is_terminal, strict=True)):
+            successors = part.declared.successors
+            assert successors is not None  # all declare alike
+            # An end in a terminal state is an end.
+            live = (successors @ (~ends).astype(np.int64)).reshape(shape[1:])
+            listed = np.diff(successors.indptr).reshape(shape[1:]) > 0
+            found[k] = np.where(listed, live, found[k])
+    return np.asarray(found + (0 if declared.never_ends else 1))
 
 
 @dataclass(frozen=True, eq=False)

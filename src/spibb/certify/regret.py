@@ -81,7 +81,7 @@ class RegretTest:
             replace(self.frame, reward=np.append(np.zeros(policy.shape), at_once, axis=2)),
             self.balls,
             np.append(common, np.ones(at_once.shape), axis=2),
-            start,
+            at_once[:, :, 0] if start is None else start,
         )
         return replace(found, q=found.q[:, :, :-1])
 

@@ -16,18 +16,19 @@ spibb.mdp.batch.ModelBatch and the spibb.mdp.robust.Balls around its rows; `scra
 import numba
 import numpy as np
 
+# Rows of fewer successors are searched again for each outcome that loses mass.
+_SHORT = 12
+
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @jit
-def make_scratch(indptr, n_states):  # type: ignore[no-untyped-def]
-    """Return room for a linear system, and for the masses, values and order of one row."""
+def make_scratch(indptr):  # type: ignore[no-untyped-def]
+    """Return room for the masses, values and order of one row."""
     longest = 0
     for pair in range(len(indptr) - 1):
         longest = max(longest, indptr[pair + 1] - indptr[pair])
     return (
-        np.empty((n_states, n_states)),
-        np.empty(n_states),
         np.empty(longest + 1),
         np.empty(longest + 1),
         np.empty(longest + 1, dtype=np.int64),
@@ -50,7 +51,7 @@ def worst_outcome(v, may_end):  # type: ignore[no-untyped-def]
 def worst_reached(pair, model, v, state, least):  # type: ignore[no-untyped-def]
     """Return the worst outcome of one pair; ``state`` and ``least`` are the worst of all."""
     may_end, reach_indptr, reach_indices = model[7], model[8], model[9]
-    if len(reach_indptr) == 1 or reach_indptr[pair] == reach_indptr[pair + 1]:
+    if reach_indptr[pair] == reach_indptr[pair + 1]:
         return state, least
     found = -1
     worst = 0.0 if may_end else np.inf
@@ -83,6 +84,21 @@ def worst_row(first, n, indices, data, end, radius, v, least, mass, value, heap)
     value[n] = 0.0
     if left <= 0.0:
         return 0.0, total
+    moved = 0.0
+    if n < _SHORT:
+        while left > 0.0:
+            best = n
+            for j in range(n):
+                if mass[j] > 0.0 and (value[j] > value[best] or mass[best] <= 0.0):
+                    best = j
+            if mass[best] <= 0.0 or value[best] <= least:
+                break
+            given = min(mass[best], left)
+            mass[best] -= given
+            left -= given
+            moved += given
+            total -= given * (value[best] - least)
+        return moved, total
     size = 0
     for j in range(n + 1):
         if mass[j] > 0.0 and value[j] > least:
@@ -90,7 +106,6 @@ def worst_row(first, n, indices, data, end, radius, v, least, mass, value, heap)
             size += 1
     for root in range(size // 2 - 1, -1, -1):
         _sift(heap, value, root, size)
-    moved = 0.0
     while size > 0 and left > 0.0:
         best = heap[0]
         given = min(mass[best], left)
@@ -122,20 +137,21 @@ def _sift(heap, value, root, size):  # type: ignore[no-untyped-def]
 
 
 @jit
-def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-def]
-    """Write the linear system of the worst answer to ``v``.
+def fill_worst(problem, states, model, weights, v, scratch, matrix, rhs):  # type: ignore[no-untyped-def]
+    """Write some rows of the linear system of the worst answer to ``v``.
 
-    ``scratch[0]`` becomes I - gamma P_w and ``scratch[1]`` r_w.
+    ``matrix`` becomes I - gamma P_w and ``rhs`` r_w.
 
     Returns:
-        The residual max |T v - v|.
+        The residual max |T v - v| over those states.
     """
     indptr, indices, data, reward, ending, gamma, radius, may_end = model[:8]
-    matrix, rhs, mass, value, heap = scratch
+    mass, value, heap = scratch
     n_states, n_actions = weights.shape
     everywhere = worst_outcome(v, may_end)
+    is_free = len(model[8]) == 1  # every state may follow every pair
     residual = 0.0
-    for x in range(n_states):
+    for x in states:
         row = matrix[x]
         row[:] = 0.0
         paid = 0.0
@@ -147,7 +163,9 @@ def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-
             pair = (problem * n_states + x) * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
-            state, least = worst_reached(pair, model, v, *everywhere)
+            state, least = everywhere
+            if not is_free:
+                state, least = worst_reached(pair, model, v, state, least)
             moved, total = worst_row(
                 first, n, indices, data, ending[problem, x, a], radius[problem, x, a], v, least,
                 mass, value, heap,
@@ -166,38 +184,48 @@ def fill_worst(problem, model, weights, v, scratch):  # type: ignore[no-untyped-
 
 
 @jit
-def back_up(problem, model, v, scratch, q):  # type: ignore[no-untyped-def]
-    """Write q = R + gamma min P.v for every pair of one problem."""
+def back_up(problem, states, model, v, scratch, q):  # type: ignore[no-untyped-def]
+    """Write q = R + gamma min P.v for every pair of some states."""
     indptr, indices, data, reward, ending, gamma, radius, may_end = model[:8]
-    _, _, mass, value, heap = scratch
+    mass, value, heap = scratch
     n_states, n_actions = q.shape
     everywhere = worst_outcome(v, may_end)
-    for x in range(n_states):
+    is_free = len(model[8]) == 1  # every state may follow every pair
+    for x in states:
         for a in range(n_actions):
             pair = (problem * n_states + x) * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
-            _, least = worst_reached(pair, model, v, *everywhere)
+            state, least = everywhere
+            if not is_free:
+                state, least = worst_reached(pair, model, v, state, least)
             _, total = worst_row(first, n, indices, data, ending[problem, x, a],
                                  radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
             q[x, a] = reward[problem, x, a] + gamma * total
 
 
 @jit
-def write_worst(problem, model, weights, v, scratch, to_indptr, to_indices, to_data, to_ending):  # type: ignore[no-untyped-def]
-    """Write the rows of the worst answer to ``v``; each has one more place, for the worst state."""
+def write_worst(problem, states, model, weights, v, scratch, to):  # type: ignore[no-untyped-def]
+    """Write rows of the worst answer to ``v``; each has one more place, for the worst state.
+
+    ``to`` is (indptr, indices, data, ending).
+    """
     indptr, indices, data, _, ending, _, radius, may_end = model[:8]
-    _, _, mass, value, heap = scratch
+    mass, value, heap = scratch
+    to_indptr, to_indices, to_data, to_ending = to
     n_states, n_actions = weights.shape
     everywhere = worst_outcome(v, may_end)
-    for x in range(n_states):
+    is_free = len(model[8]) == 1  # every state may follow every pair
+    for x in states:
         for a in range(n_actions):
             if weights[x, a] <= 0.0:
                 continue
             pair = (problem * n_states + x) * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
-            state, least = worst_reached(pair, model, v, *everywhere)
+            state, least = everywhere
+            if not is_free:
+                state, least = worst_reached(pair, model, v, state, least)
             moved, _ = worst_row(first, n, indices, data, ending[problem, x, a],
                                  radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
             place = to_indptr[pair]

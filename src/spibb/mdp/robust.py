@@ -20,7 +20,9 @@ values, w weights.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import eliminate, update_values
+from spibb.mdp.evaluation import LARGEST_DENSE, eliminate, evaluate_batch
 from spibb.mdp.l1_ball import back_up, fill_worst, jit, make_scratch, write_worst
 from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import DEFAULT_CAP
@@ -148,7 +150,7 @@ def robust_evaluation(
     else:
         for problem in _all(v):
             _evaluate_large(batch, balls, int(problem), weights, v, residual)
-        over_chunks(lambda part: _back_up_all(part, model, v, q), _all(v))
+            _back_up(int(problem), model, v, q)
     return _bounded(batch.gamma, v, q, residual)
 
 
@@ -198,7 +200,7 @@ def robust_planning(
         for problem in _all(v):
             while n_steps[problem] < max_iterations and not settled[problem]:
                 _evaluate_large(batch, balls, int(problem), policy, v, residual)
-                _back_up_all(problem + np.zeros(1, np.int64), model, v, q)
+                _back_up(int(problem), model, v, q)
                 settled[problem] = not _improve_rows(policy[problem], q[problem])
                 n_steps[problem] += 1
     return RobustPlan(policy, _bounded(batch.gamma, v, q, residual), n_steps, settled)
@@ -211,7 +213,11 @@ def worst_expectations(
     found = np.empty(batch.shape)
     plain = replace(batch, reward=np.zeros_like(batch.reward), gamma=1.0)
     model = _arrays(plain, balls)
-    over_chunks(lambda part: _back_up_all(part, model, v, found), _all(v))
+    if batch.shape[1] <= _LARGEST_COMPILED:
+        over_chunks(lambda part: _back_up_small(part, model, v, found), _all(v))
+    else:
+        for problem in _all(v):
+            _back_up(int(problem), model, v, found)
     return found
 
 
@@ -235,10 +241,10 @@ def worst_model(
     indices = np.zeros(indptr[-1], dtype=np.int32)
     data, ending = np.zeros(indptr[-1]), np.ones(batch.shape)
     wanted = np.ones(batch.shape) if weights is None else weights
-    over_chunks(
-        lambda part: _write_worst(part, _arrays(batch, balls), wanted, v, indptr, indices, data,
-                                  ending), _all(v)
-    )  # fmt: skip
+    written = (indptr, indices, data, ending)
+    for problem in range(n_problems):
+        one = (problem, _arrays(batch, balls), wanted[problem], v[problem], written)
+        over_chunks(partial(_write_some, one), _states(v))
     return replace(batch, indptr=indptr, indices=indices, data=data, ending=ending)
 
 
@@ -262,6 +268,10 @@ def _all(v: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.arange(len(v), dtype=np.int64)
 
 
+def _states(v: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.arange(v.shape[1], dtype=np.int64)
+
+
 def _bounded(
     gamma: float, v: NDArray[np.float64], q: NDArray[np.float64], residual: NDArray[np.float64]
 ) -> RobustValues:
@@ -278,17 +288,55 @@ def _evaluate_large(
     v: NDArray[np.float64],
     residual: NDArray[np.float64],
 ) -> None:
-    """Evaluate one problem by solves of spibb.mdp.evaluation, in place."""
+    """Evaluate one problem, in place, its states spread over the cores."""
     one, balls = _single(batch, problem), balls.of(problem)
-    here = slice(problem, problem + 1)
-    q, first = np.zeros(one.shape), np.zeros(1, dtype=np.int64)
+    answer = _answer_dense if batch.shape[1] <= LARGEST_DENSE else _answer_sparse
     for _ in range(_MOST_SOLVES):
-        back = one.reward + batch.gamma * worst_expectations(one, balls, v[here])
-        residual[problem] = np.abs((weights[here] * back).sum(axis=2) - v[here]).max()
+        residual[problem], solved = answer(one, balls, weights[problem], v[problem])
         if residual[problem] <= _TOLERANCE * np.abs(v[problem]).max():
             return
-        answer = worst_model(one, balls, v[here], weights[here])
-        update_values(answer, weights[here], first, v[here], q)
+        v[problem] = solved()
+
+
+Answer = tuple[float, Callable[[], NDArray[np.float64]]]
+
+
+def _answer_dense(
+    one: ModelBatch, balls: Balls, weights: NDArray[np.float64], v: NDArray[np.float64]
+) -> Answer:
+    """Return the residual of values, and what gives those of the adversary's answer to them."""
+    model = _arrays(one, balls)
+    found: list[float] = []
+    matrix, rhs = np.empty((len(v), len(v))), np.empty(len(v))
+    over_chunks(
+        lambda part: found.append(_fill_some(part, model, weights, v, matrix, rhs)),
+        _states(v[None]),
+    )
+    return max(found), lambda: np.asarray(np.linalg.solve(matrix, rhs), np.float64)
+
+
+def _answer_sparse(
+    one: ModelBatch, balls: Balls, weights: NDArray[np.float64], v: NDArray[np.float64]
+) -> Answer:
+    """Do the same with sparse rows."""
+    back = one.reward + one.gamma * worst_expectations(one, balls, v[None])
+    residual = float(np.abs((weights * back[0]).sum(axis=1) - v).max())
+
+    def solved() -> NDArray[np.float64]:
+        answer = worst_model(one, balls, v[None], weights[None])
+        values, _, _ = evaluate_batch(answer, weights[None])
+        return np.asarray(values[0])
+
+    return residual, solved
+
+
+def _back_up(
+    problem: int, model: tuple[Any, ...], v: NDArray[np.float64], q: NDArray[np.float64]
+) -> None:
+    """Back up one problem, its states spread over the cores."""
+    over_chunks(
+        lambda part: _back_up_some(problem, part, model, v[problem], q[problem]), _states(v)
+    )
 
 
 def _single(batch: ModelBatch, problem: int) -> ModelBatch:
@@ -309,19 +357,27 @@ def _single(batch: ModelBatch, problem: int) -> ModelBatch:
 
 @jit
 def _evaluate_small(problems, model, weights, v, q, residual):  # type: ignore[no-untyped-def]
-    scratch = make_scratch(model[0], v.shape[1])
+    states = np.arange(v.shape[1])
+    scratch = make_scratch(model[0])
+    matrix, rhs = np.empty((len(states), len(states))), np.empty(len(states))
     for problem in problems:
-        residual[problem] = _evaluate_one(problem, model, weights[problem], v[problem], scratch)
-        back_up(problem, model, v[problem], scratch, q[problem])
+        residual[problem] = _evaluate_one(
+            problem, states, model, weights[problem], v[problem], scratch, matrix, rhs
+        )
+        back_up(problem, states, model, v[problem], scratch, q[problem])
 
 
 @jit
 def _plan_small(problems, model, cap, policy, v, q, residual, n_steps, settled):  # type: ignore[no-untyped-def]
-    scratch = make_scratch(model[0], v.shape[1])
+    states = np.arange(v.shape[1])
+    scratch = make_scratch(model[0])
+    matrix, rhs = np.empty((len(states), len(states))), np.empty(len(states))
     for problem in problems:
         for _ in range(cap):
-            residual[problem] = _evaluate_one(problem, model, policy[problem], v[problem], scratch)
-            back_up(problem, model, v[problem], scratch, q[problem])
+            residual[problem] = _evaluate_one(
+                problem, states, model, policy[problem], v[problem], scratch, matrix, rhs
+            )
+            back_up(problem, states, model, v[problem], scratch, q[problem])
             n_steps[problem] += 1
             if not _improve_rows(policy[problem], q[problem]):
                 settled[problem] = True
@@ -329,12 +385,11 @@ def _plan_small(problems, model, cap, policy, v, q, residual, n_steps, settled):
 
 
 @jit
-def _evaluate_one(problem, model, weights, v, scratch):  # type: ignore[no-untyped-def]
+def _evaluate_one(problem, states, model, weights, v, scratch, matrix, rhs):  # type: ignore[no-untyped-def]
     """Alternate the adversary's answer and its exact value, in place; return the residual."""
-    matrix, rhs = scratch[0], scratch[1]
     residual = 0.0
     for _ in range(_MOST_SOLVES):
-        residual = fill_worst(problem, model, weights, v, scratch)
+        residual = fill_worst(problem, states, model, weights, v, scratch, matrix, rhs)
         if residual <= _TOLERANCE * np.abs(v).max():
             break
         eliminate(matrix, rhs, 0, 1)
@@ -362,15 +417,23 @@ def _improve_rows(policy, q):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _back_up_all(problems, model, v, q):  # type: ignore[no-untyped-def]
-    scratch = make_scratch(model[0], 1)
+def _back_up_small(problems, model, v, q):  # type: ignore[no-untyped-def]
+    scratch, states = make_scratch(model[0]), np.arange(v.shape[1])
     for problem in problems:
-        back_up(problem, model, v[problem], scratch, q[problem])
+        back_up(problem, states, model, v[problem], scratch, q[problem])
 
 
 @jit
-def _write_worst(problems, model, weights, v, to_indptr, to_indices, to_data, to_ending):  # type: ignore[no-untyped-def]
-    scratch = make_scratch(model[0], 1)
-    for problem in problems:
-        write_worst(problem, model, weights[problem], v[problem], scratch, to_indptr, to_indices,
-                    to_data, to_ending)  # fmt: skip
+def _back_up_some(problem, states, model, v, q):  # type: ignore[no-untyped-def]
+    back_up(problem, states, model, v, make_scratch(model[0]), q)
+
+
+@jit
+def _fill_some(states, model, weights, v, matrix, rhs):  # type: ignore[no-untyped-def]
+    return fill_worst(0, states, model, weights, v, make_scratch(model[0]), matrix, rhs)
+
+
+@jit
+def _write_some(one, states):  # type: ignore[no-untyped-def]
+    problem, model, weights, v, to = one
+    write_worst(problem, states, model, weights, v, make_scratch(model[0]), to)
