@@ -5,14 +5,13 @@
 A cell is a process of spibb.testing.adversaries and a kind of claim. Of the exact ones none may
 fail more often than delta allows, at a family-wise level of 1 %, and none may be vacuous in every
 cell; else the exit code is 1. Approximate ones are printed with the cells in which they fail too
-often. ``--page`` writes the table between the marks of a page.
+often. ``--page`` fills the table into a page.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 from collections import defaultdict
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
+from spibb.studies.page import fill_page
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.claims import statements
 
@@ -40,7 +40,6 @@ _SHORT = {
     "Theorem 1 (Soft-SPIBB), by returns": "Theorem 1, returns",
     "Theorem 2 (Soft-SPIBB)": "Theorem 2",
 }
-_MARKS = re.compile(r"(<!-- table -->\n).*?(<!-- end of table -->)", re.S)
 
 
 def tally(name: str, seed: int, first: int, last: int, delta: float) -> list[tuple]:
@@ -111,6 +110,12 @@ def table(cells: dict[tuple[str, str], Cell], delta: float, *, exact: bool) -> l
     return lines
 
 
+def processes() -> str:
+    """Return what each process is about."""
+    lines = ["| process | what it is about |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {one.title} |" for name, one in ADVERSARIES.items())])
+
+
 def main() -> int:
     """Run, print, and tell by the exit code whether every exact claim holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -122,12 +127,14 @@ def main() -> int:
     cells = run(asked.logs, asked.delta, asked.seed)
     parts = [f"{asked.logs:,} logs a process, delta = {asked.delta:g}, seed {asked.seed}.", ""]
     parts += ["Exact claims:", "", *table(cells, asked.delta, exact=True), ""]
-    parts += ["Approximate ones:", "", *table(cells, asked.delta, exact=False), ""]
+    parts += ["Approximate ones, too frequent failures in bold:", ""]
+    parts += [*table(cells, asked.delta, exact=False), ""]
     text = "\n".join(parts)
     print(text)
     if asked.page is not None:
-        page = asked.page.read_text("utf-8")
-        asked.page.write_text(_MARKS.sub(lambda m: f"{m[1]}{text}{m[2]}", page), "utf-8")
+        blocks = {"processes": processes(), "table": text}
+        page = fill_page(asked.page.read_text(encoding="utf-8"), blocks)
+        asked.page.write_text(page, encoding="utf-8")
     exact = {key: cell for key, cell in cells.items() if cell.is_exact}
     broken = [key for key, cell in exact.items() if cell.is_broken(asked.delta, len(cells))]
     empty = [

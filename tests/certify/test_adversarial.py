@@ -4,11 +4,13 @@
 """
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from spibb.ope import evaluate_policy
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.claims import statements
 
@@ -49,3 +51,41 @@ def test_every_kind_of_claim_is_there_and_says_something_somewhere():
         "model by bca",
     ):  # fmt: skip
         assert said[claim] > 0, claim
+
+
+def documented():
+    """The tables of the page: what stands in each cell, by process and claim, of both kinds."""
+    text = (Path(__file__).parents[2] / "docs/adversarial.md").read_text(encoding="utf-8")
+    filled = text.split("<!-- fill: table -->")[1].split("<!-- end: table -->")[0]
+    found = []
+    for part in filled.split("\n\n"):
+        lines = [line.strip("| ").split("|") for line in part.splitlines() if line[:1] == "|"]
+        if lines:
+            head, _, *rows = [[cell.strip() for cell in line] for line in lines]
+            found.append({
+                (row[0], claim): cell
+                for row in rows for claim, cell in zip(head[1:], row[1:], strict=False) if cell
+            })  # fmt: skip
+    return found
+
+
+def test_the_page_has_every_process_and_no_broken_exact_claim():
+    exact, approximate = documented()
+    assert {process for process, _ in exact | approximate} == set(ADVERSARIES)
+    assert not any("**" in cell for cell in exact.values())
+    assert sum("**" in cell for cell in approximate.values()) > 10, "they do have bad cells"
+
+
+def test_bad_cells_of_approximate_intervals_are_warned_about():
+    _, approximate = documented()
+    bad = {process for (process, _), cell in approximate.items() if "**" in cell}
+    for process in sorted(bad):
+        adversary = ADVERSARIES[process]
+        for seed in range(3):
+            log = adversary.draw(np.random.default_rng([1, seed]))
+            found = evaluate_policy(
+                log, policy=adversary.policy, baseline=adversary.baseline,
+                gamma=adversary.mdp.gamma, reward_range=adversary.reward_range,
+                bound="student-t", estimators=["dr"],
+            )  # fmt: skip
+            assert found.warnings, process

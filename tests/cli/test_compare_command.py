@@ -60,7 +60,7 @@ def test_compare_warns_as_evaluate_does(spibb, tmp_path):
     policy = tmp_path / "out/basic-rl/policy.csv"
     asked = ("--policy", policy, "--format", "json")
     evaluated = json.loads(spibb("evaluate", *known, *asked).out)
-    for part in ("30 episodes", "nearly deterministic"):
+    for part in ("30 episodes are few", "nearly deterministic"):
         assert any(part in text for text in evaluated["warnings"]), (part, evaluated["warnings"])
         assert any(part in text for text in greedy["warnings"]), part
     assert greedy["ess"] < 30

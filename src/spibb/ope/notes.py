@@ -27,7 +27,8 @@ LEAST_ESS = 30.0
 LARGEST_SHARE = 0.1
 # A mean weight outside of this says that the sample is not one of the baseline's usual ones.
 _USUAL_MEAN = (0.5, 2.0)
-_FEW = 50
+# On benign processes, logs of 60 to 200 episodes: docs/adversarial.md.
+_FEW = 250
 _LARGEST_UNSEEN = 0.01
 # What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
 _RARE, _RARE_SHARE = 0.05, 0.01
@@ -95,7 +96,8 @@ def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[st
     episodes, found = off.episodes, []
     if len(episodes) < _FEW:
         found.append(
-            f"Only {len(episodes)} episodes: approximate intervals are not to be relied upon."
+            f"{len(episodes)} episodes are few: approximate intervals miss the truth up to two and "
+            "a half times as often as they say (docs/adversarial.md)."
         )
     visited = np.unique(episodes.state)
     outside = visited[off.unsupported[visited] > 0.0]

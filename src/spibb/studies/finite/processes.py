@@ -152,7 +152,7 @@ def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Proce
     """Return a process with costs, whose heuristic baseline takes a share of uniform actions."""
     return Process(
         title,
-        r"$\varepsilon_b$",
+        "baseline's ε",
         lambda gamma: kind().to_mdp(gamma),
         lambda mdp, eta: kind().baseline(epsilon=eta),
     )
@@ -161,7 +161,7 @@ def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Proce
 PROCESSES: dict[str, Process] = {
     "wet-chicken": Process(
         "Wet Chicken",
-        r"$\varepsilon_b$",
+        "baseline's ε",
         lambda gamma: WetChicken().to_mdp(gamma),
         lambda mdp, eta: WetChicken().baseline(epsilon=eta),
     ),
