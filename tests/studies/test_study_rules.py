@@ -40,6 +40,14 @@ def test_what_is_published_was_made_by_the_first_rules(name):
     assert read_plan((RESULTS / name / "plan.toml").read_text("utf-8")).rules == 1
 
 
+@pytest.mark.parametrize("name", ["random-mdps", "spibb-search", "complexity"])
+def test_settings_of_published_plans_can_still_be_built(name):
+    """Some have a setting that is gone."""
+    plan = find_plan(str(RESULTS / name / "plan.toml"))
+    assert plan.rules == plan.present_rules
+    assert len([setting.build() for setting in plan.settings]) > 3
+
+
 def test_the_papers_plans_keep_its_treatment_of_what_was_never_tried():
     for name, plan in PLANS.items():
         if plan.study == "helicopter":

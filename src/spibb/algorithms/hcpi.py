@@ -72,11 +72,12 @@ class HCPI(Algorithm):
             Approximate: student-t (dr, pdis, is) or bca (all).
         candidates: Algorithms to run on the training split; None: mixtures of the greedy policy
             and the baseline.
-        mixtures: Shares of the baseline in those mixtures. train_share: Share of the episodes that
-        candidates are learnt from and chosen on. n_folds: Folds of the training split among which
-        the choice is cross-fitted. n_tests: How many candidates are tested, those predicted to do
-        best, at delta / n_tests each. pessimism: By how many standard errors candidates are
-        underrated by the Q^ of doubly robust
+        mixtures: Shares of the baseline in those mixtures.
+        train_share: Share of the episodes that candidates are learnt from and chosen on.
+        n_folds: Folds of the training split among which the choice is cross-fitted.
+        n_tests: How many candidates are tested, those predicted to do best, at delta / n_tests
+            each.
+        pessimism: By how many standard errors candidates are underrated by the Q^ of doubly robust
             terms, so that their tail lies on the safe side; 0 is the plain estimator.
         min_ess: Effective held-out episodes below which nothing is accepted; not asked of the
             exact bounds, which need no such care.

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -75,6 +75,11 @@ class PiBSPIBB(_Bootstrapping):
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Return the SPIBB bound, under the condition that makes it true."""
         return spibb_bound(case, self.n_wedge)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Build the algorithm from a configuration; earlier ones also chose among bounds."""
+        return super().from_config({name: x for name, x in config.items() if name != "bound"})
 
 
 @dataclass(frozen=True, kw_only=True)
