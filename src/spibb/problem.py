@@ -8,6 +8,7 @@ from spibb.data.baseline import align, align_to_counts, check_baseline
 from spibb.data.counts import Counts, Estimate
 from spibb.data.estimate import Unseen
 from spibb.data.log import Log
+from spibb.errors import SettingsError
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.uncertainty.declared import Declared, Start, Successors
@@ -80,6 +81,11 @@ class Problem:
             never_ends=never_ends,
             successors=successors,
         )
+        if declared.never_ends and unseen != "average":
+            raise SettingsError(
+                f"never_ends with unseen = {unseen!r}, which lets pairs end, or pay 0 for ever",
+                expected="unseen = 'average' where the process is declared never to end",
+            )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
         evidence = Evidence(counts, values, log if isinstance(log, Log) else None, declared)
         return cls(evidence, baseline, gamma, unseen)

@@ -341,7 +341,7 @@ def test_missing_steps_and_truncation_are_said():
         )
         assert result.status is Status.CONVERGED
         assert held_out(result).bound is None
-        assert "no step is missing" in held_out(result).summary
+        assert "no step of an episode is missing" in held_out(result).summary
         assert result.certificate.bound is None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from spibb.certify import audit
 from spibb.ope import evaluate_policy
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.claims import statements
@@ -51,6 +52,15 @@ def test_every_kind_of_claim_is_there_and_says_something_somewhere():
         "model by bca",
     ):  # fmt: skip
         assert said[claim] > 0, claim
+
+
+def test_the_cell_of_a_state_that_nobody_names_would_notice():
+    """Were the states complete, as they are not, the same logs would say too much."""
+    adversary = ADVERSARIES["unlisted-state"]
+    asked = {"baseline": adversary.baseline, "policy": adversary.policy,
+             "gamma": adversary.mdp.gamma, "reward_range": adversary.reward_range}  # fmt: skip
+    log, truth = adversary.draw(np.random.default_rng(0)), adversary.gain(adversary.policy)
+    assert audit(log, **asked).bound < truth < audit(log, **asked, states_complete=True).bound
 
 
 def documented():

@@ -227,6 +227,7 @@ def test_one_outcome_and_no_data():
     assert log_events(1) == -np.inf
     assert time_uniform_radius(5, log_events(1) + 3.0) == 0.0
     assert time_uniform_radius(0, 1.0) == np.inf
+    assert time_uniform_radius(0, -np.inf) == np.inf, "what the one outcome is, nobody has seen"
     assert time_uniform_radius(10, 3000 * np.log(2)) < np.inf
 
 

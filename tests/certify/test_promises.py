@@ -237,7 +237,7 @@ def test_missing_steps_void_every_claim(with_next_state):
             continue
         claims = exact_claims(result)
         assert claims == [], (algorithm.id, claims)
-        assert "no step is missing" in result.certificate.statement
+        assert "no step of an episode is missing" in result.certificate.statement
     moved = TabularPolicy([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
     seen = audit(log, baseline=baseline, policy=moved, gamma=0.9)
     assert seen.bound is None

@@ -408,3 +408,19 @@ def test_with_labels_leaves_unknown_next_states_unknown():
 def test_with_labels_needs_all_the_old_ones():
     with pytest.raises(DataError, match=r"the new labels lack '2'; expected all of the old ones"):
         independent().with_labels(("0", "1"), None)
+
+
+def test_episodes_that_begin_late_lack_their_first_steps():
+    def gaps(*steps):
+        rows = [step for part in steps for step in part]
+        episode = np.repeat(np.arange(len(steps)), [len(part) for part in steps])
+        n = len(rows)
+        log = Log.from_arrays(
+            state=[0] * n, action=[0] * n, reward=[0.0] * n, episode=episode, step=rows
+        )
+        return log.n_gaps
+
+    assert gaps([0, 1], [2, 3]) == 1, "its first state is not where episodes begin"
+    assert gaps([1, 2], [1], [1, 2]) == 0, "numbered from one"
+    assert gaps([5, 6], [8, 9], [12, 13]) == 0, "a clock that runs on"
+    assert gaps([0, 1, 3], [0], [1, 2]) == 2

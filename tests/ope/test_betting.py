@@ -299,6 +299,7 @@ def test_exact_is_not_said_of_estimated_propensities_nor_of_gaps():
         state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 1.0] * 20, episode=np.arange(40)
     )
     asked = {"policy": TabularPolicy([[0.2, 0.8]]), "gamma": 0.9, "bound": "betting"}
+    asked["reward_range"] = (0.0, 1.0)
     assert evaluate_policy(log, **asked, baseline=TabularPolicy([[0.5, 0.5]])).is_exact
     assert not evaluate_policy(log, **asked).is_exact
     assert not evaluate_policy(log, **(asked | {"bound": "student-t"}),
@@ -315,11 +316,44 @@ def test_estimates_stay_inside_the_known_range():
         log, policy=TabularPolicy([[0.0, 1.0]] * 2), baseline=TabularPolicy([[0.8, 0.2]] * 2),
         gamma=1.0, return_range=(0.0, 1.0), estimators=["is", "pdis", "wis", "dr", "model"],
     )  # fmt: skip
-    for part in found.estimates:
+    assert np.isnan(found["model"].estimate), "withheld: pairs seen once"
+    for part in found.estimates[:-1]:
         assert 0.0 <= part.estimate <= 1.0
         assert part.ess is None or part.ess <= 2.0
     assert any("was 12.5, outside of the known range" in text for text in found["is"].warnings)
     assert found.return_range == (0.0, 1.0)
+
+
+def test_exact_is_not_said_of_a_range_that_was_read_off_the_log():
+    """A cost of one row in two hundred voids an interval that takes the rewards seen for all."""
+    log = Log.from_arrays(
+        state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 1.0] * 20, episode=np.arange(40)
+    )
+    asked = {"policy": TabularPolicy([[0.2, 0.8]]), "baseline": TabularPolicy([[0.5, 0.5]]),
+             "gamma": 0.9, "bound": "betting"}  # fmt: skip
+    seen = evaluate_policy(log, **asked)
+    assert not seen.is_exact
+    assert any("exact only if no reward outside of [0, 1]" in text for text in seen.warnings)
+    given = evaluate_policy(log, **asked, reward_range=(0.0, 1.0))
+    assert given.is_exact
+    assert not given.warnings
+    # A range of returns is enough for whole episodes, not for the rewards of single steps.
+    returns = {"return_range": (0.0, 10.0)}
+    assert evaluate_policy(log, **asked, **returns, estimators=["is"]).is_exact
+    assert not evaluate_policy(log, **asked, **returns, estimators=["is", "pdis"]).is_exact
+
+
+def test_an_estimate_outside_of_an_observed_range_is_told_and_not_moved():
+    log = Log.from_arrays(
+        state=[0] * 4, action=[0, 0, 0, 1], reward=[0.0, 0.0, 0.0, 1.0], episode=np.arange(4)
+    )
+    asked = {"policy": TabularPolicy([[0.0, 1.0]]), "baseline": TabularPolicy([[0.95, 0.05]]),
+             "gamma": 0.5, "estimators": ["is"], "bound": "student-t"}  # fmt: skip
+    seen = evaluate_policy(log, **asked)["is"]
+    assert seen.estimate == pytest.approx(5.0)
+    assert any("outside of [0, 2], which the rewards of the log imply" in t for t in seen.warnings)
+    known = evaluate_policy(log, **asked, reward_range=(0.0, 1.0))["is"]
+    assert known.estimate == 2.0
 
 
 def test_every_combination_of_bound_and_estimator_is_valid_or_refused():

@@ -228,7 +228,7 @@ def test_support_gaps_ends_and_few_episodes_are_warned_of():
     assert "2 episodes are few" in text
     assert "In 1 visited states the policy takes actions that the baseline never takes" in text
     assert "first: 0, with probability 0.25" in text
-    assert "After 1 rows steps of the episode are missing" in text
+    assert "In 1 places steps of an episode are missing" in text
     assert "1 rows follow the end of their episode" in text
 
 
@@ -249,13 +249,27 @@ def test_what_lies_beyond_a_truncated_record():
 
 
 def test_large_models_have_an_estimate_without_interval():
-    _, baseline, log = random_problem(2, n_states=130, n_episodes=20)
+    _, baseline, log = random_problem(2, n_states=130, n_episodes=400)
     found = evaluate_policy(
         log, policy=baseline, baseline=baseline, gamma=GAMMA, estimators=["model"]
     )
     assert math.isfinite(found["model"].estimate)
     assert found["model"].interval == (-math.inf, math.inf)
     assert any("not refitted" in text for text in found["model"].warnings)
+
+
+def test_a_model_that_knows_nothing_of_the_policy_gives_no_number():
+    """All that the policy does was never tried: what it earns is not in the log."""
+    log = Log.from_arrays(
+        state=[0] * 50, action=[0] * 50, reward=[1.0, 0.0] * 25, episode=np.arange(50), n_actions=2
+    )
+    found = evaluate_policy(
+        log, policy=TabularPolicy([[0.1, 0.9]]), baseline=TabularPolicy([[0.99, 0.01]]),
+        gamma=0.9, estimators=["model"],
+    )["model"]  # fmt: skip
+    assert math.isnan(found.estimate)
+    assert found.interval == (-math.inf, math.inf)
+    assert any("withheld: 90 % of the policy's visits" in text for text in found.warnings)
 
 
 @pytest.fixture

@@ -249,7 +249,7 @@ def _lesson(evidence: Evidence, chosen: NDArray[np.int64]) -> Evidence:
     # An observed range is observed on these episodes only: the test must stay unseen.
     given = None if values.is_observed else (values.low, values.high)
     found = ValueRange.of(counts, values.gamma, given, never_ends=values.never_ends)
-    return Evidence(counts, found, log, evidence.declared)
+    return Evidence(counts, found, log, evidence.declared.for_counts(counts))
 
 
 def _sublog(log: Log | None, chosen: NDArray[np.int64]) -> Log:

@@ -73,7 +73,7 @@ class HeldOut:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the bound holds for every process and any number of episodes."""
+        """Whether the bound holds for every process of its range, at any number of episodes."""
         return self.bound in EXACT
 
     @property
@@ -281,6 +281,9 @@ def guarantee(case: Case, found: HeldOut) -> Guarantee:
         "n_tests": float(found.n_tests),
         "hidden_loss": found.hidden_loss,
     }
+    proviso = None
+    if found.is_accepted and found.reach is not None and not found.reach.is_known(found.estimator):
+        proviso = case.evidence.values.proviso
     return Guarantee(
         theorem=f"Held-out test (HCPI, {found.estimator} by {found.bound})",
         statement="A policy that was chosen without the held-out episodes gains at least its lower "
@@ -291,7 +294,8 @@ def guarantee(case: Case, found: HeldOut) -> Guarantee:
         bound=_bound(case, found),
         details=details,
         worst_loss=2.0 * case.evidence.values.v_max,
-        is_exact=found.is_exact or not found.is_accepted,
+        is_exact=(found.is_exact and proviso is None) or not found.is_accepted,
+        proviso=proviso,
     )
 
 

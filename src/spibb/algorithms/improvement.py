@@ -17,29 +17,12 @@ from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
-from spibb.mdp.visits import discounted_visits
 from spibb.ope.log_return import LogReturn
+from spibb.ope.support import Visits, too_little_data
 from spibb.problem import Problem
 
-# A pair seen fewer times than this is hardly seen.
-HARDLY = 5
-# Estimates are withheld beyond these shares of visits on pairs never and hardly seen.
-LARGEST_NEVER, LARGEST_HARDLY = 0.05, 0.5
 # The model contradicts the log if its value of the baseline is so many standard errors away.
 _LARGEST_GAP, _FEWEST_EPISODES = 4.0, 20
-
-
-@dataclass(frozen=True)
-class Visits:
-    """Which share of a policy's discounted visits in the estimated model rests on how much data.
-
-    Attributes:
-        never: On pairs never seen.
-        hardly: On pairs seen fewer than five times, never seen ones included.
-    """
-
-    never: float
-    hardly: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +71,8 @@ class Improvement:
     @cached_property
     def log_return(self) -> LogReturn | None:
         """What the baseline earned in the log itself; None where the log has no episodes."""
-        return LogReturn.of(self.problem.evidence.log, self.model.gamma)
+        evidence = self.problem.evidence
+        return LogReturn.of(evidence.log, self.model.gamma, rewards=evidence.values)
 
     @cached_property
     def visits(self) -> Visits:
@@ -101,14 +85,9 @@ class Improvement:
         return self._visits(self.baseline.policy, self.baseline.v)
 
     def _visits(self, policy: TabularPolicy, v: NDArray[np.float64]) -> Visits:
-        if not np.isfinite(v).all():  # it does not end, so that its visits have no sum
-            return Visits(math.nan, math.nan)
+        models = ModelBatch.stack([self.model])
         table = policy.probabilities
-        visits = discounted_visits(ModelBatch.stack([self.model]), 0, table.copy())[:, None] * table
-        visits[self.model.terminal] = 0.0
-        shares = visits / (visits.sum() or 1.0)  # nothing is visited from a terminal start
-        n_sa = self.counts.n_sa
-        return Visits(float(shares[n_sa == 0].sum()), float(shares[n_sa < HARDLY].sum()))
+        return Visits.of(models, table, v, self.counts.n_sa, self.model.terminal)
 
     @cached_property
     def withheld(self) -> str | None:
@@ -119,17 +98,8 @@ class Improvement:
         baseline is more than four standard errors from the mean return of twenty complete episodes
         or more.
         """
-        for name, visits in (("new policy", self.visits), ("baseline", self.baseline_visits)):
-            if math.isnan(visits.never):
-                return f"the {name} does not end in the estimated model"
-            if visits.never > LARGEST_NEVER:
-                return f"{100 * visits.never:.0f} % of the {name}'s visits are to pairs never seen"
-        if self.visits.hardly > LARGEST_HARDLY:
-            return (
-                f"{100 * self.visits.hardly:.0f} % of the new policy's visits are to pairs seen "
-                f"fewer than {HARDLY} times"
-            )
-        return self._contradiction()
+        reason = too_little_data(self.visits, self.baseline_visits, "new policy")
+        return self._contradiction() if reason is None else reason
 
     def _contradiction(self) -> str | None:
         """Say where the model's value of the baseline is not what the log shows."""

@@ -1,7 +1,8 @@
 r"""Pessimistic MBIE: model-based interval estimation turned upside down (Scholl et al. 2022).
 
-    pi = argmax_pi min_M rho(pi, M)   over   ||P - P^||_1 <= min(2, e_W) for every pair,
-    e_W = sqrt((2 / N) log(|X| |A| (2^(|X| + 1) - 2) / delta)),   2 where N = 0
+    pi = argmax_pi min_M rho(pi, M)   over   ||P - P^||_1 <= min(2, r_P(N)) for every pair
+
+with the time-uniform radius r_P of spibb.certify.model_set, 2 where N = 0.
 
 Strehl and Littman (2008) take the best model of these balls to explore; the worst one gives a
 cautious plan. Rewards are taken as known: R^ where a pair was seen, the least reward where not.
@@ -10,10 +11,11 @@ Guarantee: none over the baseline by itself, since there is no safety test. The 
 the bound worst value of the policy minus best value of the baseline, which holds with probability
 1 - delta if the rewards are known, and is negative as long as data are few.
 
-Deviations: Scholl et al. write 2 |X| |A| (2^|X| - 2) in the logarithm, for |X| outcomes with a
-factor 2 to spare; counting ending as an outcome needs 2 |X| |A| (2^|X| - 1), which differs by 0.1 %
-of e_W at 6 states and not at all at 50. Rewards are R(x, a), not those of the next state; values
-are exact; ties keep the baseline's row. RobustMDP treats rewards as uncertain too, and tests.
+Deviations: Scholl et al. take sqrt((2 / N) log(2 |X| |A| (2^|X| - 2) / delta)), for counts fixed in
+advance and |X| outcomes; here counts may depend on outcomes, and ending and, unless the states are
+declared complete, a state that nobody named are outcomes too. Rewards are R(x, a), not those of the
+next state; values are exact; ties keep the baseline's row. RobustMDP treats rewards as uncertain
+too, and tests.
 """
 
 from __future__ import annotations

@@ -92,6 +92,8 @@ def plan_promise(problem: Problem, *, zeta: float, delta: float) -> Promise:
     """
     if not zeta > 0:
         raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
+    if not delta < 1.0:
+        raise SettingsError(f"delta is {delta}", expected="a probability < 1: a promise needs one")
     reason = obstacle(problem.evidence, is_estimated=problem.baseline.is_estimated)
     if reason is not None:
         raise SettingsError(

@@ -70,10 +70,11 @@ class Case:
 
     @cached_property
     def start(self) -> StartBall:
-        """Where episodes may begin, in the states of the problem."""
+        """Where episodes may begin: in the states listed and, unless complete, elsewhere."""
         share = start_share(self.evidence, self.delta)
+        elsewhere = not self.evidence.declared.states_complete
         initial = self.model.initial[None]
-        return StartBall.of([self.evidence], initial, share, with_elsewhere=False)
+        return StartBall.of([self.evidence], initial, share, with_elsewhere=elsewhere)
 
     @property
     def delta_but_start(self) -> float:
@@ -81,7 +82,9 @@ class Case:
         return self.delta - start_share(self.evidence, self.delta)
 
     def at_worst_start(self, values: NDArray[np.float64]) -> float:
-        """Return the least mean of values (S,) over where episodes may begin."""
+        """Return the least mean of gains (S,) over where episodes may begin; elsewhere it is 0."""
+        if not self.evidence.declared.states_complete:
+            values = np.append(values, 0.0)
         return float(self.start.worst(values[None])[0])
 
 

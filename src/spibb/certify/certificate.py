@@ -62,7 +62,9 @@ class Guarantee:
         details: The numbers the bound is made of.
         worst_loss: The largest loss that is possible at all; a bound below it says nothing.
         is_exact: Whether it holds at this delta for every process and every size of the log, as
-            far as the assumptions do. An approximate one may fail more often than delta says.
+            far as the assumptions do, of which none was read off the log. An approximate one may
+            fail more often than delta says.
+        proviso: What was read off the log and may be otherwise, as a clause; None: nothing.
     """
 
     theorem: str
@@ -74,6 +76,7 @@ class Guarantee:
     details: dict[str, float]
     worst_loss: float
     is_exact: bool = True
+    proviso: str | None = None
 
     @property
     def applies(self) -> bool:
@@ -102,7 +105,9 @@ class Guarantee:
                 f"{-self.bound:.6g}, and no policy can lose more than {self.worst_loss:.6g}."
             )
         level = f"with probability at least {1 - self.delta:g}"
-        if not self.is_exact:
+        if self.proviso is not None:
+            level = f"{level}, {self.proviso}"
+        elif not self.is_exact:
             level = f"approximately {level}"
         return (
             f"{self.theorem}: {level}, and under the stated "

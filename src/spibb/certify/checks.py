@@ -134,11 +134,11 @@ def start_known(case: Case) -> Condition:
 
 
 def no_gaps(case: Case) -> Condition:
-    """Check that no steps are missing inside episodes."""
+    """Check that no steps of episodes are missing."""
     n_gaps = case.evidence.counts.n_gaps
     return Condition(
         name="whole-episodes",
-        statement="no step is missing inside an episode",
+        statement="no step of an episode is missing",
         is_satisfied=n_gaps == 0,
         value=float(n_gaps),
         limit=0.0,

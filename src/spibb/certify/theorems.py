@@ -187,6 +187,7 @@ _STOPS = "That a record stops, or lacks a next state, says nothing of what came 
 _TERMINAL = "States that the log enters only as an end are terminal."
 _EPISODES = "Episodes are independent; one that is not over after {longest} steps is cut there."
 _RETURNS = "Episodes are independent of each other and alike in distribution."
+_STARTS = "First states of episodes are drawn independently of each other, from one distribution."
 
 
 def apply_theorem(
@@ -216,6 +217,7 @@ def apply_theorem(
         assumptions += (_ESTIMATED,)
     holds = all(condition.is_satisfied for condition in conditions)
     number, details = bound() if holds else (None, {})
+    proviso = case.evidence.values.proviso if assumptions else None
     return Guarantee(
         theorem=theorem,
         statement=statement,
@@ -225,6 +227,8 @@ def apply_theorem(
         bound=number,
         details=details,
         worst_loss=2.0 * case.evidence.values.v_max,
+        is_exact=proviso is None,
+        proviso=proviso,
     )
 
 
@@ -232,6 +236,8 @@ def _common_assumptions(case: Case) -> tuple[str, ...]:
     values, counts = case.evidence.values, case.evidence.counts
     origin = "as observed in the log, not given" if values.is_observed else "as given"
     found = [f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."]
+    if case.evidence.declared.initial is None:
+        found.append(_STARTS)
     if counts.terminal.any():
         found.append(_TERMINAL)
     if counts.n_dropped:
@@ -276,6 +282,8 @@ def _over_the_true_baseline(
         bound=number,
         details=details,
         worst_loss=2.0 * case.evidence.values.v_max,
+        is_exact=not case.evidence.values.is_observed,
+        proviso=case.evidence.values.proviso,
     )
 
 

@@ -96,7 +96,7 @@ def _next_step(needed: float, n_episodes: int) -> str:
     if needed <= n_episodes:
         return f"other stays, {n_episodes:,} again, would show a gain with {100 * _POWER:g} %"
     more = float(f"{needed - n_episodes:.1g}")
-    return f"to show a gain with {100 * _POWER:g} %: about {more:,.0f} more stays"
+    return f"to show a gain with {100 * _POWER:g} %: at least some {more:,.0f} more stays"
 
 
 def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Improvement) -> None:

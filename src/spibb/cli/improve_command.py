@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from spibb.algorithms.base import Algorithm, in_words
-from spibb.algorithms.improvement import HARDLY, Improvement
+from spibb.algorithms.improvement import Improvement
 from spibb.algorithms.promise import plan_promise
 from spibb.algorithms.registry import ALGORITHMS, find_algorithm
 from spibb.cli.inputs import Declared, find_error, parse_settings, read_inputs
@@ -28,6 +28,7 @@ from spibb.cli.printing import (
     print_start,
 )
 from spibb.errors import SettingsError
+from spibb.ope.support import HARDLY
 from spibb.problem import Problem
 from spibb.report.changes import list_changes
 from spibb.report.folder import refuse_existing, write_result
@@ -175,7 +176,7 @@ def print_result(result: Improvement) -> None:
     if summary["n_dropped_rows"]:
         console.print(f"{summary['n_dropped_rows']:,} rows left out: their next state is unknown.")
     if summary["n_gaps"]:
-        console.print(f"After {summary['n_gaps']:,} rows steps of the episode are missing.")
+        console.print(f"In {summary['n_gaps']:,} places steps of an episode are missing.")
     if summary["is_baseline_estimated"]:
         console.print("The baseline was estimated from the log.")
     _print_values(result)
@@ -194,6 +195,8 @@ def _print_values(result: Improvement) -> None:
         ends = "" if math.isinf(low) else f", from {low:.4g} to {high:.4g} at 95 %, approximately"
         cut = f"; {found.n_truncated:,} records stop early" if found.n_truncated else ""
         console.print(f"The baseline earned {found.mean:.4g} an episode in the log{ends}{cut}.")
+        for text in found.warnings:
+            console.print(f"  {text}", markup=False)
     if result.withheld is not None:
         console.print(f"Estimates by the model are withheld: {result.withheld}.", markup=False)
         return

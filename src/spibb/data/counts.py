@@ -31,7 +31,7 @@ class Counts:
         reward_range: Smallest and largest reward seen.
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
         n_dropped: Rows left out because their next state is unknown although the process went on.
-        n_gaps: Rows after which steps of the episode are missing.
+        n_gaps: How often steps of an episode are missing, in it or before its first row.
         state_labels: Names of the states.
         action_labels: Names of the actions.
 
@@ -87,7 +87,7 @@ class Counts:
             reward_range=(float(reward.min()), float(reward.max())),
             n_initial=np.bincount(starts, minlength=log.n_states),
             n_dropped=int(np.count_nonzero(~kept)),
-            n_gaps=int(np.count_nonzero(log.is_gap)),
+            n_gaps=log.n_gaps,
             state_labels=log.state_labels,
             action_labels=log.action_labels,
         )

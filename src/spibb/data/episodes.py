@@ -69,6 +69,17 @@ def find_gaps(
     return is_gap
 
 
+def count_late_starts(is_first: NDArray[np.bool_], step: NDArray[np.int64]) -> int:
+    """Count the episodes whose first steps are missing.
+
+    Where half of the episodes or more begin with the same, lowest step, the others begin too late;
+    where they do not, steps are numbered by a clock that knows nothing of episodes.
+    """
+    first = step[is_first]
+    late = first > first.min()
+    return int(late.sum()) if 2 * late.sum() <= len(first) else 0
+
+
 @numba.njit(cache=True)
 def _mark_gaps(episode, step, state, next_state, terminated, truncated, is_gap):  # type: ignore[no-untyped-def]
     for row in range(len(state) - 1):

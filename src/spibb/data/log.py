@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.data.episodes import complete_episodes, find_gaps
+from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
@@ -210,6 +210,14 @@ class Log:
         return find_gaps(
             self.episode, self.step, self.state, self.next_state, self.terminated, self.truncated
         )
+
+    @cached_property
+    def n_gaps(self) -> int:
+        """How many times steps of an episode are missing, in it or before its first row."""
+        n = int(np.count_nonzero(self.is_gap))
+        if self.step is None or self.is_first is None:
+            return n
+        return n + count_late_starts(self.is_first, self.step)
 
     def take(self, rows: NDArray[np.bool_]) -> Log:
         """Return the rows that are marked; states and actions stay as they are."""

@@ -37,7 +37,7 @@ class PolicyEstimate:
     Attributes:
         estimator: Its id; "mean" for the plain mean of the log's returns.
         estimate: Estimated performance, inside the known range of returns; NaN where there is
-            none, as all weights are 0.
+            none, as all weights are 0, or where it is withheld.
         interval: Holds the truth with probability 1 - delta, each end at delta / 2; infinite ends
             where there is no bound.
         ess: Effective sample size of its weights; None for the model-based estimate.
@@ -64,7 +64,8 @@ class PolicyEvaluation:
         baseline: The mean return of the log, which is the baseline's own performance.
         bound: Which bound the intervals are made by.
         is_exact: Whether they hold at their level for every process and any number of episodes, as
-            far as the assumptions do; approximate ones may fail more often.
+            far as the assumptions do, of which none was read off the log; others may fail more
+            often.
         delta: They fail with this probability.
         gamma: The discount.
         n_episodes: Episodes in the log.
@@ -180,11 +181,16 @@ def evaluate_policy(
         warnings=(
             *notes.log_warnings(off, policy, counts.n_gaps),
             *notes.sample_warnings(off, log, rewards, bound, float(delta)),
+            *notes.range_warnings(bound, reach, chosen),
         ),
         assumptions=notes.assumptions(
             bound, reach, episodes, missing, chosen, is_estimated=baseline.is_estimated
         ),
-        is_exact=bound in EXACT and not baseline.is_estimated and counts.n_gaps == 0,
+        is_exact=bound in EXACT
+        and reach is not None
+        and reach.is_known(*chosen)
+        and not baseline.is_estimated
+        and counts.n_gaps == 0,
         return_range=None if reach is None else (reach.low, reach.high),
     )
 
@@ -199,16 +205,17 @@ class _Job:
 
     def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
         statistic = self.off.statistic(name, self.rng)
-        raw, interval = statistic.estimate, self._ends(name, statistic)
+        estimate, interval = statistic.estimate, self._ends(name, statistic)
         weight = self.off.weight(name)
         warnings = notes.estimate_warnings(statistic, weight, interval)
-        estimate = raw
+        if isinstance(statistic, ModelValue):
+            reason = statistic.withheld(self.off.baseline)
+            if reason is not None:
+                estimate, interval = math.nan, NO_BOUND
+                warnings += (f"The estimate is withheld: {reason}.",)
         if self.reach is not None:
-            low, high = self.reach.low, self.reach.high
-            estimate, *ends = (_clipped(x, low, high) for x in (raw, *interval))
-            interval = (ends[0], ends[1])
-        if estimate != raw and not math.isnan(raw):
-            warnings += (notes.OUTSIDE.format(raw=raw, low=low, high=high),)
+            estimate, interval, told = self.reach.kept_inside(estimate, interval)
+            warnings += told
         return PolicyEstimate(
             estimator=label or name,
             estimate=estimate,
@@ -248,11 +255,6 @@ class _Job:
         else:
             lower, upper = terms.bca(self.level, self.rng)
         return min(lower, estimate), max(upper, estimate)
-
-
-def _clipped(value: float, low: float, high: float) -> float:
-    """Keep a number inside a range; NaN and what has no end stay as they are."""
-    return min(max(value, low), high) if math.isfinite(value) else value
 
 
 def _terms_of(statistic: Statistic) -> Array:

@@ -75,6 +75,7 @@ class GainBound:
         low: Smallest return of the training split, which terms are put about.
         reach: Range of returns, for the exact bounds.
         fraction: What share of the wealth betting trusts most; None: the grid alone.
+        hidden: What hidden extremes may take from the gain shown by n episodes, times n.
     """
 
     estimator: str
@@ -84,6 +85,7 @@ class GainBound:
     low: float = 0.0
     reach: ReturnRange | None = None
     fraction: float | None = None
+    hidden: float = 0.0
 
     def predicted(self, tried: Tried, n_tested: int) -> Array:
         """Return the bounds that ``n_tested`` other episodes may be expected to give, shape (C,).
@@ -135,21 +137,30 @@ class GainBound:
             return student_t(statistic.values, self.delta)[0], statistic.estimate
         return bca(statistic, self.delta, rng)[0], statistic.estimate
 
-    def needed(self, tried: Tried, power: float) -> Array:
-        """Return how many episodes like these it takes until a bound is positive, shape (C,).
+    def needed(self, tried: Tried, power: float) -> tuple[float, int]:
+        """Return how many episodes like these it takes until a bound is positive, and of whom.
 
-        With a probability, the power, that is; infinite where no gain is estimated, NaN for bounds
-        that are not foreseen.
+        With a probability, the power. Half of the episodes choose the policy that needs fewest, the
+        others size it, and the other way round: a policy sized by what chose it would look better
+        than it is. Infinite where no gain is estimated, NaN for bounds that are not foreseen.
         """
+        if self.bound not in ("betting", "student-t") or self.estimator in ("wis", "cwpdis"):
+            return math.nan, 0
+        terms = self._bets(tried) if self.bound == "betting" else self._paired(tried)
+        halves = (terms[::2], terms[1::2])
+        best = [int(np.argmin([self._needed(y, power) for y in half.T])) for half in halves]
+        sized = np.concatenate([halves[0][:, best[1]], halves[1][:, best[0]]])
+        return self._needed(sized, power), int(np.argmin([self._needed(y, power) for y in terms.T]))
+
+    def _needed(self, terms: Array, power: float) -> float:
+        """Return how many terms like these make the bound positive, with a probability."""
         if self.bound == "betting":
-            return np.array([needed_terms(y, self.delta, power) for y in self._bets(tried).T])
-        if self.bound != "student-t" or self.estimator in ("wis", "cwpdis"):
-            return np.full(tried.n_policies, math.nan)
-        terms = self._paired(tried)
-        mean, spread = terms.mean(axis=0), terms.std(axis=0, ddof=1)
+            return needed_terms(terms, self.delta, power)
+        mean, spread = float(terms.mean()), float(terms.std(ddof=1))
         z = self._quantile(max(len(terms), 30)) + float(ndtri(power))
-        needed = np.ceil((z * spread / np.where(mean > 0.0, mean, 1.0)) ** 2)
-        return np.where(mean > 0.0, needed, np.inf)
+        # The root of mean n - z spread sqrt(n) - hidden = 0 in sqrt(n).
+        root = z * spread + math.sqrt((z * spread) ** 2 + 4.0 * max(mean, 0.0) * self.hidden)
+        return math.ceil((root / (2.0 * mean)) ** 2) if mean > 0.0 else math.inf
 
     def _columns(self, tried: Tried) -> range:
         return range(tried.n_policies)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.ope.bounds import student_t
+from spibb.ope.notes import few_warnings
 from spibb.ope.trajectories import Trajectories
+from spibb.uncertainty.ranges import ValueRange
 
 LEVEL = 0.95
 
@@ -17,20 +23,34 @@ class LogReturn:
 
     Attributes:
         mean: The mean, of returns as far as they are recorded.
-        interval: By Student's t at 95 %, each end at 2.5 %: approximate. Infinite ends where the
-            returns do not vary, or there are fewer than two.
+        interval: By Student's t, by default at 95 %, half of the rest for each end: approximate.
+            Infinite ends where the returns do not vary, or there are fewer than two.
         n_episodes: How many episodes.
         n_truncated: How many of them stop before the process does.
+        warnings: Why the interval may be too narrow.
     """
 
     mean: float
     interval: tuple[float, float]
     n_episodes: int
     n_truncated: int
+    warnings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, log: Log | None, gamma: float) -> LogReturn | None:
+    def of(
+        cls,
+        log: Log | None,
+        gamma: float,
+        level: float = LEVEL,
+        rewards: ValueRange | None = None,
+    ) -> LogReturn | None:
         """Average the returns of a log; None where it has no episodes.
+
+        Args:
+            log: The log.
+            gamma: The discount.
+            level: Of the interval.
+            rewards: The range of rewards, if it is known.
 
         Example:
             >>> log = Log.from_arrays(state=[0] * 2, action=[0] * 2, reward=[1.0, 3.0],
@@ -44,5 +64,28 @@ class LogReturn:
         returns = episodes.returns(gamma)
         interval = (float("-inf"), float("inf"))
         if len(returns) > 1:
-            interval = student_t(returns, (1.0 - LEVEL) / 2.0)
-        return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()))
+            interval = student_t(returns, (1.0 - level) / 2.0)
+        told = few_warnings(len(returns), "student-t")
+        if rewards is not None and len(returns) > 1:
+            told += _hidden(log, returns, rewards, 1.0 - level)
+        return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()), told)
+
+
+def _hidden(
+    log: Log, returns: NDArray[np.float64], rewards: ValueRange, delta: float
+) -> tuple[str, ...]:
+    """Say where an extreme that the log happens not to hold could matter more than its spread.
+
+    One that an episode meets with probability p stays out of n episodes with (1 - p)^n, so that p
+    may be log(1 / delta) / n.
+    """
+    least, most = float(log.reward.min()), float(log.reward.max())
+    gap = max(least - rewards.low, rewards.high - most)
+    hidden = gap * -math.log(delta) / len(returns)
+    if hidden <= float(returns.std(ddof=1)) / math.sqrt(len(returns)):
+        return ()
+    return (
+        f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach from "
+        f"{least:g} to {most:g}: one of the extremes, which it happens not to hold, could change "
+        f"the mean return by {hidden:.3g}.",
+    )

@@ -26,6 +26,7 @@ from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.visits import discounted_visits
 from spibb.ope.fitted import Choice, Fitted, fit_models
 from spibb.ope.statistics import Array, Statistic
+from spibb.ope.support import Visits, too_little_data
 from spibb.ope.trajectories import Trajectories
 
 # Up to here thousands of models are refitted in seconds; larger ones have no interval.
@@ -66,6 +67,15 @@ class ModelValue(Statistic):
         visits = self._performance(replace(self._model, reward=paid))[0]
         everything = self._performance(replace(self._model, reward=np.ones_like(paid)))[0]
         return float(visits / everything)
+
+    def withheld(self, baseline: Array) -> str | None:
+        """Say why the model is too poor to estimate this policy by; None where it is not."""
+        mine, theirs = (
+            Visits.of(self._model, table, v[0], self._fitted.n_sa[0])
+            for table in (self.policy, baseline)
+            for v, _, _ in [evaluate_batch(self._model, table[None].copy())]
+        )
+        return too_little_data(mine, theirs, "policy")
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Refit the model to each resample."""

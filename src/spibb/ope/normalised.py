@@ -26,6 +26,7 @@ return. (The concentration inequality takes ``pdis`` only where no reward is neg
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,6 +148,27 @@ class ReturnRange:
             )
         return cls(low, high, rewards, is_given=True)
 
+    def is_known(self, *estimators: str) -> bool:
+        """Whether nothing of it was read off the log, as far as these estimators rest on it."""
+        return not self.rewards.is_observed or (self.is_given and set(estimators) <= {"is"})
+
+    def kept_inside(self, estimate: float, interval: Ends) -> tuple[float, Ends, tuple[str, ...]]:
+        """Keep an estimate and its interval inside a range that is known, and say so.
+
+        A range that was only observed is no reason to move them, but one to be told.
+        """
+        outside = math.isfinite(estimate) and not self.low <= estimate <= self.high
+        told = f"[{self.low:g}, {self.high:g}]"
+        if not self.is_known("is"):
+            text = f"The estimate is outside of {told}, which the rewards of the log imply."
+            return estimate, interval, (text,) if outside else ()
+        inside, lower, upper = (
+            min(max(x, self.low), self.high) if math.isfinite(x) else x
+            for x in (estimate, *interval)
+        )
+        text = f"The estimate was {estimate:.4g}, outside of the known range of returns {told}."
+        return inside, (lower, upper), (text,) if outside else ()
+
     def ends_of(self, estimator: str) -> tuple[float, float]:
         """Return the ends about which an estimator's terms are never negative."""
         if estimator == "is":
@@ -183,10 +205,15 @@ class ReturnRange:
 
     def statement(self, *estimators: str) -> str:
         """Return the assumption in words: per-decision terms rest on rewards, others on returns."""
-        if self.is_given and set(estimators) != {"pdis"}:
-            return f"Returns, from any step on, lie in [{self.low:g}, {self.high:g}], as given."
-        origin = "as observed in the log, not given" if self.rewards.is_observed else "as given"
-        return f"Rewards lie in [{self.rewards.low:g}, {self.rewards.high:g}], {origin}."
+        texts = []
+        if self.is_given and "is" in estimators:
+            texts.append(
+                f"Returns, from any step on, lie in [{self.low:g}, {self.high:g}], as given."
+            )
+        if not self.is_given or set(estimators) != {"is"}:
+            origin = "as observed in the log, not given" if self.rewards.is_observed else "as given"
+            texts.append(f"Rewards lie in [{self.rewards.low:g}, {self.rewards.high:g}], {origin}.")
+        return " ".join(texts)
 
 
 def _whole(gain: Array, cut: Array, low: float, high: float) -> tuple[Array, Array]:

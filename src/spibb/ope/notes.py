@@ -33,8 +33,6 @@ _LARGEST_UNSEEN = 0.01
 # What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
 _RARE, _RARE_SHARE = 0.05, 0.01
 
-OUTSIDE = "The estimate was {raw:.4g}, outside of the known range of returns [{low:g}, {high:g}]."
-
 APPROXIMATE = {
     "student-t": "Student's t is approximate: it takes the mean of the terms to be normal.",
     "bca": "The BCa bootstrap is approximate: it takes the sample to show what the terms can be.",
@@ -91,14 +89,19 @@ def _model_warnings(statistic: ModelValue) -> list[str]:
     return found
 
 
+def few_warnings(n_episodes: int, bound: str) -> tuple[str, ...]:
+    """Say that episodes are too few for approximate intervals to keep their level."""
+    if bound in EXACT or n_episodes >= _FEW:
+        return ()
+    return (
+        f"{n_episodes} episodes are few: approximate intervals miss the truth up to three times as "
+        "often as they say (docs/adversarial.md).",
+    )
+
+
 def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[str, ...]:
     """Return the warnings that concern every estimate."""
     episodes, found = off.episodes, []
-    if len(episodes) < _FEW:
-        found.append(
-            f"{len(episodes)} episodes are few: approximate intervals miss the truth up to two and "
-            "a half times as often as they say (docs/adversarial.md)."
-        )
     visited = np.unique(episodes.state)
     outside = visited[off.unsupported[visited] > 0.0]
     if len(outside):
@@ -110,7 +113,7 @@ def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[st
         )
     if n_gaps:
         found.append(
-            f"After {n_gaps} rows steps of the episode are missing, and so are their factors in "
+            f"In {n_gaps} places steps of an episode are missing, and so are their factors in "
             "the weights: no interval is to be relied upon."
         )
     if episodes.n_after_end:
@@ -120,13 +123,27 @@ def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[st
     return tuple(found)
 
 
+def range_warnings(
+    bound: str, reach: ReturnRange | None, estimators: Sequence[str]
+) -> tuple[str, ...]:
+    """Say where an exact bound rests on a range that was read off the log."""
+    if bound not in EXACT or reach is None or reach.is_known(*estimators):
+        return ()
+    rewards = reach.rewards
+    return (
+        f"The bound is exact only {rewards.proviso}: a rare reward outside of it voids the level. "
+        "Give the range that is possible (--reward-range"
+        + (")." if set(estimators) != {"is"} else ", --return-range)."),
+    )
+
+
 def sample_warnings(
     off: OffPolicy, log: Log, rewards: ValueRange, bound: str, delta: float
 ) -> tuple[str, ...]:
     """Say where a log looks like those on which approximate intervals fail."""
     if bound in EXACT:
         return ()
-    found = []
+    found = list(few_warnings(len(off.episodes), bound))
     rare = np.where(
         (off.baseline < _RARE) & (off.policy > 2.0 * off.baseline) & (off.baseline > 0.0),
         off.policy,
@@ -173,8 +190,7 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
         return 0.0, 0.0
     if off.gamma >= 1.0:
         return -math.inf if rewards.low < 0 else 0.0, math.inf if rewards.high > 0 else 0.0
-    cut = np.where(episodes.is_cut, off.gamma**episodes.lengths, 0.0)
-    share = float((off.plain.weight[:, 0] * cut).mean()) / (1.0 - off.gamma)
+    share = float((off.plain.weight[:, 0] * episodes.cut(off.gamma)).mean()) / (1.0 - off.gamma)
     return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
 
 

@@ -16,7 +16,8 @@ from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.data.log import Log
 from spibb.ope import OffPolicy, Trajectories, effective_sample_size, student_t
-from spibb.ope.notes import OUTSIDE, log_warnings, sample_warnings, weight_warnings
+from spibb.ope.normalised import ReturnRange
+from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
 from spibb.report.folder import fill_result, write_folder, write_json
 from spibb.report.summary import summarise
 
@@ -141,6 +142,7 @@ def _baseline_row(log: Log, result: Improvement, delta: float) -> Compared:
         off_policy_high=_finite(high),
         status="as-it-is",
         ess=float(log.n_episodes) if log.n_episodes else None,
+        warnings=few_warnings(log.n_episodes, "student-t") if np.isfinite(estimate) else (),
     )
 
 
@@ -162,13 +164,10 @@ def _cross_fitted(
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
     warnings = [*_looks(log, result, delta), *weight_warnings(weight)]
     estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
-    rewards = result.problem.evidence.values
     if result.model.gamma < 1.0:
-        low, high = (end / (1.0 - result.model.gamma) for end in rewards.ends)
-        if not low <= estimate <= high:
-            warnings.append(OUTSIDE.format(raw=estimate, low=low, high=high))
-        estimate, *clipped = (min(max(x, low), high) for x in (estimate, *ends))
-        ends = (clipped[0], clipped[1])
+        reach = ReturnRange.of(result.problem.evidence.values, None, terms)
+        estimate, ends, told = reach.kept_inside(estimate, ends)
+        warnings += told
     return _Judged(estimate, ends, float(effective_sample_size(weight)), tuple(warnings))
 
 
@@ -181,7 +180,7 @@ def _off_policy(log: Log, result: Improvement) -> OffPolicy:
 def _looks(log: Log, result: Improvement, delta: float) -> tuple[str, ...]:
     """Say where log and policy look like those on which approximate intervals fail."""
     if not result.certificate.states.moved.any():
-        return ()
+        return few_warnings(log.n_episodes, "student-t")
     off, rewards = _off_policy(log, result), result.problem.evidence.values
     return (
         *log_warnings(off, result.policy, result.counts.n_gaps),

@@ -71,6 +71,7 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
         "level": LEVEL,
         "n_episodes": found.n_episodes,
         "n_truncated": found.n_truncated,
+        "warnings": list(found.warnings),
     }
 
 

@@ -69,7 +69,8 @@ class Adversary:
         n_states, n_actions = policy.probabilities.shape
         table[:n_states, :n_actions] = policy.probabilities
         table[:n_states, n_actions:] = 0.0
-        table[n_states:] = self.baseline.probabilities[n_states : self.mdp.n_states]
+        if self.baseline.n_states > n_states:
+            table[n_states:] = self.baseline.probabilities[n_states : self.mdp.n_states]
         return evaluate(self.mdp, table).performance
 
 
@@ -320,14 +321,34 @@ def _unlisted() -> Adversary:
 
     def draw(rng: np.random.Generator) -> Log:
         both = TabularPolicy.uniform(2, 2)
-        while True:  # logs that do not name the second state
-            log = Log.sample(mdp, both, n_episodes=60, max_steps=1, rng=rng)
+        while True:  # logs that do not name the second state, which half of them do not
+            log = Log.sample(mdp, both, n_episodes=100, max_steps=1, rng=rng)
             if not (log.next_state == 1).any():
                 return replace(log, n_states=1)
 
     return Adversary(
-        "a state that no log names costs for ever", mdp, TabularPolicy.uniform(2, 2),
+        "a state that nobody names costs for ever", mdp, TabularPolicy.uniform(1, 2),
         TabularPolicy([[0.0, 1.0]]), draw, (-1.0, 1.0), is_sampled=False,
+    )  # fmt: skip
+
+
+def _never_tried() -> Adversary:
+    """One way leads to where it is good, the other, never tried, to where it is bad, for ever."""
+    transition = np.zeros((3, 2, 3))
+    transition[0, 0, 1] = transition[0, 1, 2] = 1.0
+    transition[1, :, 1] = transition[2, :, 2] = 1.0
+    mdp = TabularMDP(transition, [[0.0, 0.0], [1.0, 1.0], [-1.0, -1.0]], 0.5, [0.9, 0.0, 0.1])
+    baseline = TabularPolicy([[1.0, 0.0], [0.5, 0.5], [0.5, 0.5]])
+    declared = {
+        "states_complete": True,
+        "never_ends": True,
+        "initial": [0.9, 0.0, 0.1],
+        "successors": np.argwhere(transition > 0).tolist(),
+    }
+    return Adversary(
+        "an action never tried, where all else is declared", mdp, baseline,
+        TabularPolicy([[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]),
+        _sampled(mdp, baseline, 100, 30), (-1.0, 1.0), declared=declared,
     )  # fmt: skip
 
 
@@ -373,6 +394,7 @@ ADVERSARIES: dict[str, Adversary] = {
     "costs": _costs(),
     "counts-by-outcome": _adaptive(),
     "unlisted-state": _unlisted(),
+    "never-tried": _never_tried(),
     "well-known": _well_known(),
     "gamma-0": _plain("gamma = 0, several states", 0.0),
     "gamma-0.99": _plain("gamma = 0.99", 0.99),

@@ -25,16 +25,21 @@ from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.mbie import MBIE
+from spibb.algorithms.promise import plan_promise
 from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
 from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.certify.audit import audit
 from spibb.certify.certificate import Guarantee
+from spibb.certify.robust import obstacle
+from spibb.data.baseline import estimate_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.ope.bounds import EXACT
 from spibb.ope.evaluate import evaluate_policy
+from spibb.ope.log_return import LogReturn
+from spibb.problem import Problem
 from spibb.testing.adversaries import Adversary
 from spibb.uncertainty.error_functions import EmpiricalBernstein, HoeffdingP
 
@@ -121,6 +126,7 @@ def _algorithms(adversary: Adversary, delta: float) -> Iterator[Algorithm]:
     yield HCPI(bound="betting", estimator="is", **known)
     if adversary.mdp.gamma < 1.0:
         yield HCPI(bound="betting", **known)
+        yield HCPI(bound="betting", n_tests=3, **known)
     yield HCPI(bound="concentration", **known)
     yield HCPI(delta=delta)
     yield HCPI(delta=delta, estimator="is", bound="bca")
@@ -143,23 +149,58 @@ def _certificates(adversary: Adversary, log: Log | Counts, delta: float) -> Iter
         for claim in (result.certificate.guarantee, *result.certificate.others):
             if claim.bound is None or not _is_meant(adversary, log, claim):
                 continue
-            found = Statement(
-                claim.theorem, claim.is_exact, claim.bound, math.inf, truth, claim.worst_loss
-            )
+            found = _lower(_name(algorithm, claim), claim, truth)
             if claim.theorem == "Regret test":
                 regret.append(found)
             else:
                 yield found
+    if isinstance(log, Log) and adversary.is_sampled:
+        yield from _over_an_estimate(adversary, log, asked, delta)
+        regret += _promised(log, asked, adversary, delta)
     seen = audit(log, policy=adversary.policy, delta=delta, **asked)
     if seen.bound is not None:
-        regret.append(
-            Statement("Regret test", True, seen.bound, math.inf, adversary.gain(adversary.policy),
-                      seen.guarantee.worst_loss)
-        )  # fmt: skip
+        truth = adversary.gain(adversary.policy)
+        regret.append(_lower("Regret test", seen.guarantee, truth))
     if regret:
         # One event carries them all: the nearest to failing speaks for the log.
         nearest = min(regret, key=lambda part: part.truth - part.low)
         yield replace(nearest, gap=median(part.distance for part in regret))
+
+
+def _lower(name: str, claim: Guarantee, truth: float) -> Statement:
+    assert claim.bound is not None
+    return Statement(name, claim.is_exact, claim.bound, math.inf, truth, claim.worst_loss)
+
+
+def _name(algorithm: Algorithm, claim: Guarantee) -> str:
+    is_several = isinstance(algorithm, HCPI) and algorithm.n_tests > 1
+    return claim.theorem + (", several" if is_several and claim.theorem != "Regret test" else "")
+
+
+def _over_an_estimate(
+    adversary: Adversary, log: Log, asked: dict[str, Any], delta: float
+) -> Iterator[Statement]:
+    """Yield what is claimed of the gain over the true baseline where only an estimate is known."""
+    known = asked | {"baseline": estimate_baseline(log), "states_complete": True}
+    result = ApproxSoftSPIBB(delta=delta).improve(log, **known, certificate_delta=delta / 2)
+    claim = result.certificate.guarantee
+    if claim.bound is not None and result.certificate.states.moved.any():
+        yield _lower(claim.theorem, claim, adversary.gain(result.policy))
+
+
+def _promised(
+    log: Log, asked: dict[str, Any], adversary: Adversary, delta: float
+) -> Iterator[Statement]:
+    """Yield the certificate of the policy that was chosen for a promise, as --guarantee does."""
+    problem = Problem.of(log, **asked)
+    if obstacle(problem.evidence, is_estimated=False) is not None:
+        return
+    zeta = problem.evidence.values.v_max / 4.0
+    promise = plan_promise(problem, zeta=zeta, delta=delta)
+    if not promise.is_vacuous:
+        policy = PiBSPIBB(n_wedge=promise.n_wedge).improve(log, **asked).policy
+        scale = 2.0 * problem.evidence.values.v_max
+        yield Statement("Regret test", True, promise.bound, math.inf, adversary.gain(policy), scale)
 
 
 def _n_episodes(log: Log | Counts) -> int:
@@ -179,6 +220,12 @@ def _intervals(
 ) -> Iterator[Statement]:
     """Yield the off-policy intervals."""
     truth, gamma = adversary.value(adversary.policy), adversary.mdp.gamma
+    own = LogReturn.of(log, gamma, 1.0 - delta)
+    if own is not None and not own.n_truncated:
+        yield Statement(
+            "mean return by student-t", False, *own.interval, adversary.value(adversary.baseline),
+            _scale(adversary),
+        )  # fmt: skip
     for bound in ("betting", "concentration", "student-t", *(("bca",) if resampled else ())):
         if bound in EXACT and gamma >= 1.0 and adversary.return_range is None:
             continue

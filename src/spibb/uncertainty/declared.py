@@ -8,7 +8,7 @@ listed among the assumptions, and makes bounds tighter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -69,6 +69,12 @@ class Declared:
             successors=_checked_successors(counts, successors),
             is_seen=isinstance(successors, str),
         )
+
+    def for_counts(self, counts: Counts) -> Declared:
+        """Return what is declared on other counts of the same states: what was seen may differ."""
+        if not self.is_seen:
+            return self
+        return replace(self, successors=_checked_successors(counts, "seen"))
 
     @property
     def statements(self) -> tuple[str, ...]:

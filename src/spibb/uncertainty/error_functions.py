@@ -6,7 +6,8 @@ With N = N(x, a), natural logarithms, and never a power of two in sight: log 2^|
   pairs, ||P* - P^||_1 <= e_P and |R* - R^| <= e_P R_max (the paper's equation for P; Weissman et
   al. 2003 and Hoeffding). The paper's constant covers |X| + 1 outcomes, so ending counts as one.
 * e_Q = sqrt((2 / N) log(2 |X| |A| / delta)): the paper's |Q* - Q^| <= e_Q V_max for the baseline.
-  It treats a value of the estimated model as a mean of N independent returns, which is unproved.
+  It treats a value of the estimated model as a mean of N independent returns, which it is on logs
+  of one step alone; beyond, the inequality is false (docs/guarantees.md).
 * Empirical Bernstein (Maurer and Pontil 2009) for the mean of first-visit returns, with n of them
   and sample variance s^2 of the returns scaled to [0, 1]:
   2 [sqrt((2 s^2 / n) L) + 7 L / (3 (n - 1))], L = log(4 |X| |A| / delta). Here the means are means,

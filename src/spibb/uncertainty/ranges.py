@@ -38,6 +38,13 @@ class ValueRange:
         return min(0.0, self.low), max(0.0, self.high)
 
     @property
+    def proviso(self) -> str | None:
+        """What a statement that rests on an observed range says of it; None where it is given."""
+        if not self.is_observed:
+            return None
+        return f"if no reward outside of [{self.low:g}, {self.high:g}], the range seen, is possible"
+
+    @property
     def r_max(self) -> float:
         """Half the width of the reward range, 0 included where the process may end."""
         return (self.ends[1] - self.ends[0]) / 2.0

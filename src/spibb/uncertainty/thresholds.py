@@ -1,20 +1,22 @@
 r"""How often a pair must be seen for a promise: n_wedge and zeta of Pi_b-SPIBB, both ways.
 
-With probability 1 - delta, Pi_b-SPIBB loses at most zeta = c(n_wedge) - D, where D is its estimated
-gain and, for a radius r(N) of the error of a trusted pair,
+The papers say that with probability 1 - delta Pi_b-SPIBB loses at most zeta = c(n_wedge) - D, where
+D is its estimated gain and, for a radius r(N) of the error of a trusted pair,
 
     c(N) = 4 V_max / (1 - gamma) r(N).
 
 * ``original`` (Laroche et al. 2019): r = sqrt((2 / N) log(2 |X| |A| 2^|X| / delta)), the L1 error.
 * ``two-successor`` (Wienhoeft et al. 2023): r = sqrt((2 / N) log(8 |X|^2 |A|^2 / delta)).
-* ``two-point``: r = sqrt((2 / N) log(2 |X|^2 |A| / delta)); valid under the same argument, and
-  tighter than both wherever there is more than one state and action.
+* ``two-point``: r = sqrt((2 / N) log(2 |X|^2 |A| / delta)), by the same argument; smaller than both
+  wherever there is more than one state and action.
 * ``beta`` (Wienhoeft et al. 2023): r = 1 - 2 I^-1(N/2 + 1, N/2 + 1; t / 2) with t = delta / (|X|^2
   |A|^2), computed as sqrt(betainccinv(1/2, N/2 + 1, t)). A *heuristic*: it is a credible bound at
   p^ = 1/2, which is not the worst case at small N. No certificate claims it.
 
-D depends on n_wedge, so these functions leave it out (D = 0); the certificate subtracts it
-a posteriori. V_max is the half-range of values.
+That is false where a policy visits rare pairs otherwise than the baseline does, and the arguments
+behind all but the first radius are not proved (docs/guarantees.md has the smallest cases). These
+functions compute what the papers print, to compare with; ``--guarantee`` and certificates rest on
+the regret test. D depends on n_wedge and is left out (D = 0). V_max is the half-range of values.
 """
 
 from __future__ import annotations

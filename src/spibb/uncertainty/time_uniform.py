@@ -37,7 +37,8 @@ def time_uniform_radius(n: ArrayLike, log_term: ArrayLike) -> NDArray[np.float64
 
     Args:
         n: Numbers of observations.
-        log_term: log(1 / alpha); -inf where nothing can deviate, which gives radius 0.
+        log_term: log(1 / alpha); -inf where nothing can deviate, which gives radius 0 once there
+            is an observation: without any, nothing says what the one outcome is.
 
     Example:
         >>> float(time_uniform_radius(1_000, np.log(2 / 0.05)).round(4))
@@ -47,7 +48,7 @@ def time_uniform_radius(n: ArrayLike, log_term: ArrayLike) -> NDArray[np.float64
     safe = np.maximum(n, 1.0)
     inside = np.maximum(log_term + 0.5 * np.log1p(safe / RHO), 0.0)
     found = np.sqrt(2.0 * (1.0 + RHO / safe) / safe * inside)
-    return np.asarray(np.where(np.isneginf(log_term), 0.0, np.where(n > 0, found, np.inf)))
+    return np.asarray(np.where(n > 0, np.where(np.isneginf(log_term), 0.0, found), np.inf))
 
 
 def log_events(n_outcomes: ArrayLike) -> NDArray[np.float64]:
