@@ -1,95 +1,188 @@
-"""One CSV file as an Arrow table, with labels kept as they are written."""
+"""One CSV file as an Arrow table: nothing is guessed, names stay as they are written.
+
+The reader would guess what a column holds: 007 and 7 become one episode, 0x10 becomes 16, and
+numbers beyond 2^53 are rounded together. So every column that matters is read as text or as a
+number, as its meaning has it, and the others are not read at all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import io
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spibb.csv_quotes import check_quotes
 from spibb.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# How a number is written; anything else, "007" or "True", is a name and stays as it is.
-_INTEGER = r"^-?(0|[1-9][0-9]*)$"
-_NUMBER = r"^(-?(0|[1-9][0-9]*)(\.[0-9]*)?([eE][-+]?[0-9]+)?|nan|NaN)$"
+# How a number is written; anything else, "007" or "1e1", is a name and stays as it is. Numbers of
+# more digits than a float can tell apart are names too.
+_INTEGER = r"^-?(0|[1-9][0-9]*)(\.0*)?$"
+_DECIMAL = r"^-?(0|[1-9][0-9]{0,8})(\.[0-9]{0,6})?$"
+_MISSING = r"^(nan|NaN)$"
+_UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
+# Longer names of columns are no names.
+_LONGEST_HEADER = 1 << 20
 
 
-def read_csv(file: Path, *, what: str, names: Collection[str] = ()) -> pa.Table:
-    """Read a CSV file; the first row that has too many or too few fields is refused.
+def read_csv(
+    file: Path, *, what: str, names: Collection[str], numbers: Collection[str] = ()
+) -> pa.Table:
+    """Read some columns of a CSV file; the others are there, but empty.
+
+    The first row that has too many or too few fields is refused, and so is a quotation mark that is
+    never closed: it swallows every row that follows.
 
     Args:
         file: The file.
         what: What it is to the user, for messages.
-        names: Columns that hold integers or labels. Elsewhere the reader may guess what a column
-            holds; here it would turn the label 007 into 7 and True into true.
+        names: Columns that are kept as written; whole numbers, if all of a column are.
+        numbers: Columns of numbers. Where one is none, the column is text.
     """
     import pyarrow as pa
 
+    _refuse_encoding(file, what)
+    has_newlines = check_quotes(file, what)
+    raw = _header(file, what)
+    header = [name.strip() for name in raw]
+    text = pa.dictionary(pa.int32(), pa.string())
+    kinds: dict[str, Any] = {name: text for name in header if name in names}
+    kinds |= {name: pa.float64() for name in header if name in numbers}
     try:
-        table = _read(file, what, names, use_threads=True)
-    except pa.ArrowInvalid:
-        # Only a single thread knows which row is wrong; it is worth reading twice to say so.
-        table = _read(file, what, names, use_threads=False)
-    for place, name in enumerate(table.column_names):
-        if name in names:
-            table = table.set_column(place, name, _numbers_or_names(table.column(place)))
-    return table
+        table = _read(file, what, raw, kinds, has_newlines)
+    except pa.ArrowInvalid as error:
+        if "conversion error to double" not in str(error):
+            raise
+        # Only text can say which row is wrong.
+        kinds |= dict.fromkeys(set(numbers) & set(header), text)
+        table = _read(file, what, raw, kinds, has_newlines)
+    columns = []
+    for name in header:
+        column = table[name] if name in kinds else pa.nulls(len(table))
+        columns.append(_numbers_or_names(column) if name in names else column)
+    return pa.table(columns, names=header)
 
 
-def _read(file: Path, what: str, names: Collection[str], *, use_threads: bool) -> pa.Table:
+def _refuse_encoding(file: Path, what: str) -> None:
+    with file.open("rb") as stream:
+        start = stream.read(4096)
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
+        raise DataError(
+            f"cannot read the {what} {file}: it is not text in UTF-8, but UTF-16 or so",
+            expected="text in UTF-8, fields separated by commas",
+            hint="save it as CSV in UTF-8",
+        )
+
+
+def _header(file: Path, what: str) -> Sequence[str]:
+    """Return the names of the columns as they stand there; refuse one that is there twice."""
     import pyarrow as pa
     import pyarrow.csv
 
-    wrong: list[Any] = []
-
-    def note(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
-    text = pa.dictionary(pa.int32(), pa.string())
-    # An empty cell is a missing value in every column; "NA" may be a label.
-    convert = pyarrow.csv.ConvertOptions(
-        strings_can_be_null=True, null_values=[""], column_types=dict.fromkeys(names, text)
-    )
+    lines = b""
+    with file.open("rb") as stream:
+        # Names in quotation marks may go over several lines.
+        while len(lines) < _LONGEST_HEADER:
+            line = stream.readline(_LONGEST_HEADER)
+            lines += line
+            if not line or (lines.strip() and lines.count(b'"') % 2 == 0):
+                break
+    if not lines.strip(b"\xef\xbb\xbf \t\r\n"):
+        raise DataError(
+            f"cannot read the {what} {file}: it is empty",
+            expected="a header with the names of the columns",
+        )
     try:
+        found = pyarrow.csv.read_csv(io.BytesIO(lines.rstrip(b"\r\n") + b"\n")).column_names
+    except pa.ArrowInvalid:
+        # A file of one line without an end, or of old Macintosh line ends.
+        found = pyarrow.csv.open_csv(file).schema.names
+    names = [name.strip() for name in found]
+    for name in names:
+        if name and names.count(name) > 1:
+            raise DataError(
+                f"{file} has {names.count(name)} columns called {name!r}",
+                expected="each name once",
+                hint="rename or remove one of them",
+            )
+    return list(found)
+
+
+def _read(
+    file: Path, what: str, header: Sequence[str], kinds: dict[str, Any], has_newlines: bool
+) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.csv
+
+    chosen = {raw: kinds[raw.strip()] for raw in header if raw.strip() in kinds}
+
+    def read(use_threads: bool) -> pa.Table:
         return pyarrow.csv.read_csv(
             file,
             read_options=pyarrow.csv.ReadOptions(use_threads=use_threads),
-            parse_options=pyarrow.csv.ParseOptions(invalid_row_handler=note),
-            convert_options=convert,
+            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=has_newlines),
+            convert_options=pyarrow.csv.ConvertOptions(
+                # An empty cell is a missing value in every column; "NA" may be a label.
+                strings_can_be_null=True,
+                null_values=[""],
+                column_types=chosen,
+                include_columns=list(chosen) or [header[0]],
+            ),
         )
-    except pa.ArrowInvalid:
-        if wrong and wrong[0].number is not None:
-            raise _uneven(wrong[0], file, what) from None
-        raise
+
+    try:
+        try:
+            table = read(use_threads=True)
+        except pa.ArrowInvalid:
+            # Only a single thread knows which row is wrong; it is worth reading twice to say so.
+            table = read(use_threads=False)
+    except pa.ArrowInvalid as error:
+        if "Empty CSV file" in str(error):
+            # A header without an end of line, and nothing else.
+            return pa.table({name: pa.nulls(0) for name in kinds})
+        uneven = _UNEVEN.search(str(error))
+        if uneven is None:
+            raise
+        raise _uneven(uneven, file, what) from None
+    return table.rename_columns([name.strip() for name in table.column_names])
 
 
-def _uneven(row: Any, file: Path, what: str) -> DataError:
-    n_found = row.actual_columns
+def _uneven(found: re.Match[str], file: Path, what: str) -> DataError:
+    row, n_expected, n_found = (int(number) for number in found.groups())
     return DataError(
         f"cannot read the {what} {file}: a row has {n_found} field{'' if n_found == 1 else 's'}",
         # The header is the first row of the file, but not of the table.
-        where=f"row {row.number - 1}",
-        expected=f"{row.expected_columns}, as in the header",
+        where=f"row {row - 1}",
+        expected=f"{n_expected}, as in the header",
         hint="complete the row, or put quotation marks around fields that contain commas",
     )
 
 
 def _numbers_or_names(column: Any) -> Any:
-    """Turn a column of texts into numbers if every one of them is written as a number is."""
+    """Turn a column of texts into numbers if every one of them is written as a number is.
+
+    A column that a data frame has made of whole numbers and empty cells ends in .0 everywhere.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if not pa.types.is_dictionary(column.type):  # without any row
+        return column
     column = column.unify_dictionaries()
     known = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
     trimmed = pc.utf8_trim_whitespace(known)
-    for pattern, kind in ((_INTEGER, pa.int64()), (_NUMBER, pa.float64())):
-        if not pc.all(pc.match_substring_regex(trimmed, pattern)).as_py():
+    missing = pc.match_substring_regex(trimmed, _MISSING)
+    present = pc.if_else(missing, pa.scalar(None, pa.string()), trimmed)
+    for pattern, kind in ((_INTEGER, pa.int64()), (_DECIMAL, pa.float64())):
+        if not pc.all(pc.match_substring_regex(present, pattern)).as_py():
             continue
+        plain = pc.replace_substring_regex(present, r"\.0*$", "")
         try:
-            numbers = trimmed.cast(kind)
+            numbers = plain.cast(kind)
         except pa.ArrowInvalid:  # an integer of twenty digits
             continue
         parts = [numbers.take(chunk.indices) for chunk in column.chunks]

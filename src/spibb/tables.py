@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import glob
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,28 +26,47 @@ _MISSING = -1
 _LARGEST_INDEX = 10_000_000
 # Four gigabytes for one table of numbers, of which an algorithm needs several.
 _LARGEST_TABLE = 500_000_000
+# Integers from 0 to the largest of which fewer than one in so many occur are identifiers.
+_SPARSEST, _SMALLEST_SPARSE = 100, 100_000
+# What a row of a log takes while it is read, sorted and counted.
+_BYTES_A_ROW = 120
 
 
-def read_table(path: str | Path, *, what: str, names: Collection[str] = ()) -> pa.Table:
-    """Read a file, the files of a folder, or those matching a glob, as one table.
+def read_table(
+    path: str | Path,
+    *,
+    what: str,
+    names: Collection[str],
+    numbers: Collection[str] = (),
+    whole: str | None = None,
+    ordered: str | None = None,
+) -> pa.Table:
+    """Read some columns of a file, of the files of a folder, or of those matching a glob.
+
+    The other columns are there by name, but empty.
 
     Args:
         path: A ``.csv`` or ``.parquet`` file, a folder of such files, or a glob.
         what: What the file is to the user, for messages: "log", "policy".
-        names: Columns that hold integers or labels: a label in a CSV file is kept as written.
+        names: Columns of integers, labels or times: those of a CSV file are kept as written.
+        numbers: Columns of numbers.
+        whole: Column of things that no two files may share: files that each count their episodes
+            from 0 would otherwise make one episode of two.
+        ordered: Column that orders their rows and so allows to share them.
     """
     import pyarrow as pa
 
-    tables = []
+    tables: dict[Path, pa.Table] = {}
     for file in find_files(path, what=what):
         try:
-            table = _read_file(file, what, names)
+            tables[file] = _read_file(file, what, names, numbers)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise DataError(
                 f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
             ) from None
-        tables.append(without_unnamed(table, file))
-    table = _united(tables, path, what)
+    if whole is not None and not all(ordered in one.column_names for one in tables.values()):
+        _refuse_shared(tables, whole)
+    table = _united(list(tables.values()), path, what)
     if table.num_rows == 0:
         raise DataError(
             f"the {what} {path} has no rows",
@@ -54,6 +74,23 @@ def read_table(path: str | Path, *, what: str, names: Collection[str] = ()) -> p
             hint="check that this is the right file",
         )
     return table
+
+
+def _refuse_shared(tables: Mapping[Path, pa.Table], name: str) -> None:
+    import pyarrow.compute as pc
+
+    owner: dict[Any, Path] = {}
+    for file, table in tables.items():
+        if name not in table.column_names:
+            continue
+        for value in pc.unique(_plain(table[name])).to_pylist():
+            if value in owner:
+                raise DataError(
+                    f"{name} {value!r} is in {owner[value]} and in {file}",
+                    expected=f"each {name} in one file, or a column 'step' that orders its rows",
+                    hint=f"number the {name}s of all files in one go, or put the files together",
+                )
+            owner[value] = file
 
 
 _ADVICE = {
@@ -96,12 +133,75 @@ def _format(file: Path) -> str:
     return _FORMATS.get(file.suffix.lower(), "")
 
 
-def _read_file(file: Path, what: str, names: Collection[str]) -> pa.Table:
+def _read_file(file: Path, what: str, names: Collection[str], numbers: Collection[str]) -> pa.Table:
+    if not file.is_file():
+        raise DataError(
+            f"cannot read the {what} {file}: it is no file, but a pipe or a device",
+            expected="a file",
+            hint="write the table to a file first",
+        )
+    if _format(file) == "parquet":
+        return _read_parquet(file, what, {*names, *numbers})
+    return without_unnamed(read_csv(file, what=what, names=names, numbers=numbers), file)
+
+
+def _read_parquet(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
+    import pyarrow as pa
     import pyarrow.parquet
 
-    if _format(file) == "parquet":
-        return pyarrow.parquet.read_table(file)
-    return read_csv(file, what=what, names=names)
+    source = pyarrow.parquet.ParquetFile(file)
+    refuse_beyond_memory(source.metadata.num_rows, f"the {what} {file}")
+    schema = source.schema_arrow
+    # Checked before anything is read: a name twice could not be told apart.
+    kept = without_unnamed(schema.empty_table(), file).column_names
+    places = [name for name in kept if name.strip() in wanted]
+    table = pyarrow.parquet.read_table(file, columns=places)
+    columns = [
+        decoded(table[name], name) if name in places else pa.nulls(len(table)) for name in kept
+    ]
+    return without_unnamed(pa.table(columns, names=[name.strip() for name in kept]), file)
+
+
+def decoded(column: Any, name: str) -> Any:
+    """Make text of bytes, whatever way they are stored, and say so where they are none."""
+    import pyarrow as pa
+
+    column, kinds = _plain(column), pa.types
+    kind = column.type
+    is_text = kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_string_view(kind)
+    if is_text:
+        column.validate(full=True)
+    if kinds.is_string(kind) or not (
+        is_text or kinds.is_binary(kind) or kinds.is_large_binary(kind)
+        or kinds.is_fixed_size_binary(kind) or kinds.is_binary_view(kind)
+    ):  # fmt: skip
+        return column
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"column {name!r}: {_first_line(error)}") from None
+
+
+def refuse_beyond_memory(n_rows: int, what: str) -> None:
+    """Refuse a table that cannot fit into the memory that is free, where the system tells it."""
+    free = _free_memory()
+    needed = n_rows * _BYTES_A_ROW
+    if free is not None and needed > free:
+        raise DataError(
+            f"{what} has {n_rows:,} rows, which take about {needed / 1e9:.1f} GB",
+            expected=f"what fits into the {free / 1e9:.1f} GB that are free",
+            hint="use a larger machine, or a part of the rows",
+        )
+
+
+def _free_memory() -> int | None:
+    """Return the bytes that can be had without swapping; None where nobody says."""
+    try:
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return None
+    found = re.search(r"MemAvailable:\s+(\d+) kB", text)
+    return None if found is None else 1024 * int(found[1])
 
 
 def without_unnamed(table: pa.Table, path: str | Path) -> pa.Table:
@@ -249,7 +349,10 @@ def read_numbers(
     import pyarrow as pa
 
     try:
-        return np.asarray(_plain(column).cast(pa.float64()).to_numpy(), dtype=np.float64)
+        # Whole numbers beyond 2^53 are rounded, as they are when a float is written down.
+        safe = not pa.types.is_integer(column.type)
+        numbers = _plain(column).cast(pa.float64(), safe=safe)
+        return np.asarray(numbers.to_numpy(), dtype=np.float64)
     except pa.ArrowException:
         row, value = _first_without_number(column)
         raise error(
@@ -302,6 +405,7 @@ def encode_together(
         found = [codes for codes in integers if codes is not None]
         for name, codes in zip(columns, found, strict=True):
             _refuse_bad_index(name, codes, path, missing_allowed=name in missing_allowed)
+        _refuse_sparse(next(iter(columns)), found, path)
         return found, None
     return _as_labels(columns, path)
 
@@ -338,6 +442,20 @@ def _refuse_bad_index(
             where=f"row {row + 1} of {path}",
             expected=f"an integer from 0 to {_LARGEST_INDEX - 1}, or a label",
             hint="number them from 0, or write identifiers as text",
+        )
+
+
+def _refuse_sparse(name: str, found: list[NDArray[np.int64]], path: str | Path) -> None:
+    """Refuse integers that are identifiers: a table up to the largest would be nearly empty."""
+    largest = max((int(codes.max()) for codes in found if len(codes)), default=0)
+    if largest < _SMALLEST_SPARSE:
+        return
+    n_met = len(np.unique(np.concatenate(found)))
+    if n_met * _SPARSEST < largest:
+        raise DataError(
+            f"the {name}s of {path} go up to {largest}, and only {n_met} of them occur",
+            expected="integers from 0 without large gaps, or labels",
+            hint=f"number the {name}s from 0, or write them as text, as s{largest}",
         )
 
 

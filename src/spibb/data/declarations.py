@@ -13,7 +13,7 @@ from spibb.tables import encode, read_numbers, read_table, require_columns
 
 def read_start(path: str | Path) -> dict[str, float]:
     """Read a table ``state, probability``: the distribution of the first state."""
-    table = read_table(path, what="start distribution", names=("state",))
+    table = read_table(path, what="start distribution", names=("state",), numbers=("probability",))
     require_columns(table.column_names, ("state", "probability"), path, can_rename=False)
     names = _names(table["state"], "state", path)
     numbers = read_numbers(table["probability"], "probability", path)

@@ -119,8 +119,8 @@ class Log:
             **columns,
             n_states=_at_least(n_states, state_labels),
             n_actions=_at_least(n_actions, action_labels),
-            state_labels=None if state_labels is None else tuple(state_labels),
-            action_labels=None if action_labels is None else tuple(action_labels),
+            state_labels=_checked_labels(state_labels, "state_labels"),
+            action_labels=_checked_labels(action_labels, "action_labels"),
         )
 
     @classmethod
@@ -314,6 +314,17 @@ def _checked_columns(
             hint="correct those rows or leave them out",
         )
     return columns
+
+
+def _checked_labels(labels: Sequence[str] | None, name: str) -> tuple[str, ...] | None:
+    """Refuse a label that stands for two states or actions: they would be merged by name."""
+    if labels is None:
+        return None
+    listed = tuple(labels)
+    if len(set(listed)) < len(listed):
+        twice = next(label for label in listed if listed.count(label) > 1)
+        raise DataError(f"{name} holds {twice!r} twice", expected="each label once")
+    return listed
 
 
 def _refuse_lengths(columns: Mapping[str, Any]) -> None:

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.log import Log
-from spibb.errors import DataError
+from spibb.errors import MOST_WHOLE, DataError
 from spibb.tables import (
+    decoded,
     encode,
     encode_together,
     nearest,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("state", "action", "reward")
 OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
-_NAMES = ("state", "next_state", "action")
+_TEXTS = ("state", "next_state", "action", "episode", "step", "terminated", "truncated")
 
 
 def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
@@ -42,8 +43,16 @@ def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
     """
     columns = columns or {}
-    names = [columns.get(name, name) for name in _NAMES]
-    return log_from_table(read_table(path, what="log", names=names), columns, path)
+
+    def theirs(*known: str) -> list[str]:
+        return [columns.get(name, name) for name in known]
+
+    whole = columns.get("episode", "episode")
+    table = read_table(
+        path, what="log", names=theirs(*_TEXTS), numbers=theirs("reward"), whole=whole,
+        ordered=columns.get("step", "step"),
+    )  # fmt: skip
+    return log_from_table(table, columns, path)
 
 
 def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> Log:
@@ -51,6 +60,7 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
     table = _renamed(without_unnamed(table, path), columns or {}, path)
     require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
     _refuse_unconnected(table.column_names, path)
+    table = _as_text(table, path)
     present = [name for name in OPTIONAL if name in table.column_names]
     places = {name: table[name] for name in ("state", "next_state") if name in table.column_names}
     codes, state_labels = encode_together(places, path, missing_allowed=("next_state",))
@@ -71,6 +81,21 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
         action_labels=action_labels,
         **found,
     )
+
+
+def _as_text(table: pa.Table, path: str | Path) -> pa.Table:
+    """Undo encodings of the columns that are read: dictionaries, bytes, views."""
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        if name in (*REQUIRED, *OPTIONAL):
+            try:
+                table = table.set_column(place, name, decoded(table.column(place), name))
+            except pa.ArrowException as error:
+                raise DataError(
+                    f"cannot read the text of {path}: {error}", expected="text in UTF-8"
+                ) from None
+    return table
 
 
 def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int:
@@ -169,21 +194,37 @@ def _episodes(column: Any, path: str | Path) -> NDArray[np.int64]:
     import pyarrow as pa
 
     refuse_empty(column, "episode", path)
-    if pa.types.is_integer(column.type):
+    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
         return np.asarray(column.to_numpy(), dtype=np.int64)
-    return np.unique(column.to_numpy(), return_inverse=True)[1].astype(np.int64)
+    return _sorted_places(column)
+
+
+def _sorted_places(column: Any) -> NDArray[np.int64]:
+    """Return the place of each value among the different ones, in their order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = pc.unique(column)
+    known = known.take(pc.sort_indices(known))
+    places = pc.index_in(column, value_set=known)
+    if isinstance(places, pa.ChunkedArray):
+        places = places.combine_chunks()
+    return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def _steps(column: Any, episode: NDArray[np.int64], path: str | Path) -> NDArray[np.int64]:
     """Return whole numbers as they are, and times as places within their episode."""
+    import pyarrow as pa
+
     refuse_empty(column, "step", path)
-    values = _ordered(column, path).to_numpy()
-    is_whole = values.dtype.kind in "iu" or (
-        values.dtype.kind == "f" and bool((np.floor(values) == values).all())
-    )
-    if is_whole:
-        return np.asarray(values, dtype=np.int64)
+    column = _ordered(column, path)
+    kind = column.type
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        values = column.to_numpy()
+        if pa.types.is_integer(kind) or _is_whole(values):
+            return np.asarray(values, dtype=np.int64)
     # Times say what comes first, not whether anything is missing in between.
+    values = _sorted_places(column)
     order = np.lexsort((values, episode))
     is_new = np.append(True, values[order][1:] != values[order][:-1])
     is_first = np.append(True, episode[order][1:] != episode[order][:-1])
@@ -195,17 +236,38 @@ def _steps(column: Any, episode: NDArray[np.int64], path: str | Path) -> NDArray
     return steps
 
 
+def _is_whole(values: NDArray[np.float64]) -> bool:
+    return bool((np.floor(values) == values).all() and (np.abs(values) <= MOST_WHOLE).all())
+
+
 def _ordered(column: Any, path: str | Path) -> Any:
     """Read numbers or dates out of text, whose own order would put 10 before 2."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+    kinds, kind = pa.types, column.type
+    if kinds.is_uint64(kind) and pc.max(column).as_py() >= 2**63:
+        raise DataError(
+            f"column 'step' of {path} goes up to {pc.max(column)}",
+            expected="numbers below 2^63",
+            hint="number the steps of each episode from 0",
+        )
+    if kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_temporal(kind):
         return column
-    for kind in (pa.float64(), pa.timestamp("us")):
+    if kinds.is_decimal(kind):
+        return column.cast(pa.float64())
+    if not kinds.is_string(kind):
+        raise DataError(
+            f"column 'step' of {path} holds values of type {kind}",
+            expected="numbers or dates",
+            hint="number the steps of each episode in their order",
+        )
+    # A reader of whole numbers would take 0x10 for 16.
+    is_decimal = pc.all(pc.match_substring_regex(column, r"^\s*-?[0-9]+\s*$")).as_py()
+    text = pc.utf8_trim_whitespace(column)
+    for wanted in (*((pa.int64(),) if is_decimal else ()), pa.float64(), pa.timestamp("us")):
         try:
-            return column.cast(kind)
+            return text.cast(wanted)
         except pa.ArrowException:
             continue
     raise DataError(
