@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from spibb import HCPI, Log, TabularPolicy
 from spibb.errors import DataError, SettingsError
-from spibb.ope import bounds
+from spibb.ope import bounds, evaluate_policy
 from spibb.ope.normalised import OneSided, ReturnRange, checked_range, refuse_negative
 from spibb.ope.statistics import Mean, WeightedMean
 from spibb.ope.weights import Walk
@@ -268,3 +269,34 @@ def test_who_may_not_use_the_concentration_inequality():
     refuse_negative("pdis", "betting", costs)
     with pytest.raises(SettingsError, match=r"down to -5.*rewards >= 0.*use the bound 'betting'"):
         refuse_negative("pdis", "concentration", costs)
+
+
+@pytest.mark.parametrize("delta", [1e-7, 1e-310])
+def test_levels_beyond_resampling_are_refused_at_once(delta):
+    """Twenty over delta resamples of four rows took a minute, 6.5 GB, or overflowed."""
+    with pytest.raises(SettingsError, match=r"BCa is asked for ends .* at least 0.0001"):
+        bounds.bca(Mean(np.arange(4.0)), delta, np.random.default_rng(0))
+    log = Log.from_arrays(
+        state=[0] * 4, action=[0, 1, 0, 1], reward=[0.0, 1.0, 2.0, 3.0], episode=np.arange(4)
+    )
+    with pytest.raises(SettingsError, match="use a larger delta, or the bound 'betting'"):
+        evaluate_policy(
+            log, policy=TabularPolicy([[0.5, 0.5]]), gamma=0.9, delta=delta,
+            baseline=TabularPolicy([[0.5, 0.5]]),
+        )  # fmt: skip
+    with pytest.raises(SettingsError, match="BCa is asked"):
+        HCPI(bound="bca", delta=delta)
+
+
+def test_ends_that_contradict_each_other_are_no_interval():
+    """A log that the baseline did not make: every weight is 50."""
+    log = Log.from_arrays(
+        state=[0] * 400, action=[1] * 400, reward=[0.5] * 400, episode=np.arange(400), n_actions=2
+    )
+    for bound in ("betting", "concentration"):
+        found = evaluate_policy(
+            log, policy=TabularPolicy([[0.0, 1.0]]), baseline=TabularPolicy([[0.98, 0.02]]),
+            gamma=0.0, bound=bound, reward_range=(0.0, 1.0),
+        )["is"]  # fmt: skip
+        assert found.interval == (0.0, 1.0)
+        assert any("contradict each other" in text for text in found.warnings)

@@ -235,3 +235,28 @@ def test_epsilon_must_not_be_negative(step, value):
     budgets[1, 1] = value
     with pytest.raises(SettingsError, match=rf"epsilon is {value} \(first at row 4"):
         step(Q, BASELINE, ERRORS, budgets)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        operators.soft_exact_step, operators.soft_approx_step,
+        operators.lower_exact_step, operators.lower_approx_step,
+    ],
+)  # fmt: skip
+def test_a_baseline_that_is_no_distribution_is_refused(step):
+    """Else its row would come back as one that sums to 1.8."""
+    with pytest.raises(SettingsError, match=r"probabilities sum to 1.8 \(first at row 0\)"):
+        step([0.0, 1.0], [0.9, 0.9], [1.0, 1.0], 0.4)
+    with pytest.raises(SettingsError, match=r"sum to 0.5 \(first at row 1\)"):
+        step([0.0, 1.0], [[0.5, 0.5], [0.5, 0.0]], [1.0, 1.0], 0.4)
+
+
+def test_rows_that_a_type_has_rounded_are_distributions():
+    rng = np.random.default_rng(0)
+    baseline = rng.dirichlet(np.ones(25), 200)
+    for kind in (np.float32, np.float16):
+        found = operators.soft_exact_step(
+            rng.normal(size=(200, 25)), baseline.astype(kind), 1.0, 0.4
+        )
+        np.testing.assert_allclose(found.sum(axis=1), baseline.astype(kind).sum(axis=1), atol=1e-3)

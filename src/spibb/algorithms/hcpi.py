@@ -47,7 +47,7 @@ from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.parallel import n_threads
 from spibb.mdp.planning import Iterated, Status
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope.bounds import BOUNDS, EXACT, checked_level
+from spibb.ope.bounds import BOUNDS, EXACT, checked_level, refuse_beyond_resampling
 from spibb.ope.estimators import MEANS, checked_name
 from spibb.ope.gain import GainBound, Split
 from spibb.ope.normalised import ReturnRange, checked_range, refuse_negative
@@ -131,6 +131,8 @@ class HCPI(Algorithm):
             value = getattr(self, name)
             if isinstance(value, bool) or int(value) != value or value < least:
                 raise SettingsError(f"{name} is {value}", expected=f"an integer >= {least}")
+        if self.bound == "bca":
+            refuse_beyond_resampling(self.delta / self.n_tests)
         for name in ("pessimism", "min_ess"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise SettingsError(f"{name} is {getattr(self, name)}", expected="a number >= 0")

@@ -36,6 +36,8 @@ EXACT = ("betting", "concentration")
 N_RESAMPLES = 2_000
 # So many replicates are expected beyond the quantile, whatever delta.
 _BEYOND = 20
+# More would take minutes and say little: a quantile that no resample comes near is a guess.
+_MOST_RESAMPLES = 200_000
 # Draws a chunk: bounds the memory of a bootstrap.
 _DRAWS = 1 << 21
 # Of the sample, this share chooses the threshold and is not tested (Thomas et al. 2015).
@@ -51,6 +53,17 @@ def checked_level(delta: float) -> float:
     if not 0.0 < value < 1.0:
         raise SettingsError(f"delta is {delta}", expected="a level in (0, 1), as 0.05")
     return value
+
+
+def refuse_beyond_resampling(delta: float) -> None:
+    """Refuse a level of one end that is too small for BCa."""
+    if delta < _BEYOND / _MOST_RESAMPLES:
+        raise SettingsError(
+            f"BCa is asked for ends at a level of {delta:g} each",
+            expected=f"at least {_BEYOND / _MOST_RESAMPLES:g}, which takes {_MOST_RESAMPLES:,} "
+            "resamples: tails that are rarer are not in a sample at all",
+            hint="use a larger delta, or the bound 'betting', which is exact at any",
+        )
 
 
 def student_t(terms: ArrayLike, delta: float) -> Ends:
@@ -162,6 +175,7 @@ def bca(
         raise SettingsError(
             f"n_resamples is {n_resamples}", expected=f"at least {N_RESAMPLES} for BCa"
         )
+    refuse_beyond_resampling(delta)
     if statistic.n < 2:
         raise DataError(f"{statistic.n} episodes", expected="at least two, to resample them")
     if not math.isfinite(statistic.estimate):

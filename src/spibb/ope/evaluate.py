@@ -17,7 +17,16 @@ from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.model import checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import notes
-from spibb.ope.bounds import BOUNDS, EXACT, NO_BOUND, Ends, bca, checked_level, student_t
+from spibb.ope.bounds import (
+    BOUNDS,
+    EXACT,
+    NO_BOUND,
+    Ends,
+    bca,
+    checked_level,
+    refuse_beyond_resampling,
+    student_t,
+)
 from spibb.ope.estimators import ESTIMATORS, MEANS, OffPolicy, checked_name
 from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
 from spibb.ope.normalised import ONE_SIDED, OneSided, ReturnRange, refuse_negative
@@ -151,6 +160,8 @@ def evaluate_policy(
     gamma = checked_gamma(gamma)
     checked_name(bound, BOUNDS, "bound")
     level = checked_level(delta) / 2.0
+    if bound == "bca":
+        refuse_beyond_resampling(level)
     log, policy, baseline = _aligned(log, policy, baseline)
     episodes = Trajectories.from_log(log)
     _refuse_few(episodes, bound)
@@ -208,6 +219,9 @@ class _Job:
         estimate, interval = statistic.estimate, self._ends(name, statistic)
         weight = self.off.weight(name)
         warnings = notes.estimate_warnings(statistic, weight, interval)
+        if interval[0] > interval[1]:
+            interval = NO_BOUND if self.reach is None else (self.reach.low, self.reach.high)
+            warnings += (notes.CONTRADICTION,)
         if isinstance(statistic, ModelValue):
             reason = statistic.withheld(self.off.baseline)
             if reason is not None:

@@ -33,6 +33,11 @@ _LARGEST_UNSEEN = 0.01
 # What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
 _RARE, _RARE_SHARE = 0.05, 0.01
 
+CONTRADICTION = (
+    "The two ends contradict each other, which is rare where the baseline made the log and its "
+    "episodes are independent: check both. Nothing is said beyond the range of returns."
+)
+
 APPROXIMATE = {
     "student-t": "Student's t is approximate: it takes the mean of the terms to be normal.",
     "bca": "The BCa bootstrap is approximate: it takes the sample to show what the terms can be.",

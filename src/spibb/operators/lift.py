@@ -167,7 +167,8 @@ def _lift(
     if shape[-1] == 0:
         raise SettingsError(f"q of shape {values.shape}", expected="at least one action")
     rows, baselines, errs, sides, budgets = (_flat(part, shape) for part in (*parts, budget))
-    _refuse_bad_values(operator, rows, baselines, errs, budgets, sides)
+    slack = _slack(baseline, shape[-1])
+    _refuse_bad_values(operator, rows, baselines, errs, budgets, sides, slack)
     out = np.empty_like(rows)
     epsilons = np.ascontiguousarray(budgets[:, 0])
     step_rows(int(operator), rows, baselines, errs, epsilons, sides, out)
@@ -192,21 +193,34 @@ def _on_gpu(operator: Operator, q: Any, others: tuple[Any, ...]) -> Any:
     flat = [
         part.reshape(-1, shape[-1]).contiguous() for part in (rows, baselines, errs, sides, budgets)
     ]
-    _refuse_bad_tensors(operator, flat)
+    _refuse_bad_tensors(operator, flat, _slack(others[0], shape[-1]))
     out = step_tensors(operator, flat[0], flat[1], flat[2], flat[4][:, 0].contiguous(), flat[3])
     return out.reshape(shape).to(q.dtype if q.dtype.is_floating_point else torch.float64)
 
 
-def _refuse_bad_tensors(operator: Operator, flat: list[Any]) -> None:
+def _slack(baseline: Any, n_actions: int) -> float:
+    """Return how far the probabilities of a row may be from a sum of 1, as its type rounds."""
+    resolution = 0.0
+    if _is_tensor(baseline) and baseline.dtype.is_floating_point:
+        import torch
+
+        resolution = float(torch.finfo(baseline.dtype).eps)
+    elif np.asarray(baseline).dtype.kind == "f" and not _is_tensor(baseline):
+        resolution = float(np.finfo(np.asarray(baseline).dtype).eps)
+    return max(1e-6, 2.0 * resolution) * n_actions
+
+
+def _refuse_bad_tensors(operator: Operator, flat: list[Any], slack: float) -> None:
     """Check on the GPU, and fetch the rows only where something is wrong."""
     q, baseline, errors, side, epsilon = flat
     is_good = q.isfinite().all()
     if operator is not Operator.GREEDY:
         is_good &= ((baseline >= 0) & (baseline <= 1 + 1e-9)).all() & (errors >= 0).all()
         is_good &= (epsilon >= 0).all() & side.isfinite().all()
+        is_good &= ((baseline.sum(dim=1) - 1.0).abs() <= slack).all()
     if not bool(is_good):
-        arrays = [part.cpu().numpy() for part in (q, baseline, errors, epsilon, side)]
-        _refuse_bad_values(operator, *arrays)
+        rows, baselines, errs, sides, budgets = (part.cpu().numpy() for part in flat)
+        _refuse_bad_values(operator, rows, baselines, errs, budgets, sides, slack)
 
 
 def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -222,6 +236,7 @@ def _refuse_bad_values(
     errors: NDArray[np.float64],
     epsilon: NDArray[np.float64],
     side: NDArray[np.float64],
+    slack: float,
 ) -> None:
     tables = {
         "q": q,
@@ -246,6 +261,15 @@ def _refuse_bad_values(
                 where=f"row {row}, action {action}",
                 expected=expected,
             )
+    off = np.abs(baseline.sum(axis=1) - 1.0) > slack
+    if operator is not Operator.GREEDY and off.any():
+        row = int(np.argmax(off))
+        raise SettingsError(
+            f"the baseline's probabilities sum to {baseline[row].sum():.9g}",
+            where=f"row {row}",
+            expected="1 in every row",
+            hint="divide each row by its sum",
+        )
 
 
 def _is_tensor(value: Any) -> bool:
