@@ -12,12 +12,12 @@ from rich.table import Table
 
 from spibb.algorithms.registry import find_algorithm
 from spibb.cli.improve_command import build_algorithm
-from spibb.cli.inputs import Declared, read_inputs
+from spibb.cli.inputs import Declared, read_inputs, refuse_inputs_in
 from spibb.cli.printing import console, print_json, print_sentence, print_start
 from spibb.data.baseline import align
 from spibb.errors import SettingsError
+from spibb.folders import refuse_existing
 from spibb.report.comparison import Compared, compare, merged_warnings, write_comparison
-from spibb.report.folder import refuse_existing
 
 
 def run_compare(
@@ -47,6 +47,7 @@ def run_compare(
         for name in listed
     ]
     refuse_existing(out, overwrite=overwrite, known={"comparison.csv", "comparison.json", *listed})
+    refuse_inputs_in(out, log, baseline)
     rows, policy = align(*read_inputs(log, baseline, columns))
     with console.status("Improving ..."):
         asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}

@@ -18,12 +18,13 @@ from spibb.cli.improve_command import print_result
 from spibb.cli.printing import console, print_place
 from spibb.data.log import Log
 from spibb.data.readers import read_log
+from spibb.folders import refuse_existing
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.trajectories import Trajectories
-from spibb.report.folder import refuse_existing, write_result
+from spibb.report.folder import FILES, write_result
 
 # The level of what the demo ends with, the chance that a gain be shown, and the budgets tried.
 _RISK = 0.05
@@ -33,7 +34,7 @@ _BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 def run_demo(out: Path, *, overwrite: bool) -> None:
     """Improve the demo's baseline, write the result, and compare with the simulated truth."""
-    refuse_existing(out, overwrite=overwrite)
+    refuse_existing(out, overwrite=overwrite, known=FILES)
     with resources.as_file(resources.files("spibb.cli") / "demo") as folder:
         truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
         log = read_log(folder / "log.csv")

@@ -13,6 +13,8 @@ from rich.text import Text
 
 from spibb.cli.printing import console
 from spibb.errors import OutputError
+from spibb.files import write_whole
+from spibb.pictures import own_settings
 from spibb.report.figures import to_svg
 from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates, describe_runs
@@ -64,11 +66,12 @@ def draw_study(folder: Path) -> None:
     plan = read_plan(Store(folder).plan())
     aggregates = _FIGURES[plan.study].aggregate(folder, plan)
     aggregates.write(folder / FILE, plan)
-    drawings = _FIGURES[plan.study].draw(plan, aggregates, folder)
-    try:
-        _write(folder / "figures", drawings, plan, aggregates)
-    except OSError as error:
-        raise OutputError(f"cannot write the figures: {error.strerror or error}") from None
+    with own_settings():
+        drawings = _FIGURES[plan.study].draw(plan, aggregates, folder)
+        try:
+            _write(folder / "figures", drawings, plan, aggregates)
+        except OSError as error:
+            raise OutputError(f"cannot write the figures: {error.strerror or error}") from None
     place = folder / "figures" / "index.html"
     console.print(Text(f"{len(drawings)} figures are in {place}"), soft_wrap=True)
 
@@ -79,11 +82,11 @@ def _write(folder: Path, drawings: Sequence[Drawing], plan: Plan, aggregates: Ag
     for drawing in track(drawings, "drawing", console=console):
         _settle(drawing.figure)
         images.append(to_svg(drawing.figure))
-        (folder / f"{drawing.stem}.svg").write_text(images[-1], encoding="utf-8")
-        (folder / f"{drawing.stem}.png").write_bytes(_to_png(drawing.figure))
+        write_whole(folder / f"{drawing.stem}.svg", images[-1].encode())
+        write_whole(folder / f"{drawing.stem}.png", _to_png(drawing.figure))
     title = f"Figures of the study {plan.name}"
     page = render_gallery(title, _facts(plan, aggregates), drawings, images)
-    (folder / "index.html").write_text(page, encoding="utf-8")
+    write_whole(folder / "index.html", page.encode())
 
 
 def _settle(figure: Figure) -> None:

@@ -17,7 +17,13 @@ from spibb.algorithms.base import Algorithm, in_words
 from spibb.algorithms.improvement import Improvement
 from spibb.algorithms.promise import plan_promise
 from spibb.algorithms.registry import ALGORITHMS, find_algorithm
-from spibb.cli.inputs import Declared, find_error, parse_settings, read_inputs
+from spibb.cli.inputs import (
+    Declared,
+    find_error,
+    parse_settings,
+    read_inputs,
+    refuse_inputs_in,
+)
 from spibb.cli.printing import (
     console,
     print_changes,
@@ -28,10 +34,11 @@ from spibb.cli.printing import (
     print_start,
 )
 from spibb.errors import SettingsError
+from spibb.folders import refuse_existing
 from spibb.ope.support import HARDLY
 from spibb.problem import Problem
 from spibb.report.changes import list_changes
-from spibb.report.folder import refuse_existing, write_result
+from spibb.report.folder import FILES, write_result
 from spibb.report.summary import summarise
 from spibb.uncertainty.error_functions import checked_delta
 
@@ -58,7 +65,8 @@ def run_improve(
         chosen = build_algorithm(algorithm or DEFAULT_ALGORITHM, settings)
     else:
         _refuse_with_guarantee(algorithm, settings)
-    refuse_existing(out, overwrite=overwrite)
+    refuse_existing(out, overwrite=overwrite, known=FILES)
+    refuse_inputs_in(out, log, baseline)
     rows, policy = read_inputs(log, baseline, columns)
     asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}
     if guarantee is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from spibb.data.baseline import estimate_baseline
@@ -10,9 +11,9 @@ from spibb.data.declarations import read_start, read_successors
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.log import Log
 from spibb.data.readers import read_log
-from spibb.errors import SettingsError
+from spibb.errors import OutputError, SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.tables import nearest
+from spibb.tables import find_files, nearest
 from spibb.uncertainty.error_functions import ERROR_FUNCTIONS, GivenErrors
 
 ESTIMATE = "estimate"
@@ -27,6 +28,22 @@ def read_inputs(log: str, baseline: str, columns: str | None) -> tuple[Log, Tabu
     if baseline == ESTIMATE:
         return rows, estimate_baseline(rows)
     return rows, TabularPolicy.read(baseline)
+
+
+def refuse_inputs_in(out: Path, *names: str | None) -> None:
+    """Refuse to replace a folder that holds what is read."""
+    if not out.exists():
+        return
+    target = out.resolve()
+    for name in names:
+        if name is None or name in (ESTIMATE, SEEN):
+            continue
+        for file in find_files(name, what="input"):
+            if target in file.resolve().parents:
+                raise OutputError(
+                    f"{out} holds {file}, which is read, so it is not replaced",
+                    hint="choose another folder",
+                )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spibb.deep.network import import_safetensors, read_arrays, write_arrays
 from spibb.deep.population import PopulationState, Trainings
 from spibb.errors import DataError, OutputError, SettingsError
-from spibb.files import as_path, reason, unfinished
+from spibb.files import as_path, reason
 
 _FORMAT = "spibb-training-1"
 
@@ -83,7 +83,7 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
             # Names that no file can have are found out by asking for one.
             with suppress(FileNotFoundError):
-                unfinished(file).stat()
+                file.stat()
         except (OSError, ValueError) as problem:
             raise OutputError(f"cannot write {file}: {reason(problem)}") from None
         if not os.access(folder, os.W_OK):

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.envs.helicopter import Helicopter
+from spibb.pictures import own_settings
 
 _BOX, _START, _FLIGHT = "#1f4e9c", "#7fd1c7", "#44546a"
 # The rewards are drawn on a frame of this width around the box, where flights end.
 _FRAME = 0.13
 
 
+@own_settings()
 def helicopter_figure(
     helicopter: Helicopter,
     trajectories: Sequence[NDArray[np.floating]] = (),
@@ -71,6 +73,7 @@ def helicopter_figure(
     return figure
 
 
+@own_settings()
 def render_rgb(
     helicopter: Helicopter, trajectories: Sequence[NDArray[np.floating]], n_pixels: int = 400
 ) -> NDArray[np.uint8]:

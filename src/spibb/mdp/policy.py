@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import PolicyError
+from spibb.files import as_path, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,21 +129,23 @@ class TabularPolicy:
             path: File name; the suffix ``.csv`` or ``.parquet`` decides the format.
             metadata: Facts to keep beside the table; only Parquet files can hold them.
         """
+        import pyarrow as pa
         import pyarrow.csv
         import pyarrow.parquet
 
-        path = Path(path)
-        table = self.to_table()
+        path = as_path(path)
+        table, sink = self.to_table(), pa.BufferOutputStream()
         if path.suffix == ".csv":
-            pyarrow.csv.write_csv(table, path)
+            pyarrow.csv.write_csv(table, sink)
         elif path.suffix == ".parquet":
             facts = {"format": "spibb-policy", "version": FORMAT_VERSION, **(metadata or {})}
             keyed = {b"spibb": json.dumps(facts, sort_keys=True).encode()}
-            pyarrow.parquet.write_table(table.replace_schema_metadata(keyed), path)
+            pyarrow.parquet.write_table(table.replace_schema_metadata(keyed), sink)
         else:
             raise PolicyError(
                 f"cannot tell the format of {path.name}", expected="a name in .csv or .parquet"
             )
+        write_whole(path, sink.getvalue())
 
     def to_table(self) -> pa.Table:
         """Return the long table ``state, action, probability``."""

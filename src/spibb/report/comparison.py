@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -15,10 +16,12 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.data.log import Log
+from spibb.files import write_whole
+from spibb.folders import write_folder
 from spibb.ope import OffPolicy, Trajectories, effective_sample_size, student_t
 from spibb.ope.normalised import ReturnRange
 from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
-from spibb.report.folder import fill_result, write_folder, write_json
+from spibb.report.folder import fill_result, write_json
 from spibb.report.summary import summarise
 
 Array = NDArray[np.float64]
@@ -215,10 +218,11 @@ def write_comparison(
     names = [result.algorithm["algorithm"] for result in results]
 
     def fill(part: Path) -> None:
-        with (part / "comparison.csv").open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, [item.name for item in fields(Compared)])
-            writer.writeheader()
-            writer.writerows(row.cells() for row in rows)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, [item.name for item in fields(Compared)])
+        writer.writeheader()
+        writer.writerows(row.cells() for row in rows)
+        write_whole(part / "comparison.csv", text.getvalue().encode())
         facts = {"format": "spibb-comparison", "version": 2, "results": [asdict(r) for r in rows]}
         write_json(part / "comparison.json", facts | {"settings": [summarise(r) for r in results]})
         for name, result in zip(names, results, strict=True):

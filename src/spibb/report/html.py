@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import resources
 from typing import Any
 
 from spibb.algorithms.base import in_words
 from spibb.algorithms.improvement import Improvement
+from spibb.pictures import own_settings
 from spibb.report.changes import Change
 from spibb.report.figures import change_figure, to_svg
 
@@ -19,9 +21,7 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
 
     source = resources.files("spibb.report").joinpath("templates/report.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    picture = ""
-    if changes:
-        picture = to_svg(change_figure(result.policy, result.baseline.policy, changes))
+    picture = _picture(result, changes)
     return environment.from_string(source).render(
         summary=summary,
         certificate=result.certificate,
@@ -34,3 +34,15 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
         n_changes=len(changes),
         picture=picture,
     )
+
+
+def _picture(result: Improvement, changes: list[Change]) -> str:
+    """Draw the changes; a drawing that fails must not cost the result that it is of."""
+    if not changes:
+        return ""
+    try:
+        with own_settings():
+            return to_svg(change_figure(result.policy, result.baseline.policy, changes))
+    except Exception as problem:
+        warnings.warn(f"the report has no picture: {problem}", stacklevel=2)
+        return ""

@@ -16,13 +16,13 @@ import os
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError, OutputError, SettingsError
-from spibb.files import replace_whole
+from spibb.files import UNFINISHED, replace_whole, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,6 @@ PLAN_FILE = "plan.toml"
 _PIECE = "piece.toml"
 _PARTS = "parts"
 _COMPACT = "compact"
-_UNFINISHED = ".unfinished"
 
 # The first run of a piece, and the run after its last.
 Piece = tuple[int, int]
@@ -133,7 +132,7 @@ class Store:
     def write(self, job: str, table: pa.Table) -> None:
         """Write a job's part, whole or not at all."""
         with _output(self.folder):
-            write_whole(self._file(job), to_bytes(table))
+            replace_whole(self._file(job), to_bytes(table))
 
     def read(
         self,
@@ -174,17 +173,17 @@ class Store:
             files: What the jobs before it came to, those that were folded earlier included: the
                 content of each file by name.
         """
-        unfinished = self.compact / f"{name}.{os.getpid()}{_UNFINISHED}"
+        unfinished = self.compact / f"{name}.{os.getpid()}{UNFINISHED}"
         with _output(self.folder):
             try:
                 unfinished.mkdir(parents=True)
                 for file, content in files.items():
-                    write_whole(unfinished / file, content)
-                _sync(unfinished)
+                    replace_whole(unfinished / file, content)
+                sync_folder(unfinished)
                 unfinished.rename(self.compact / name)
                 # The parts must not be gone from the disk before this is there.
-                _sync(self.compact)
-                _sync(self.folder)
+                sync_folder(self.compact)
+                sync_folder(self.folder)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
@@ -200,9 +199,9 @@ class Store:
             (self.folder / _PIECE).unlink(missing_ok=True)
             if piece is not None:
                 text = f"first = {piece[0]}\nlast = {piece[1]}\n"
-                write_whole(self.folder / _PIECE, text.encode())
+                replace_whole(self.folder / _PIECE, text.encode())
             # Last, because a folder with a plan is a study.
-            write_whole(file, plan.encode())
+            replace_whole(file, plan.encode())
         self.parts.mkdir(exist_ok=True)
         self._sweep()
 
@@ -210,7 +209,7 @@ class Store:
         """Remove what was never finished, and what is folded away."""
         for folder in (self.folder, self.parts, self.compact):
             for entry in _entries(folder):
-                if entry.suffix == _UNFINISHED:
+                if entry.suffix == UNFINISHED:
                     _remove(entry)
         last = self.folded()
         if last is None:
@@ -239,7 +238,7 @@ class Store:
     def _check_empty(self) -> None:
         """Refuse a folder that holds anything but a plan that was never finished."""
         for entry in self.folder.iterdir():
-            if entry.suffix != _UNFINISHED and entry.name != _PIECE:
+            if entry.suffix != UNFINISHED and entry.name != _PIECE:
                 raise OutputError(
                     f"{self.folder} exists and is no study: it holds {entry.name}",
                     hint="choose another folder",
@@ -346,11 +345,6 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def write_whole(file: Path, content: Any) -> None:
-    """Write a file, whole or not at all."""
-    replace_whole(file, file.with_suffix(f".{os.getpid()}{_UNFINISHED}"), content)
-
-
 def _is_whole(file: Path) -> bool:
     """Tell whether a part has its footer, which is written last and holds all the rest together."""
     import pyarrow as pa
@@ -385,13 +379,3 @@ def _remove(entry: Path) -> None:
         shutil.rmtree(entry)
     else:
         entry.unlink()
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder written to the disk, where the system can."""
-    with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

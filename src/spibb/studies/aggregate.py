@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import DataError, OutputError
-from spibb.runner.store import Store, to_bytes, write_whole
+from spibb.files import replace_whole
+from spibb.runner.store import Store, to_bytes
 from spibb.studies.compact import UNITS, Compact, shape_of
 from spibb.studies.metrics import Estimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
@@ -98,7 +99,7 @@ class Aggregates:
     def write(self, file: Path, plan: Plan) -> None:
         """Write one row for each cell."""
         try:
-            write_whole(Path(file), to_bytes(self.to_table(plan), write_page_checksum=False))
+            replace_whole(Path(file), to_bytes(self.to_table(plan), write_page_checksum=False))
         except OSError as error:
             raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
 

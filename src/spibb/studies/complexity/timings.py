@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Problems
 from spibb.errors import DataError, OutputError
+from spibb.files import replace_whole
 from spibb.runner.jobs import THREADS_VARIABLE
-from spibb.runner.store import to_bytes, write_whole
+from spibb.runner.store import to_bytes
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.run import draw_counts, make_baseline
 from spibb.uncertainty.error_functions import Evidence
@@ -102,7 +103,7 @@ def _evidence(plan: ComplexityPlan, run: int, eta: float, n_actions: int) -> Evi
 def write_timings(table: pa.Table, plan: ComplexityPlan, file: Path) -> None:
     """Write what ``measure`` returned, whole or not at all."""
     try:
-        write_whole(Path(file), to_bytes(table, write_page_checksum=False))
+        replace_whole(Path(file), to_bytes(table, write_page_checksum=False))
     except OSError as error:
         raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
 
