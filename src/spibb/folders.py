@@ -97,7 +97,7 @@ def _new_folder(target: Path) -> Iterator[Path]:
 
 
 def _prefix(target: Path) -> str:
-    return f".{target.name.encode()[:100].decode(errors='ignore')}-"
+    return os.fsdecode(b"." + os.fsencode(target.name)[:100] + b"-")
 
 
 @contextmanager

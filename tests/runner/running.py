@@ -1,12 +1,13 @@
 """Small plans, studies run as processes of their own, and the processes that belong to them."""
 
+import ipaddress
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -104,6 +105,24 @@ def descendants(pid: int) -> list[Process]:
     while new := [one for one in everyone if one.parent in seen and one.pid not in seen]:
         found += new
         seen |= {one.pid for one in new}
+    return found
+
+
+def listening(processes: Sequence[Process]) -> set[str]:
+    """Return the addresses at which some processes wait for others to connect."""
+    sockets = set()
+    for one in processes:
+        with suppress(OSError):
+            links = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{one.pid}/fd")]
+            sockets |= {link[8:-1] for link in links if link.startswith("socket:[")}
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in sockets:  # it listens
+                words = bytes.fromhex(fields[1].split(":")[0])
+                parts = [words[k : k + 4][::-1] for k in range(0, len(words), 4)]
+                found.add(str(ipaddress.ip_address(b"".join(parts))))
     return found
 
 

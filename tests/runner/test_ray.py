@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from running import SMOKE, content, descendants, run_all, wait_for
+from running import SMOKE, content, descendants, listening, run_all, wait_for
 
 from spibb.errors import MissingDependencyError
 from spibb.runner.engines import find_engine
@@ -173,6 +173,7 @@ def test_a_node_lost_midway_costs_only_time(tmp_path, environment, cluster):
 @needs_ray
 def test_a_cluster_of_its_own(environment):
     """One is started where no address is given, and ended, also by an error."""
+    del environment["RAY_AUTH_TOKEN_PATH"]
     driver = subprocess.Popen(
         [sys.executable, "-c", SHORT_JOBS], env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -180,8 +181,11 @@ def test_a_cluster_of_its_own(environment):
     started = wait_for(
         lambda: [one for one in descendants(driver.pid) if "raylet" in one.title], what="raylet"
     )
+    listened = wait_for(lambda: listening(descendants(driver.pid)), what="an open port")
     output, errors = driver.communicate(timeout=100)
     assert driver.returncode == 0, errors
+    assert listened <= {"127.0.0.1", "::ffff:7f00:1", "::1"}, "nobody else can reach it"
+    assert not (Path(environment["HOME"]) / ".ray").exists(), "its token is not written down"
     # Ray itself tells of processes that died on the same stream.
     facts = json.loads([line for line in output.splitlines() if line.startswith("{")][-1])
     assert sorted(facts["roots"]) == sorted([str(n), n**0.5] for n in range(500))

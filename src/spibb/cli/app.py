@@ -432,5 +432,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    typer.secho(f"Error: {message}", err=True, fg=typer.colors.RED)
+    from spibb.cli.printing import visible
+
+    typer.secho(f"Error: {visible(message)}", err=True, fg=typer.colors.RED)
     sys.exit(2)

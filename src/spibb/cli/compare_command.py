@@ -13,7 +13,7 @@ from rich.table import Table
 from spibb.algorithms.registry import find_algorithm
 from spibb.cli.improve_command import build_algorithm
 from spibb.cli.inputs import Declared, read_inputs, refuse_inputs_in
-from spibb.cli.printing import console, print_json, print_sentence, print_start
+from spibb.cli.printing import console, print_data, print_json, print_sentence, print_start
 from spibb.data.baseline import align
 from spibb.errors import SettingsError
 from spibb.folders import refuse_existing
@@ -71,7 +71,7 @@ def _print(rows: list[Compared], delta: float, n_episodes: int, out: Path, print
         )
         writer.writeheader()
         writer.writerows(row.cells() for row in rows)
-        print(buffer.getvalue(), end="")
+        print_data(buffer.getvalue())
     else:
         _print_table(rows, delta)
         print_start(n_episodes)

@@ -78,6 +78,13 @@ def draw_study(folder: Path) -> None:
 
 def _write(folder: Path, drawings: Sequence[Drawing], plan: Plan, aggregates: Aggregates) -> None:
     folder.mkdir(exist_ok=True)
+    stems = [drawing.stem.casefold() for drawing in drawings]
+    if len(set(stems)) < len(stems):  # one would overwrite the other
+        twice = next(stem for stem in stems if stems.count(stem) > 1)
+        raise OutputError(
+            f"two figures would be called {twice!r}",
+            expected="values of each factor that differ in twelve digits",
+        )
     images = []
     for drawing in track(drawings, "drawing", console=console):
         _settle(drawing.figure)

@@ -115,7 +115,7 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
         return kind(**settings)
     except SettingsError:
         raise
-    except (TypeError, ValueError):  # a word where a number belongs
+    except (TypeError, ValueError, OverflowError):  # a word where a number belongs
         given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         raise SettingsError(
             f"{name} cannot be built from {given}", expected="numbers where it takes numbers"

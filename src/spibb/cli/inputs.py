@@ -136,12 +136,16 @@ def _value(text: str) -> Any:
 
 
 def _number(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    try:
+        value = int(text)
+        # Beyond what a float holds there is no setting, and no test for one.
+        return value if abs(value) < 2**63 else float(text)
+    except (ValueError, OverflowError):
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def find_error(name: str) -> Any:

@@ -23,10 +23,23 @@ _N_SHOWN = 10
 _LONGEST_NAME = 60
 
 
+def visible(text: str) -> str:
+    """Return a text whose control characters are written out, so that a terminal obeys none."""
+    return "".join(
+        mark if mark.isprintable() or mark == "\n" else mark.encode("unicode_escape").decode()
+        for mark in text
+    )
+
+
+def print_data(text: str) -> None:
+    """Print data for programs as it is, and for the eyes of a person without commands in it."""
+    print(visible(text) if sys.stdout.isatty() else text, end="")
+
+
 def print_json(facts: dict[str, Any]) -> None:
     """Print plain JSON values."""
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=not is_unicode))
+    print_data(json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=not is_unicode) + "\n")
 
 
 def print_changes_csv(changes: list[Change]) -> None:
@@ -35,7 +48,7 @@ def print_changes_csv(changes: list[Change]) -> None:
     writer = csv.DictWriter(buffer, [item.name for item in fields(Change)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(change) for change in changes)
-    print(buffer.getvalue(), end="")
+    print_data(buffer.getvalue())
 
 
 def print_changes(changes: list[Change]) -> None:

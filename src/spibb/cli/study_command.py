@@ -77,10 +77,8 @@ def run_named_study(
         }  # fmt: skip
         given = [f"--{option}={value}" for option, value in options.items() if value is not None]
         command = ["spibb", "study", "run", name, "--out", str(out), *given, "--resume"]
-        print(
-            f"Interrupted: what is done is kept in {out}. Go on with: {shlex.join(command)}",
-            file=sys.stderr,
-        )
+        kept = f"what is done is kept in {out}. Go on with: {shlex.join(command)}"
+        print(f"Interrupted: {kept if out.exists() else 'nothing was done yet.'}", file=sys.stderr)
         sys.exit(_INTERRUPTED)
     first, last = (0, plan.n_runs) if piece is None else find_piece(plan, piece)
     console.print(f"{last - first} runs are in {out}", markup=False, soft_wrap=True)
@@ -98,19 +96,22 @@ def merge_folders(out: Path, folders: Sequence[Path]) -> None:
 
 def _run_with_bar(plan: Plan, steps: Generator[Progress, None, None]) -> None:
     with closing(steps):
-        first = next(steps)
+        with console.status("Trying the plan ..."):
+            first = next(steps)
         _mention(first)
-        with _bar(plan) as bar:
+        with _bar() as bar:
             # Jobs of an earlier call are no part of this one's speed.
-            task = bar.add_task("", total=first.n_jobs, completed=first.n_done, rate="starting")
+            task = bar.add_task(
+                plan.name, total=first.n_jobs, completed=first.n_done, rate="starting"
+            )
             for progress in steps:
                 rate = f"{progress.n_runs_done / progress.seconds:.1f} runs/s"
                 bar.update(task, completed=progress.n_done, rate=rate)
 
 
-def _bar(plan: Plan) -> Bar:
+def _bar() -> Bar:
     return Bar(
-        TextColumn(plan.name), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
         TextColumn("jobs, {task.fields[rate]}"), TimeRemainingColumn(), console=console,
     )  # fmt: skip
 

@@ -40,9 +40,9 @@ def _refuse_address(engine: str, address: str | None) -> None:
 
 
 def _ray(workers: int | None, address: str | None) -> Engine:
-    from spibb.runner.ray_engine import import_ray, run_ray
+    from spibb.runner.ray_engine import require_ray, run_ray
 
-    import_ray()
+    require_ray()
     return partial(run_ray, workers=workers, address=address)
 
 

@@ -4,9 +4,9 @@ Jobs are pure functions, so Ray may compute one again elsewhere when its node is
 the unfinished jobs of the node and nothing else. Short jobs travel together, since a task below
 about 50 ms costs more to send than to compute. Every node needs the same spibb.
 
-Ray's newer versions ask for a token. A cluster that is started here makes its own; for another, the
-token is found where Ray itself looks: ``RAY_AUTH_TOKEN``, the file ``RAY_AUTH_TOKEN_PATH``, or
-``~/.ray/auth_token``.
+Ray asks for a token. A cluster that is started here listens on 127.0.0.1 only, and has a token of
+its own that is never written down; for another, the token is found where Ray itself looks:
+``RAY_AUTH_TOKEN``, the file ``RAY_AUTH_TOKEN_PATH``, or ``~/.ray/auth_token``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,7 @@ _TASKS_PER_CORE = 2
 _SHORTEST_TASK = 0.05
 # Seconds that a cluster may take to answer at all.
 _PATIENCE = 10
+_TOKEN_PLACES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 def run_ray(
@@ -50,22 +54,23 @@ def run_ray(
         address: Of a running cluster: HOST:PORT, or "auto" for the one on this machine. None: that
             of ``RAY_ADDRESS``; without it, a cluster is started here and ended afterwards.
     """
-    ray = import_ray()
+    require_ray()
     if not jobs:
         return
-    with _connected(ray, address, workers):
-        yield from _run_on_cluster(ray, function, jobs, workers)
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    # Ray reads these when it is imported, and gives them to the processes it starts.
+    with _environment(_private_cluster() if address == "local" else _found_token()):
+        ray = importlib.import_module("ray")
+        with _connected(ray, address, workers):
+            yield from _run_on_cluster(ray, function, jobs, workers)
 
 
-def import_ray() -> Any:
-    """Return the package, or say how to install it."""
-    _offer_token()
-    try:
-        return importlib.import_module("ray")
-    except ImportError:
+def require_ray() -> None:
+    """Say how to install the package where it is not."""
+    if find_spec("ray") is None:
         raise MissingDependencyError(
             "the engine 'ray' needs the package ray", hint='run pip install "spibb[ray]"'
-        ) from None
+        )
 
 
 def jobs_per_task(seconds: float, *, n_left: int, n_tasks: int) -> int:
@@ -141,12 +146,11 @@ def _n_cores(ray: Any) -> int:
 
 
 @contextmanager
-def _connected(ray: Any, address: str | None, workers: int | None) -> Iterator[None]:
+def _connected(ray: Any, address: str, workers: int | None) -> Iterator[None]:
     """Connect to a cluster or start one; a connection that was there before stays."""
     if ray.is_initialized():
         yield
         return
-    address = address or os.environ.get("RAY_ADDRESS") or "local"
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == "local":
         options |= {"num_cpus": workers, "include_dashboard": False}
@@ -173,9 +177,42 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
 
 
-def _offer_token() -> None:
+def _private_cluster() -> dict[str, str]:
+    """Return what keeps a cluster on this machine to this machine and to this process.
+
+    Ray would listen on every network, and write its token where all users can read it.
+    """
+    found = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # its word for 127.0.0.1, on any system
+    if not any(os.environ.get(place) for place in _TOKEN_PLACES):
+        found["RAY_AUTH_TOKEN"] = _own_token()
+    return found | {"RAY_AUTH_MODE": "token"}
+
+
+@cache
+def _own_token() -> str:
+    """Return the token of the clusters that this process starts: Ray remembers the first."""
+    return secrets.token_hex(32)
+
+
+def _found_token() -> dict[str, str]:
     """Show a token that is there: Ray does so by itself only on clusters that it finds itself."""
-    places = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
-    has_token = any(os.environ.get(place) for place in places)
-    if has_token or (Path.home() / ".ray" / "auth_token").exists():
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    has_token = any(os.environ.get(place) for place in _TOKEN_PLACES)
+    if "RAY_AUTH_MODE" in os.environ:
+        return {}
+    has_token |= (Path.home() / ".ray" / "auth_token").exists()
+    return {"RAY_AUTH_MODE": "token"} if has_token else {}
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spibb.errors import DataError, OutputError, SettingsError
+from spibb.errors import DataError, OutputError, SettingsError, SpibbError
 from spibb.files import UNFINISHED, replace_whole, sync_folder
 
 if TYPE_CHECKING:
@@ -305,6 +305,28 @@ def read_checked(file: Path, *, hint: str = _AGAIN) -> pa.Table:
     if not table.num_rows:
         raise DataError(f"the part {file} is damaged: it has no rows", hint=hint)
     return table
+
+
+@contextmanager
+def as_written(file: Path, *, hint: str = _AGAIN) -> Iterator[None]:
+    """Turn whatever goes wrong with the content of a file into a message: it is not what we wrote.
+
+    Args:
+        file: The file that is read.
+        hint: What to do about it.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except SpibbError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"cannot read {file}: {' '.join(str(error).split())}", hint=hint) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise DataError(
+            f"{file} is damaged, or not of this study: {type(error).__name__}: {error}", hint=hint
+        ) from None
 
 
 @contextmanager

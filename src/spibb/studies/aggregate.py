@@ -6,6 +6,7 @@ The statistics are all that the figures need, and a few hundred kilobytes for an
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import DataError, OutputError
 from spibb.files import replace_whole
-from spibb.runner.store import Store, to_bytes
+from spibb.runner.store import Store, as_written, to_bytes
 from spibb.studies.compact import UNITS, Compact, shape_of
 from spibb.studies.metrics import Estimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 FILE = "aggregates.parquet"
 SHARES = (0.001, 0.01, 0.1)
+_ANEW = "make it anew from the study's parts"
 _FORMAT = 1
 _METADATA = b"spibb"
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
@@ -70,31 +72,31 @@ class Aggregates:
     @classmethod
     def read(cls, file: Path, plan: Plan) -> Aggregates:
         """Read what ``write`` wrote for the same plan."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        try:
+        with as_written(file, hint=_ANEW):
             table = pq.read_table(file)
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(f"cannot read {file}: {str(error).splitlines()[0]}") from None
-        facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
-            raise DataError(
-                f"{file} does not belong to the plan beside it",
-                expected=f"aggregates of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
-                hint="make it anew from the study's parts",
+            facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+            if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
+                raise DataError(
+                    f"{file} does not belong to the plan beside it",
+                    expected=f"aggregates of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
+                    hint=_ANEW,
+                )
+            # Files from before there was one have none.
+            if facts.get("sha256", digest(table)) != digest(table):
+                raise DataError(f"{file} is damaged: its numbers are not those written", hint=_ANEW)
+            columns = {
+                name: table[name].to_numpy().reshape(shape_of(plan))
+                for name in table.column_names
+                if name not in _KEYS
+            }
+            return cls(
+                n=columns["n"],
+                mean=_estimate(columns, "mean"),
+                cvar={share: _estimate(columns, _name(share)) for share in SHARES},
+                worse=columns["worse"],
             )
-        columns = {
-            name: table[name].to_numpy().reshape(shape_of(plan))
-            for name in table.column_names
-            if name not in _KEYS
-        }
-        return cls(
-            n=columns["n"],
-            mean=_estimate(columns, "mean"),
-            cvar={share: _estimate(columns, _name(share)) for share in SHARES},
-            worse=columns["worse"],
-        )
 
     def write(self, file: Path, plan: Plan) -> None:
         """Write one row for each cell."""
@@ -125,7 +127,16 @@ class Aggregates:
         facts = {"format": _FORMAT, "plan": plan.name, "fingerprint": plan.fingerprint}
         columns["worse"] = pa.array(self.worse.ravel(), from_pandas=True)
         table = pa.table(columns)
+        facts["sha256"] = digest(table)
         return table.replace_schema_metadata({_METADATA: json.dumps(facts)})
+
+
+def digest(table: pa.Table) -> str:
+    """Return a hash of the numbers of a table, however they are stored."""
+    found = hashlib.sha256()
+    for name in table.column_names:
+        found.update(f"{name}:{table[name].to_pylist()}".encode())
+    return found.hexdigest()
 
 
 def describe_runs(n: ArrayLike, plan: Plan) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.errors import DataError
-from spibb.runner.store import read_checked, to_bytes
+from spibb.runner.store import as_written, read_checked, to_bytes
 from spibb.studies.compact import Compact, check_rows, find_cells, shape_of
 from spibb.studies.plan import Plan
 from spibb.studies.run_set import RunSet
@@ -56,30 +56,31 @@ def from_files(folder: Path, plan: Plan) -> Compact:
     """Read what ``to_files`` returned for the same plan."""
     import pyarrow as pa
 
-    table = read_checked(folder / _CELLS, hint=_HINT)
-    facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
-        raise DataError(
-            f"{folder} does not belong to the plan beside it",
-            expected=f"results of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
-            hint="put plan and results of the same study into the folder",
+    with as_written(folder / _CELLS, hint=_HINT):
+        table = read_checked(folder / _CELLS, hint=_HINT)
+        facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+        if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
+            raise DataError(
+                f"{folder} does not belong to the plan beside it",
+                expected=f"results of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
+                hint="put plan and results of the same study into the folder",
+            )
+        kept = Compact(
+            n=table["n"].to_numpy(),
+            worse=table["worse"].to_numpy(),
+            total=_integers(table["total"]),
+            squares=_integers(table["squares"]),
+            worst=Compact.empty(plan).worst,
+            runs=tuple(RunSet(tuple(map(tuple, ranges))) for ranges in facts["runs"]),
         )
-    kept = Compact(
-        n=table["n"].to_numpy(),
-        worse=table["worse"].to_numpy(),
-        total=_integers(table["total"]),
-        squares=_integers(table["squares"]),
-        worst=Compact.empty(plan).worst,
-        runs=tuple(RunSet(tuple(map(tuple, ranges))) for ranges in facts["runs"]),
-    )
-    n_kept = table["n_kept"].to_numpy()
-    shards = [read_checked(file, hint=_HINT) for file in sorted(folder.glob("worst-*.parquet"))]
-    rows = pa.concat_tables(shards) if shards else _worst_table(kept, plan, slice(0, 0))
-    check_rows(rows, plan, str(folder))
-    counted = np.bincount(find_cells(rows, plan), minlength=len(n_kept))
-    if not np.array_equal(counted, n_kept):
-        raise DataError(f"{folder} lacks some of its worst runs", hint=_HINT)
-    return kept.with_worst(n_kept, rows["score"].to_numpy(), rows["run"].to_numpy())
+        n_kept = table["n_kept"].to_numpy()
+        shards = [read_checked(file, hint=_HINT) for file in sorted(folder.glob("worst-*.parquet"))]
+        rows = pa.concat_tables(shards) if shards else _worst_table(kept, plan, slice(0, 0))
+        check_rows(rows, plan, str(folder))
+        counted = np.bincount(find_cells(rows, plan), minlength=len(n_kept))
+        if not np.array_equal(counted, n_kept):
+            raise DataError(f"{folder} lacks some of its worst runs", hint=_HINT)
+        return kept.with_worst(n_kept, rows["score"].to_numpy(), rows["run"].to_numpy())
 
 
 def _cell_table(compact: Compact, plan: Plan) -> pa.Table:

@@ -189,7 +189,7 @@ class StudyView:
         row, places = self.plan.etas.index(eta), [one.place for one in family]
         values = self.aggregates.of(measure).value[row][:, places].T
         n_runs = int(self.aggregates.n[row][:, places].min())
-        title = f"{measure.name}: {family[0].title}, {self.axis} = {eta:g}{self.note(n_runs)}"
+        title = f"{measure.name}: {family[0].title}, {self.axis} = {eta:.12g}{self.note(n_runs)}"
         rows = [one.value for one in family]
         return Panel(measure, title, family[0].symbol, rows, values, n_runs)
 
@@ -238,6 +238,11 @@ def draw_curves(
     return Drawing(stem, title, caption, figure)
 
 
+def legend_name(label: str) -> str:
+    """Return a label as a legend shows it: one that begins with _ would be left out."""
+    return f" {label}" if label.startswith("_") else label
+
+
 def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
     """Mark sizes on a logarithmic axis, slanted where they would run into each other.
 
@@ -258,7 +263,7 @@ def _curve(axes: Axes, study: StudyView, one: Shown, measure: Measure, row: int)
     value, low, high = (part[row, :, one.place] for part in study.aggregates.of(measure))
     colour, marker, line = one.style
     axes.plot(sizes, value, color=colour, marker=marker, linestyle=line, markersize=5,
-              linewidth=1.4, label=one.label + study.note(n_runs))  # fmt: skip
+              linewidth=1.4, label=legend_name(one.label) + study.note(n_runs))  # fmt: skip
     axes.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
 
 

@@ -269,6 +269,8 @@ def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
 def _check_text(value: object, name: str) -> None:
     if not isinstance(value, str):
         raise SettingsError(f"{name} is {value!r}", expected="a text")
+    if not value.isprintable():  # it is printed, and drawn
+        raise SettingsError(f"{name} is {value!r}", expected="a text of letters that can be seen")
 
 
 def check_whole(value: object, name: str, least: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spibb.studies.aggregate import Aggregates
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.timings import facts_of, read_timings
-from spibb.studies.drawing import Shown, StudyView, draw_curves, mark_sizes
+from spibb.studies.drawing import Shown, StudyView, draw_curves, legend_name, mark_sizes
 from spibb.studies.gallery import Drawing
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def draw_complexity(plan: ComplexityPlan, aggregates: Aggregates, folder: Path) 
     view = StudyView(plan, aggregates, axis="temperature", unit="number of actions")
     drawings = []
     for eta in plan.etas:
-        suffix = "" if len(plan.etas) == 1 else f"-{eta:g}"
+        suffix = "" if len(plan.etas) == 1 else f"-{eta:.12g}"
         drawings.append(_times(view, timings, facts_of(table), eta, f"time-to-convergence{suffix}"))
-        title = f"Performance against the number of actions, temperature {eta:g}"
+        title = f"Performance against the number of actions, temperature {eta:.12g}"
         stem = f"performance-by-actions{suffix}"
         drawings.append(draw_curves(view, stem, title, view.algorithms(), eta))
     return drawings
@@ -96,7 +96,7 @@ def _line(axes: Axes, sizes: Sequence[int], values: NDArray[Any], one: Shown) ->
     """Draw the mean over logs, and the middle 80 % of them where there are several."""
     colour, marker, line = one.style
     axes.plot(sizes, values.mean(axis=1), color=colour, marker=marker, linestyle=line,
-              markersize=5, linewidth=1.4, label=one.label)  # fmt: skip
+              markersize=5, linewidth=1.4, label=legend_name(one.label))  # fmt: skip
     if values.shape[1] > 1:
         low, high = np.quantile(values, [0.1, 0.9], axis=1)
         axes.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)

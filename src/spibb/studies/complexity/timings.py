@@ -26,7 +26,7 @@ from spibb.algorithms.base import Algorithm, Problems
 from spibb.errors import DataError, OutputError
 from spibb.files import replace_whole
 from spibb.runner.jobs import THREADS_VARIABLE
-from spibb.runner.store import to_bytes
+from spibb.runner.store import as_written, to_bytes
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.run import draw_counts, make_baseline
 from spibb.uncertainty.error_functions import Evidence
@@ -123,7 +123,8 @@ def read_timings(folder: Path, plan: ComplexityPlan) -> pa.Table:
         ) from None
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {file}: {str(error).splitlines()[0]}") from None
-    facts = facts_of(table)
+    with as_written(file):
+        facts = dict(facts_of(table))
     if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
         raise DataError(
             f"{file} does not belong to the plan beside it",

@@ -36,8 +36,8 @@ def _draw(plan: FinitePlan, aggregates: Aggregates, process: str) -> Iterator[Dr
     chosen = _CHOSEN.get(process, _CHOSEN_ELSEWHERE)
     study = StudyView(plan, aggregates, chosen, plan.places()[process], facts.axis, plan.unit)
     for eta in plan.etas:
-        title = f"{facts.title}: performance against the size of the log, {facts.axis} = {eta:g}"
-        stem = f"{process}-performance-{eta:g}"
+        title = f"{facts.title}: performance against the size of the log, {facts.axis} = {eta:.12g}"
+        stem = f"{process}-performance-{eta:.12g}"
         yield draw_curves(study, stem, title, study.benchmark(), eta)
     for parameter in _PARAMETERS:
         yield from _searches(study, process, parameter)
@@ -52,7 +52,7 @@ def _searches(study: StudyView, process: str, parameter: str) -> Iterator[Drawin
             study.by_value(measure, family, eta)
             for eta in group for family in families for measure in (MEAN, CVAR)
         ]  # fmt: skip
-        suffix = "" if few else f"-{group[0]:g}"
+        suffix = "" if few else f"-{group[0]:.12g}"
         stem = f"{process}-{parameter.replace('_', '-')}-search{suffix}"
         title = f"{PROCESSES[process].title}: search for {parameter}"
         yield from draw_heatmaps(study, stem, title, panels)

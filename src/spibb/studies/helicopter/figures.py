@@ -13,7 +13,7 @@ import numpy as np
 
 from spibb.envs.helicopter_picture import helicopter_figure
 from spibb.studies.aggregate import Aggregates, describe_runs
-from spibb.studies.drawing import Shown, mark_sizes
+from spibb.studies.drawing import Shown, legend_name, mark_sizes
 from spibb.studies.gallery import Drawing
 from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
 from spibb.studies.helicopter.tables import (
@@ -147,7 +147,7 @@ def _line(axes: Axes, x: Sequence[float], estimate: Estimate, shown: Shown) -> N
     colour, marker, line = shown.style
     label = f"{shown.title} ({shown.symbol})" if shown.parameter else shown.title
     axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=6,
-              linewidth=1.4, label=label)  # fmt: skip
+              linewidth=1.4, label=legend_name(label))  # fmt: skip
     axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.13, linewidth=0)
 
 

@@ -24,7 +24,7 @@ def draw_random_mdps(plan: Plan, aggregates: Aggregates) -> list[Drawing]:
 def _benchmark_figures(study: StudyView) -> Iterator[Drawing]:
     algorithms = study.benchmark()
     for eta in study.etas(0.9) if algorithms else []:
-        title = f"Performance against the size of the log, η = {eta:g}"
+        title = f"Performance against the size of the log, η = {eta:.12g}"
         yield draw_curves(study, "performance-by-size", title, algorithms, eta)
     panels = [study.by_eta(RARE, one) for one in algorithms if one.name in _COMPARED]
     if len(panels) == len(_COMPARED):
