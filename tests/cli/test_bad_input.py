@@ -274,3 +274,39 @@ def test_usage(ward, spibb, arguments, fragment):
     assert fragment in ran.err
     assert "Traceback" not in ran.err
     assert sorted(path.name for path in ward.folder.iterdir()) == ["baseline.csv", "log.csv"]
+
+
+def test_settings_beyond_every_number(ward, refused):
+    assert "cannot be built" in refused(*ward.improve("--guarantee", 1, "--set", "delta=low"))
+    for digits in (310, 5_000):
+        ran = refused(*ward.improve("--set", "n_folds=" + "1" * digits, "--algorithm", "hcpi"))
+        assert "n_folds" in ran
+
+
+def test_a_loop_of_links_is_no_folder(ward, refused):
+    (ward.folder / "loop").symlink_to("loop")
+    assert_says(refused(*ward.improve(out="loop")), "cannot write", "loop")
+
+
+def test_a_name_that_is_not_utf_8(ward, spibb):
+    ran = spibb(*ward.improve(out=os.fsdecode(b"bad\xff")))
+    assert ran.code == 0, ran.err
+    assert (ward.folder / os.fsdecode(b"bad\xff") / "report.html").exists()
+    assert spibb(*ward.improve(log=os.fsdecode(b"gone\xff.csv"), out="o")).code == 2
+
+
+def test_a_result_does_not_replace_what_it_is_made_of(ward, spibb, refused):
+    assert spibb(*ward.improve(out="out")).code == 0
+    before = (ward.folder / "out" / "policy.csv").read_bytes()
+    baseline = ward.folder / "out" / "policy.csv"
+    message = refused(*ward.improve("--overwrite", baseline=baseline, out="out"))
+    assert "out holds" in message
+    assert "which is read, so it is not replaced" in message
+    assert (ward.folder / "out" / "policy.csv").read_bytes() == before
+
+
+def test_what_stands_in_a_file_does_not_command_the_terminal(ward, refused):
+    log = ward.write("bad.csv", "episode,\x1b[31mstate,action\n0,0,0\n")
+    message = refused(*ward.improve(log=log))
+    assert "\\x1b[31mstate" in message
+    assert message.strip("\n").isprintable()

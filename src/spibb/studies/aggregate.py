@@ -86,8 +86,10 @@ class Aggregates:
             # Files from before there was one have none.
             if facts.get("sha256", digest(table)) != digest(table):
                 raise DataError(f"{file} is damaged: its numbers are not those written", hint=_ANEW)
-            columns = {
-                name: table[name].to_numpy().reshape(shape_of(plan))
+            columns: dict[str, Any] = {
+                name: np.asarray(
+                    table[name].to_numpy(), "int64" if name == "n" else "float64"
+                ).reshape(shape_of(plan))
                 for name in table.column_names
                 if name not in _KEYS
             }

@@ -7,6 +7,7 @@ of a study's rows, cell by cell. Equal results give equal bytes.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -65,6 +66,8 @@ def from_files(folder: Path, plan: Plan) -> Compact:
                 expected=f"results of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
                 hint="put plan and results of the same study into the folder",
             )
+        if len(table) != math.prod(shape_of(plan)):
+            raise DataError(f"{folder / _CELLS} lacks some of its cells", hint=_HINT)
         kept = Compact(
             n=table["n"].to_numpy(),
             worse=table["worse"].to_numpy(),
