@@ -64,7 +64,8 @@ def read_table(
             raise DataError(
                 f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
             ) from None
-    if whole is not None and not all(ordered in one.column_names for one in tables.values()):
+    is_ordered = all(ordered in one.column_names for one in tables.values())
+    if whole is not None and len(tables) > 1 and not is_ordered:
         _refuse_shared(tables, whole)
     table = _united(list(tables.values()), path, what)
     if table.num_rows == 0:
@@ -77,11 +78,13 @@ def read_table(
 
 
 def _refuse_shared(tables: Mapping[Path, pa.Table], name: str) -> None:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     owner: dict[Any, Path] = {}
     for file, table in tables.items():
-        if name not in table.column_names:
+        # Lists for cells are refused later.
+        if name not in table.column_names or pa.types.is_nested(table[name].type):
             continue
         for value in pc.unique(_plain(table[name])).to_pylist():
             if value in owner:
