@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -166,3 +167,22 @@ def test_the_program_is_installed_beside_python():
         pytest.skip("spibb is not installed as a program here")
     done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("spibb ")
+
+
+def test_ctrl_c_is_answered_inside_of_compiled_code():
+    """A factorisation of a large model is one call of minutes; so is this one."""
+    program = """
+import hashlib
+from spibb.cli.interrupts import prompt_interrupts
+with prompt_interrupts():
+    print("here", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"x", b"y", 10**9)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"here\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == b"Interrupted.\n"

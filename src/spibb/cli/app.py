@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -407,15 +408,19 @@ def study_figures(
 
 def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
+    from spibb.cli.interrupts import prompt_interrupts
     from spibb.errors import SpibbError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
+    # A study has workers to end, and ends them itself.
+    guard = nullcontext() if "study" in sys.argv[1:2] else prompt_interrupts()
     try:
         try:
-            app()
+            with guard:
+                app()
         finally:
             sys.stdout.flush()
     except SpibbError as error:

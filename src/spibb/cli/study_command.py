@@ -13,14 +13,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 from rich.table import Column, Table
 
+from spibb.cli.interrupts import INTERRUPTED
 from spibb.cli.printing import console, print_json
 from spibb.studies.merging import merge_studies
 from spibb.studies.plan import Plan
 from spibb.studies.recording import find_piece
 from spibb.studies.registry import PLANS, Progress, find_plan, read_plan, run_study
-
-# What shells expect of a program that Ctrl-C ended.
-_INTERRUPTED = 130
 
 
 def list_studies(printed: str) -> None:
@@ -79,7 +77,7 @@ def run_named_study(
         command = ["spibb", "study", "run", name, "--out", str(out), *given, "--resume"]
         kept = f"what is done is kept in {out}. Go on with: {shlex.join(command)}"
         print(f"Interrupted: {kept if out.exists() else 'nothing was done yet.'}", file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     first, last = (0, plan.n_runs) if piece is None else find_piece(plan, piece)
     console.print(f"{last - first} runs are in {out}", markup=False, soft_wrap=True)
 
