@@ -6,6 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -182,6 +183,7 @@ with prompt_interrupts():
         [sys.executable, "-c", program], stderr=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout.readline() == b"here\n"
+        time.sleep(0.5)  # until it is in there
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
     assert process.returncode == 130

@@ -86,6 +86,8 @@ class Checkpoint:
                 file.stat()
         except (OSError, ValueError) as problem:
             raise OutputError(f"cannot write {file}: {reason(problem)}") from None
+        if file.is_dir():
+            raise OutputError(f"cannot write {file}: it is a folder")
         if not os.access(folder, os.W_OK):
             raise OutputError(f"cannot write into {folder}", hint="choose another folder")
         return cls(file, digest, about, trainings.n_steps)

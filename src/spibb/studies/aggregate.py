@@ -87,12 +87,13 @@ class Aggregates:
             if facts.get("sha256", digest(table)) != digest(table):
                 raise DataError(f"{file} is damaged: its numbers are not those written", hint=_ANEW)
             columns: dict[str, Any] = {
-                name: np.asarray(
-                    table[name].to_numpy(), "int64" if name == "n" else "float64"
-                ).reshape(shape_of(plan))
+                name: table[name].to_numpy().reshape(shape_of(plan))
                 for name in table.column_names
                 if name not in _KEYS
             }
+            odd = [name for name, part in columns.items() if part.dtype.kind not in "iuf"]
+            if odd:
+                raise DataError(f"{file} is damaged: {odd[0]!r} holds no numbers", hint=_ANEW)
             return cls(
                 n=columns["n"],
                 mean=_estimate(columns, "mean"),
