@@ -432,3 +432,25 @@ def test_counts_may_depend_on_outcomes():
                       delta=delta, reward_range=(0.0, 1.0), initial=[1.0])  # fmt: skip
         broken += found.bound > 1e-9
     assert broken <= delta * n_logs
+
+
+def test_every_statement_says_that_a_range_was_only_seen():
+    """Headline, a vacuous one, a promise: each names the range, unless it is given."""
+    log = Log.from_arrays(
+        state=[0] * 30, action=[0, 1] * 15, reward=[0.0, 1.0] * 15, episode=np.arange(30)
+    )
+    asked = {"baseline": TabularPolicy([[0.5, 0.5]]), "gamma": 0.9}
+    seen = "if no reward outside of [0, 1], the range seen, is possible"
+    for algorithm in (BasicRL(), HCPI(bound="betting", delta=0.5, mixtures=0.5)):
+        certificate = algorithm.improve(log, **asked).certificate
+        if certificate.states.moved.any():
+            assert seen in certificate.statement
+            assert not certificate.guarantee.is_exact
+        given = algorithm.improve(log, **asked, reward_range=(0.0, 1.0)).certificate
+        assert seen not in given.statement
+    assert seen in plan_promise(Problem.of(log, **asked), zeta=100.0, delta=0.05).summary
+    nothing = Log.from_arrays(
+        state=[0] * 20, action=[0, 1] * 10, reward=[0.0] * 20, episode=np.arange(20)
+    )
+    found = audit(nothing, **asked, policy=TabularPolicy([[0.0, 1.0]]))
+    assert "the range seen" in found.statement

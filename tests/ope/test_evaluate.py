@@ -344,3 +344,31 @@ def test_command_refuses_unknown_names(files):
         run(files, "json", estimator="cwpdi")
     with pytest.raises(SettingsError, match="use 'concentration'"):
         run(files, "json", bound="concentrate")
+
+
+def test_a_model_that_contradicts_its_own_log_gives_no_number():
+    """Two states under one name: what follows depends on what the record does not say."""
+    n = 400
+    paid = np.zeros((n, 3))
+    paid[:, 0] = 1 + 2 * (np.arange(n) % 2)  # the first of three steps alone pays
+    log = Log.from_arrays(
+        state=np.zeros(3 * n, int), action=np.zeros(3 * n, int), reward=paid.ravel(), n_actions=2,
+        episode=np.repeat(np.arange(n), 3), terminated=np.tile([False, False, True], n),
+    )  # fmt: skip
+    baseline = TabularPolicy([[1.0, 0.0]])
+    found = evaluate_policy(log, policy=baseline, baseline=baseline, gamma=0.9,
+                            estimators=["model"], bound="bca")["model"]  # fmt: skip
+    assert math.isnan(found.estimate)
+    assert any("the model puts the baseline at" in text for text in found.warnings)
+
+
+def test_what_lies_beyond_the_record_is_called_an_estimate():
+    log = Log.from_arrays(
+        state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 1.0] * 20, episode=np.arange(40),
+        truncated=[True] * 40, next_state=[0] * 40,
+    )  # fmt: skip
+    found = evaluate_policy(
+        log, policy=TabularPolicy([[0.2, 0.8]]), baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.5,
+        reward_range=(0.0, 1.0), bound="student-t",
+    )  # fmt: skip
+    assert any("by an estimate" in text for text in found.assumptions)

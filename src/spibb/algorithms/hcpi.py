@@ -60,6 +60,8 @@ ESTIMATORS = ("dr", "pdis", "is", "wis", "cwpdis")
 DEFAULT_MIXTURES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 # Problems that a thread works on together: so few that their kernels start no threads of their own.
 _CHUNK = 10
+# Resamples that say how uncertain a foreseen size is.
+_RESAMPLED = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,13 +191,14 @@ class HCPI(Algorithm):
         reward_range: tuple[float, float] | None = None,
         power: float = 0.8,
         rng: np.random.Generator | None = None,
-    ) -> float:
-        """Return about how many episodes a log must have for the test to pass, as this one looks.
+    ) -> tuple[float, float]:
+        """Return between which numbers of episodes the test would pass, as this log looks.
 
         To pass with a probability, ``power``. Each fold of all episodes judges what the others
-        teach; half of them choose a candidate, the others size it. A gain that is small beside its
-        own error gives a number as uncertain: it tells tens from thousands. Infinite where none
-        looks better than the baseline, NaN for bounds that are not foreseen.
+        teach; half of them choose a candidate, the others size it. The numbers are quartiles over
+        resamples of the log: its gain is uncertain, and so they are far apart. Infinite where no
+        candidate looks better than the baseline, NaN for bounds that are not foreseen. Candidates
+        that change with more data are not foreseen either.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, reward_range=reward_range)
         rng = np.random.default_rng(0) if rng is None else rng
@@ -206,17 +209,21 @@ class HCPI(Algorithm):
         learnt = teacher.learn([problem.evidence], [split], table, rng)
         tried = cross_fitted(split, learnt, 0, rule)
         rule = replace(rule, low=float(tried.found.gain.min()))
-        needed, best = rule.needed(tried, power)
-        if self.bound not in EXACT and math.isfinite(needed):
+        terms, best = rule.sized(tried, power)
+        if terms is None:
+            return math.nan, math.nan
+        share = 1.0 - self.train_share
+        if self.bound not in EXACT:
             assert problem.evidence.log is not None  # Trajectories refuses what is no log
             loss = hidden_loss(
                 problem.evidence.log, ModelBatch.stack([problem.model()]), 0,
                 learnt.result(0, best)[0], table[0], problem.evidence.values, self.delta,
             )  # fmt: skip
-            # All episodes hide less than the held-out ones test: counts grow with both.
-            share = 1.0 - self.train_share
-            needed, _ = replace(rule, hidden=loss * len(episodes) * share).needed(tried, power)
-        return needed / (1.0 - self.train_share)
+            # Counts grow with the held-out episodes: what they hide is the less.
+            rule = replace(rule, hidden=loss * len(episodes) * share)
+        drawn = rng.integers(0, len(terms), (_RESAMPLED, len(terms)))
+        found = np.sort([rule.needed(terms[rows], power) / share for rows in drawn])
+        return float(found[_RESAMPLED // 4]), float(found[3 * _RESAMPLED // 4])
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the bound of the held-out test."""

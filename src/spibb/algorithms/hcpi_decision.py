@@ -414,5 +414,5 @@ def _truncation(case: Case, found: HeldOut) -> str:
     return (
         f"Performance is the return as far as it is recorded: {found.n_truncated} of "
         f"{found.n_test} held-out episodes are truncated, and beyond their record the gain may "
-        f"change by {least:.4g} to {most:+.4g}."
+        f"change by {least:.4g} to {most:+.4g}, as their weights estimate it."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,12 +16,9 @@ from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope.log_return import LogReturn
+from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.support import Visits, too_little_data
 from spibb.problem import Problem
-
-# The model contradicts the log if its value of the baseline is so many standard errors away.
-_LARGEST_GAP, _FEWEST_EPISODES = 4.0, 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,21 +95,6 @@ class Improvement:
         or more.
         """
         reason = too_little_data(self.visits, self.baseline_visits, "new policy")
-        return self._contradiction() if reason is None else reason
-
-    def _contradiction(self) -> str | None:
-        """Say where the model's value of the baseline is not what the log shows."""
-        found = self.log_return
-        given = self.problem.evidence.declared.initial is not None
-        if found is None or given or found.n_truncated or found.n_episodes < _FEWEST_EPISODES:
-            return None
-        half = (found.interval[1] - found.interval[0]) / 2.0
-        # Two standard errors are half of the interval, or so.
-        if math.isfinite(half) and abs(self.baseline.performance - found.mean) > (
-            _LARGEST_GAP / 2.0 * half
-        ):
-            return (
-                f"the model puts the baseline at {self.baseline.performance:.4g}, while the log's "
-                f"mean return is {found.mean:.4g}"
-            )
-        return None
+        if reason is not None or self.problem.evidence.declared.initial is not None:
+            return reason
+        return contradiction(self.log_return, self.baseline.performance)

@@ -47,6 +47,7 @@ class Promise:
         rows_for_change: Rows at which a change would be certified, at the log's frequencies; None
             where one is already, or where that was not computed.
         is_trivial: Whether no policy could lose zeta anyway.
+        proviso: What was read off the log and may be otherwise; None: nothing.
     """
 
     zeta: float
@@ -55,6 +56,11 @@ class Promise:
     n_trusted: int
     rows_for_change: float | None
     is_trivial: bool
+    proviso: str | None = None
+
+    @property
+    def _proviso(self) -> str:
+        return "" if self.proviso is None else f", {self.proviso}"
 
     @property
     def is_vacuous(self) -> bool:
@@ -65,11 +71,12 @@ class Promise:
     def summary(self) -> str:
         """The promise in words."""
         if self.is_trivial:
-            return f"No policy can lose {self.zeta:g} anyway: ask for less."
+            return f"No policy can lose {self.zeta:g} anyway{self._proviso}: ask for less."
         if not self.is_vacuous:
             return (
                 f"With n_wedge = {self.n_wedge:g} a loss of at most {max(0.0, -self.bound):.4g} is "
-                f"certified; {self.n_trusted:,} pairs of this log have been seen as often."
+                f"certified{self._proviso}; {self.n_trusted:,} pairs of this log have been seen as "
+                "often."
             )
         text = (
             f"No change of the baseline is certified to lose at most {self.zeta:g} on this log, so "
@@ -110,9 +117,9 @@ def plan_promise(problem: Problem, *, zeta: float, delta: float) -> Promise:
     ):
         if bound >= -zeta:
             n_trusted = int((problem.counts.n_sa >= threshold).sum())
-            return Promise(zeta, threshold, bound, n_trusted, None, is_trivial)
+            return Promise(zeta, threshold, bound, n_trusted, None, is_trivial, values.proviso)
     rows = _rows_for_change(problem, batch, policies, zeta, delta)
-    return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial)
+    return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial, values.proviso)
 
 
 def _candidates(problem: Problem, batch: ModelBatch) -> tuple[list[float], list[Array]]:

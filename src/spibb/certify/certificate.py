@@ -102,7 +102,8 @@ class Guarantee:
         if self.is_vacuous:
             return (
                 f"{self.theorem} applies, but says nothing useful: it allows a loss of "
-                f"{-self.bound:.6g}, and no policy can lose more than {self.worst_loss:.6g}."
+                f"{-self.bound + 0.0:.6g}, and no policy can lose more than {self.worst_loss:.6g}"
+                + ("." if self.proviso is None else f", {self.proviso}.")
             )
         level = f"with probability at least {1 - self.delta:g}"
         if self.proviso is not None:

@@ -87,17 +87,19 @@ def _print_supported(log: Log, asked: dict[str, Any], returns: tuple[float, floa
                 f"    about {cost:.2f} of it since {stays.is_cut.sum()} records stop before the end"
             )
         needed = algorithm.needed_episodes(log, power=_POWER, **asked)
-        console.print(f"    {_next_step(needed, log.n_episodes)}")
+        console.print(f"    {_next_step(*needed, log.n_episodes)}")
 
 
-def _next_step(needed: float, n_episodes: int) -> str:
+def _next_step(low: float, high: float, n_episodes: int) -> str:
     """Say about how many more stays the next statement would take."""
-    if not math.isfinite(needed):
-        return "no number of stays like these would show a gain"
-    if needed <= n_episodes:
-        return f"other stays, {n_episodes:,} again, would show a gain with {100 * _POWER:g} %"
-    more = float(f"{needed - n_episodes:.1g}")
-    return f"to show a gain with {100 * _POWER:g} %: at least some {more:,.0f} more stays"
+    if not math.isfinite(low):
+        return "with these candidates no gain can be foreseen from this log"
+
+    def more(needed: float) -> str:
+        return f"{float(f'{max(needed - n_episodes, 0.0):.1g}'):,.0f}"
+
+    told = f"at least {more(low)}" if math.isinf(high) else f"{more(low)} to {more(high)}"
+    return f"to show a gain with {100 * _POWER:g} %, by this log: {told} more stays"
 
 
 def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Improvement) -> None:

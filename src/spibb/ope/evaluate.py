@@ -28,6 +28,7 @@ from spibb.ope.bounds import (
     student_t,
 )
 from spibb.ope.estimators import ESTIMATORS, MEANS, OffPolicy, checked_name
+from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
 from spibb.ope.normalised import ONE_SIDED, OneSided, ReturnRange, refuse_negative
 from spibb.ope.statistics import Array, Statistic
@@ -80,8 +81,8 @@ class PolicyEvaluation:
         n_episodes: Episodes in the log.
         n_rows: Rows in them.
         n_truncated: Episodes whose record stops before they end.
-        missing: Least and most that the policy may earn beyond the record, by the weights and the
-            range of rewards.
+        missing: Least and most that the policy may earn beyond the record, estimated by the weights
+            of the episodes that were cut and the range of rewards.
         return_range: The known range of returns, if there is one.
         is_baseline_estimated: Whether propensities are estimates.
         warnings: What concerns all estimates.
@@ -174,7 +175,7 @@ def evaluate_policy(
     if bound in EXACT or return_range is not None or gamma < 1.0:
         reach = ReturnRange.of(rewards, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
-    job = _Job(off, bound, level, reach, rng)
+    job = _Job(off, bound, level, reach, rng, LogReturn.of(log, gamma))
     own = replace(job, off=OffPolicy(episodes, off.baseline, off.baseline, gamma, unseen))
     estimates = tuple(job.estimate(name) for name in chosen)
     missing = notes.beyond_the_record(off, rewards)
@@ -213,6 +214,7 @@ class _Job:
     level: float
     reach: ReturnRange | None
     rng: np.random.Generator
+    returns: LogReturn | None = None
 
     def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
         statistic = self.off.statistic(name, self.rng)
@@ -224,6 +226,9 @@ class _Job:
             warnings += (notes.CONTRADICTION,)
         if isinstance(statistic, ModelValue):
             reason = statistic.withheld(self.off.baseline)
+            if reason is None:
+                known = replace(statistic, policy=self.off.baseline).estimate
+                reason = contradiction(self.returns, known)
             if reason is not None:
                 estimate, interval = math.nan, NO_BOUND
                 warnings += (f"The estimate is withheld: {reason}.",)

@@ -137,23 +137,29 @@ class GainBound:
             return student_t(statistic.values, self.delta)[0], statistic.estimate
         return bca(statistic, self.delta, rng)[0], statistic.estimate
 
-    def needed(self, tried: Tried, power: float) -> tuple[float, int]:
-        """Return how many episodes like these it takes until a bound is positive, and of whom.
+    def sized(self, tried: Tried, power: float) -> tuple[Array | None, int]:
+        """Return terms that say how many episodes a bound takes to be positive, and whose they are.
 
-        With a probability, the power. Half of the episodes choose the policy that needs fewest, the
-        others size it, and the other way round: a policy sized by what chose it would look better
-        than it is. Infinite where no gain is estimated, NaN for bounds that are not foreseen.
+        Half of the episodes choose the policy that needs fewest, the others size it, and the other
+        way round: a policy sized by what chose it would look better than it is. None for bounds
+        that are not foreseen.
         """
         if self.bound not in ("betting", "student-t") or self.estimator in ("wis", "cwpdis"):
-            return math.nan, 0
+            return None, 0
         terms = self._bets(tried) if self.bound == "betting" else self._paired(tried)
-        halves = (terms[::2], terms[1::2])
-        best = [int(np.argmin([self._needed(y, power) for y in half.T])) for half in halves]
-        sized = np.concatenate([halves[0][:, best[1]], halves[1][:, best[0]]])
-        return self._needed(sized, power), int(np.argmin([self._needed(y, power) for y in terms.T]))
 
-    def _needed(self, terms: Array, power: float) -> float:
-        """Return how many terms like these make the bound positive, with a probability."""
+        def best(part: Array) -> int:
+            return int(np.argmin([self.needed(y, power) for y in part.T]))
+
+        halves = (terms[::2], terms[1::2])
+        crossed = [halves[0][:, best(halves[1])], halves[1][:, best(halves[0])]]
+        return np.concatenate(crossed), best(terms)
+
+    def needed(self, terms: Array, power: float) -> float:
+        """Return how many terms like these make the bound positive, with a probability, the power.
+
+        Infinite where no gain is estimated.
+        """
         if self.bound == "betting":
             return needed_terms(terms, self.delta, power)
         mean, spread = float(terms.mean()), float(terms.std(ddof=1))

@@ -15,6 +15,8 @@ from spibb.ope.trajectories import Trajectories
 from spibb.uncertainty.ranges import ValueRange
 
 LEVEL = 0.95
+# The model contradicts the log if its value of the baseline is so many standard errors away.
+_LARGEST_GAP, _FEWEST_EPISODES = 4.0, 20
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,27 @@ class LogReturn:
         if rewards is not None and len(returns) > 1:
             told += _hidden(log, returns, rewards, 1.0 - level)
         return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()), told)
+
+
+def contradiction(found: LogReturn | None, value: float) -> str | None:
+    """Say where a model's value of the baseline is not what the log shows; None where it may be.
+
+    More than four standard errors from the mean return of twenty complete episodes or more.
+
+    Args:
+        found: What the log itself says.
+        value: The baseline's value in the model, from where episodes of the log begin.
+    """
+    if found is None or found.n_truncated or found.n_episodes < _FEWEST_EPISODES:
+        return None
+    half = (found.interval[1] - found.interval[0]) / 2.0
+    # Two standard errors are half of the interval, or so.
+    if not math.isfinite(half) or abs(value - found.mean) <= _LARGEST_GAP / 2.0 * half:
+        return None
+    return (
+        f"the model puts the baseline at {value:.4g}, while the log's mean return is "
+        f"{found.mean:.4g}"
+    )
 
 
 def _hidden(

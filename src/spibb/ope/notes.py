@@ -186,9 +186,9 @@ def _hidden(off: OffPolicy, log: Log, rewards: ValueRange, delta: float) -> floa
 def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float]:
     """Return the least and the most that may be earned after truncated records stop.
 
-    The mean of w_T gamma^h over episodes cut off after h steps estimates how much of a full value
-    lies beyond the record under the policy; values reach from min(0, low) to max(0, high), over
-    1 - gamma.
+    An estimate, no bound: the mean of w_T gamma^h over episodes cut off after h steps estimates how
+    much of a full value lies beyond the record under the policy; values reach from min(0, low) to
+    max(0, high), over 1 - gamma.
     """
     episodes = off.episodes
     if not episodes.is_cut.any():
@@ -226,13 +226,13 @@ def assumptions(
     if n_cut and bound in EXACT:
         found.append(
             f"{n_cut} of {len(episodes)} episodes are truncated: estimates are of the return up to "
-            "there, intervals of the whole return all the same. What lies beyond adds between "
-            f"{missing[0] + 0.0:.4g} and {missing[1]:.4g}."
+            "there, intervals of the whole return all the same."
         )
     elif n_cut:
         found.append(
             f"{n_cut} of {len(episodes)} episodes are truncated: weighted estimates are of the "
-            f"return up to there. What lies beyond adds between {missing[0] + 0.0:.4g} and "
-            f"{missing[1]:.4g}, by the weights and the range of rewards."
+            "return up to there. What lies beyond may add as much as from "
+            f"{missing[0] + 0.0:.4g} to {missing[1]:.4g} by an estimate, the mean weight of the "
+            "episodes that were cut, which is far too small where the policy is cut more often."
         )
     return tuple(found)

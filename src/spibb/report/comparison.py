@@ -101,7 +101,12 @@ def compare(
         states = result.certificate.states
         judged = _cross_fitted(log, algorithm, result, asked, delta)
         withheld = result.withheld
-        notes = () if withheld is None else (f"Estimates by the model are withheld: {withheld}.",)
+        notes: tuple[str, ...] = ()
+        if withheld is not None:
+            notes += (f"Estimates by the model are withheld: {withheld}.",)
+        proviso = result.certificate.guarantee.proviso
+        if proviso is not None and result.certificate.bound is not None:
+            notes += (f"What is guaranteed holds {proviso}.",)
         row = Compared(
             algorithm=algorithm.id,
             estimated_gain=result.estimated_gain if withheld is None else None,
