@@ -155,6 +155,18 @@ def test_a_result_that_was_put_aside_is_put_back(tmp_path):
     assert not left_in(tmp_path)
 
 
+def test_folders_of_others_are_not_swept(tmp_path):
+    """Names that look like ours, and leftovers of another folder whose name begins alike."""
+    for name in (".out-20240131", ".out-deadbeef-earlier", ".spibb-0123456789abcdef-01234567"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data").write_text("mine")
+    long = "a" * 120
+    killed_while(tmp_path, f"folders.write_folder(out.with_name('{long}1'), wait, known=())")
+    write_folder(tmp_path / "out", lambda part: (part / "a").write_text("x"), known=("a",))
+    write_folder(tmp_path / f"{long}2", lambda part: (part / "a").write_text("x"), known=("a",))
+    assert len(left_in(tmp_path)) == 4
+
+
 def test_a_run_that_goes_on_is_not_swept(tmp_path):
     """Two runs with the same folder: the second does not take the first one's files away."""
 

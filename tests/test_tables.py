@@ -35,7 +35,7 @@ def test_csv_and_parquet_read_alike(tmp_path):
     csv(tmp_path / "log.csv", "state,reward,next_state\n0,0.5,a\n1,-1.0,b\n")
     for name in ("log.parquet", "log.pq", "log.csv"):
         found = read_table(
-            tmp_path / name, what="log", names=("state", "next_state"), numbers=("reward",)
+            tmp_path / name, what="log", names=[["state"], ["next_state"]], numbers=("reward",)
         )
         assert found.to_pydict() == table.to_pydict()
 
@@ -45,10 +45,10 @@ def test_a_folder_and_a_glob_are_one_table(tmp_path):
     csv(tmp_path / "parts" / "a.csv", "state\n1\n")
     csv(tmp_path / "parts" / "notes.txt", "not a table")
     pq.write_table(pa.table({"state": [3]}), tmp_path / "parts" / "c.parquet")
-    folder = read_table(tmp_path / "parts", what="log", names=("state", "action", "next_state"))
+    folder = read_table(tmp_path / "parts", what="log", names=[["state", "next_state"], ["action"]])
     assert folder["state"].to_pylist() == [1, 2, 3]
     glob = read_table(
-        tmp_path / "parts" / "*.csv", what="log", names=("state", "action", "next_state")
+        tmp_path / "parts" / "*.csv", what="log", names=[["state", "next_state"], ["action"]]
     )
     assert glob["state"].to_pylist() == [1, 2]
     deep = find_files(tmp_path / "**" / "*.parquet", what="log")
@@ -58,14 +58,14 @@ def test_a_folder_and_a_glob_are_one_table(tmp_path):
 def test_parts_may_differ_in_width_and_have_empty_cells(tmp_path):
     csv(tmp_path / "parts" / "a.csv", "state,note\n1,\n")
     csv(tmp_path / "parts" / "b.csv", "state,note\n1.5,x\n")
-    table = read_table(tmp_path / "parts", what="log", names=("state", "action", "next_state"))
-    assert table["state"].to_pylist() == [1.0, 1.5]
+    table = read_table(tmp_path / "parts", what="log", names=[["state", "next_state"], ["action"]])
+    assert table["state"].to_pylist() == ["1", "1.5"]
     assert table["note"].to_pylist() == [None, None], "there, but not read"
 
 
 def test_an_empty_cell_is_missing_but_na_is_a_label(tmp_path):
     path = csv(tmp_path / "log.csv", "state,reward\nNA,1\n,2\nnull,3\n")
-    assert read_table(path, what="log", names=("state", "action", "next_state"))[
+    assert read_table(path, what="log", names=[["state", "next_state"], ["action"]])[
         "state"
     ].to_pylist() == ["NA", None, "null"]
 
@@ -74,7 +74,7 @@ def test_nothing_there(tmp_path):
     message = r"no such log: .*; expected a CSV or Parquet file, folder or glob"
     for absent in ("absent.csv", "*.csv"):
         with pytest.raises(DataError, match=message):
-            read_table(tmp_path / absent, what="log", names=("state", "action", "next_state"))
+            read_table(tmp_path / absent, what="log", names=[["state", "next_state"], ["action"]])
     with pytest.raises(DataError, match=message):
         find_files(tmp_path, what="log")
 
@@ -84,7 +84,7 @@ def test_unknown_format(tmp_path):
     with pytest.raises(
         DataError, match=r"format of the policy .*log\.xlsx; expected a name in \.csv or \.parquet"
     ):
-        read_table(path, what="policy", names=("state", "action", "next_state"))
+        read_table(path, what="policy", names=[["state", "next_state"], ["action"]])
 
 
 @pytest.mark.parametrize(
@@ -94,56 +94,56 @@ def test_unknown_format(tmp_path):
 def test_unreadable_files(tmp_path, name, text):
     path = csv(tmp_path / name, text)
     with pytest.raises(DataError, match=rf"cannot read the log .*{name}: \w+") as caught:
-        read_table(path, what="log", names=("state", "action", "next_state"))
+        read_table(path, what="log", names=[["state", "next_state"], ["action"]])
     assert "\n" not in str(caught.value)
 
 
 def test_no_rows(tmp_path):
     path = csv(tmp_path / "log.csv", "state,action\n")
     with pytest.raises(DataError, match=r"the log .* has no rows; expected at least one row"):
-        read_table(path, what="log", names=("state", "action", "next_state"))
+        read_table(path, what="log", names=[["state", "next_state"], ["action"]])
 
 
 def test_parts_with_different_columns(tmp_path):
     csv(tmp_path / "parts" / "a.csv", "state\n1\n")
     csv(tmp_path / "parts" / "b.csv", "place\n1\n")
     with pytest.raises(DataError, match=r"the files of the log .* have different columns"):
-        read_table(tmp_path / "parts", what="log", names=("state", "action", "next_state"))
+        read_table(tmp_path / "parts", what="log", names=[["state", "next_state"], ["action"]])
 
 
 def test_parts_may_order_their_columns_differently(tmp_path):
     csv(tmp_path / "parts" / "a.csv", "state,action\n1,2\n")
     csv(tmp_path / "parts" / "b.csv", "action,state\n4,3\n")
-    table = read_table(tmp_path / "parts", what="log", names=("state", "action", "next_state"))
+    table = read_table(tmp_path / "parts", what="log", names=[["state", "next_state"], ["action"]])
     assert table.to_pydict() == {"state": [1, 3], "action": [2, 4]}
 
 
 def test_numbers_here_and_names_there_are_names(tmp_path):
     csv(tmp_path / "parts" / "a.csv", "state,reward\n1,0\n")
     csv(tmp_path / "parts" / "b.csv", "state,reward\nx,0.5\n")
-    table = read_table(tmp_path / "parts", what="log", names=("state",), numbers=("reward",))
+    table = read_table(tmp_path / "parts", what="log", names=[["state"]], numbers=("reward",))
     assert table["state"].to_pylist() == ["1", "x"]
     assert table["reward"].to_pylist() == [0.0, 0.5]
 
 
 def test_the_suffix_may_be_in_capitals(tmp_path):
     path = csv(tmp_path / "LOG.CSV", "state\n1\n")
-    assert read_table(path, what="log", names=("state", "action", "next_state"))[
+    assert read_table(path, what="log", names=[["state", "next_state"], ["action"]])[
         "state"
     ].to_pylist() == [1]
 
 
 def test_columns_without_a_name_are_dropped(tmp_path):
     path = csv(tmp_path / "log.csv", ",state\n0,5\n1,6\n")
-    assert read_table(path, what="log", names=("state", "action", "next_state")).to_pydict() == {
-        "state": [5, 6]
-    }
+    assert read_table(
+        path, what="log", names=[["state", "next_state"], ["action"]]
+    ).to_pydict() == {"state": [5, 6]}
 
 
 def test_one_name_twice(tmp_path):
     path = csv(tmp_path / "log.csv", "state,action,state\n0,1,0\n")
     with pytest.raises(DataError, match=r"2 columns called 'state'; expected each name once"):
-        read_table(path, what="log", names=("state", "action", "next_state"))
+        read_table(path, what="log", names=[["state", "next_state"], ["action"]])
 
 
 def test_columns_that_are_there():

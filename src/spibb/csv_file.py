@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,8 @@ from spibb.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# How a number is written; anything else, "007" or "1e1", is a name and stays as it is. Numbers of
-# more digits than a float can tell apart are names too.
-_INTEGER = r"^-?(0|[1-9][0-9]*)(\.0*)?$"
-_DECIMAL = r"^-?(0|[1-9][0-9]{0,8})(\.[0-9]{0,6})?$"
-_MISSING = r"^(nan|NaN)$"
+# How a whole number is written; anything else, "007" or "1e1", is a name and stays as it is.
+_WHOLE = r"^(-?[1-9][0-9]{0,17}|0)$"
 _UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 # Longer names of columns are no names.
 _LONGEST_HEADER = 1 << 20
@@ -40,7 +37,7 @@ def read_csv(
     Args:
         file: The file.
         what: What it is to the user, for messages.
-        names: Columns that are kept as written; whole numbers, if all of a column are.
+        names: Columns that are kept as written.
         numbers: Columns of numbers. Where one is none, the column is text.
     """
     import pyarrow as pa
@@ -63,7 +60,7 @@ def read_csv(
     columns = []
     for name in header:
         column = table[name] if name in kinds else pa.nulls(len(table))
-        columns.append(_numbers_or_names(column) if name in names else column)
+        columns.append(column)
     return pa.table(columns, names=header)
 
 
@@ -162,29 +159,69 @@ def _uneven(found: re.Match[str], file: Path, what: str) -> DataError:
     )
 
 
-def _numbers_or_names(column: Any) -> Any:
-    """Turn a column of texts into numbers if every one of them is written as a number is.
+def numbers_or_names(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Turn columns of texts that share their names into whole numbers, if all of them are.
 
-    A column that a data frame has made of whole numbers and empty cells ends in .0 everywhere.
+    One decision for all of them, whatever files they come from: else a state would be a number here
+    and a name there. Spaces around a name, and the empty fraction that data frames give to whole
+    numbers beside empty cells, are left out, unless two names of one column would become one.
+
+    Args:
+        columns: By name, the column of each file, of dictionaries.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if not pa.types.is_dictionary(column.type):  # without any row
-        return column
-    column = column.unify_dictionaries()
-    known = column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
-    trimmed = pc.utf8_trim_whitespace(known)
-    missing = pc.match_substring_regex(trimmed, _MISSING)
-    present = pc.if_else(missing, pa.scalar(None, pa.string()), trimmed)
-    for pattern, kind in ((_INTEGER, pa.int64()), (_DECIMAL, pa.float64())):
-        if not pc.all(pc.match_substring_regex(present, pattern)).as_py():
-            continue
-        plain = pc.replace_substring_regex(present, r"\.0*$", "")
-        try:
-            numbers = plain.cast(kind)
-        except pa.ArrowInvalid:  # an integer of twenty digits
-            continue
-        parts = [numbers.take(chunk.indices) for chunk in column.chunks]
-        return pa.chunked_array(parts, type=kind)
-    return column
+    columns = {
+        name: [part.unify_dictionaries() for part in parts] for name, parts in columns.items()
+    }
+    known = {
+        name: pc.unique(pa.chunked_array([_texts(part) for part in parts], pa.string()))
+        for name, parts in columns.items()
+    }
+    is_safe = all(len(pc.unique(_tidied(texts))) == len(texts) for texts in known.values())
+    tidied = _tidied if is_safe else (lambda texts: texts)
+
+    def written(texts: Any) -> Any:
+        """Leave out what some programs write for an empty cell among numbers."""
+        return pc.if_else(pc.is_in(texts, pa.array(["nan", "NaN"])), None, texts)
+
+    def is_whole(texts: Any) -> bool:
+        return bool(pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py())
+
+    may_lack = {name for name in columns if name == "next_state"}
+    if all(
+        is_whole(written(tidied(texts)) if name in may_lack else tidied(texts))
+        for name, texts in known.items()
+    ):
+        return {
+            name: [
+                _mapped(part, lambda texts: written(tidied(texts)).cast(pa.int64()))
+                for part in parts
+            ]
+            for name, parts in columns.items()
+        }
+    return {name: [_mapped(part, tidied) for part in parts] for name, parts in columns.items()}
+
+
+def _texts(column: Any) -> Any:
+    """Return the different texts of a column of dictionaries."""
+    import pyarrow as pa
+
+    return column.chunk(0).dictionary if column.num_chunks else pa.array([], pa.string())
+
+
+def _tidied(texts: Any) -> Any:
+    import pyarrow.compute as pc
+
+    trimmed = pc.ascii_trim_whitespace(texts)
+    trimmed = pc.if_else(pc.equal(trimmed, ""), texts, trimmed)  # a name of spaces alone
+    return pc.replace_substring_regex(trimmed, r"^(-?[1-9][0-9]*|0)\.0*$", r"\1")
+
+
+def _mapped(column: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to the different texts of a column."""
+    import pyarrow as pa
+
+    values = function(_texts(column))
+    return pa.chunked_array([values.take(part.indices) for part in column.chunks], values.type)

@@ -7,6 +7,7 @@ written again, and an earlier result that was put aside at that moment is put ba
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import secrets
@@ -88,7 +89,7 @@ def write_folder(
 def _new_folder(target: Path) -> Iterator[Path]:
     """Make a folder beside the target, and hold it."""
     while True:
-        part = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}")
+        part = target.with_name(f"{_prefix(target)}{secrets.token_hex(8)}")
         part.mkdir()  # as readable as the user's mask has it
         with _held(part) as is_free:
             if is_free and part.exists():  # not swept in between
@@ -97,7 +98,8 @@ def _new_folder(target: Path) -> Iterator[Path]:
 
 
 def _prefix(target: Path) -> str:
-    return os.fsdecode(b"." + os.fsencode(target.name)[:100] + b"-")
+    # By a hash: names may be too long for more, and nobody else calls a folder so.
+    return f".spibb-{hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
 
 
 @contextmanager
@@ -138,7 +140,7 @@ def _sweep(target: Path) -> None:
     """Remove what killed processes have left of this folder, and put back what they put aside."""
     if fcntl is None or not target.parent.is_dir():
         return
-    left = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{8}(-earlier)?")
+    left = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{16}(-earlier)?")
     entries = [entry for entry in target.parent.iterdir() if left.fullmatch(entry.name)]
     # Results that were put aside come first: they are what must not be lost.
     for entry in sorted(entries, key=lambda entry: not entry.name.endswith(_EARLIER)):

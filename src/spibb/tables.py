@@ -6,13 +6,14 @@ import difflib
 import glob
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.csv_file import read_csv
+from spibb.csv_file import numbers_or_names, read_csv
 from spibb.errors import DataError, SpibbError
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def read_table(
     path: str | Path,
     *,
     what: str,
-    names: Collection[str],
+    names: Sequence[Collection[str]],
+    texts: Collection[str] = (),
     numbers: Collection[str] = (),
     whole: str | None = None,
     ordered: str | None = None,
@@ -48,7 +50,9 @@ def read_table(
     Args:
         path: A ``.csv`` or ``.parquet`` file, a folder of such files, or a glob.
         what: What the file is to the user, for messages: "log", "policy".
-        names: Columns of integers, labels or times: those of a CSV file are kept as written.
+        names: Columns of integers or labels, those together that share them, as state and next
+            state: a CSV file does not say which of the two they are, but all of them are the same.
+        texts: Columns of a CSV file that are kept as written.
         numbers: Columns of numbers.
         whole: Column of things that no two files may share: files that each count their episodes
             from 0 would otherwise make one episode of two.
@@ -59,11 +63,13 @@ def read_table(
     tables: dict[Path, pa.Table] = {}
     for file in find_files(path, what=what):
         try:
-            tables[file] = _read_file(file, what, names, numbers)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            tables[file] = _read_file(file, what, {*texts, *chain(*names)}, numbers)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise DataError(
                 f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
             ) from None
+    for group in names:
+        _decide(tables, group)
     is_ordered = all(ordered in one.column_names for one in tables.values())
     if whole is not None and len(tables) > 1 and not is_ordered:
         _refuse_shared(tables, whole)
@@ -77,6 +83,27 @@ def read_table(
     return table
 
 
+def _decide(tables: dict[Path, pa.Table], group: Collection[str]) -> None:
+    """Make whole numbers or names of columns of CSV files that share them."""
+    files = [file for file in tables if _format(file) == "csv"]
+    found = {
+        name: {file: tables[file][name] for file in files if is_dictionary(tables[file], name)}
+        for name in group
+    }
+    decided = numbers_or_names({name: list(part.values()) for name, part in found.items() if part})
+    for name, columns in decided.items():
+        for file, column in zip(found[name], columns, strict=True):
+            place = tables[file].column_names.index(name)
+            tables[file] = tables[file].set_column(place, name, column)
+
+
+def is_dictionary(table: pa.Table, name: str) -> bool:
+    """Whether a table has a column of texts by number, as CSV files are read."""
+    import pyarrow as pa
+
+    return name in table.column_names and pa.types.is_dictionary(table[name].type)
+
+
 def _refuse_shared(tables: Mapping[Path, pa.Table], name: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -86,7 +113,8 @@ def _refuse_shared(tables: Mapping[Path, pa.Table], name: str) -> None:
         # Lists for cells are refused later.
         if name not in table.column_names or pa.types.is_nested(table[name].type):
             continue
-        for value in pc.unique(_plain(table[name])).to_pylist():
+        # As text, which a column is as soon as it is in one of the files.
+        for value in map(str, pc.unique(_plain(table[name])).to_pylist()):
             if value in owner:
                 raise DataError(
                     f"{name} {value!r} is in {owner[value]} and in {file}",
@@ -158,7 +186,11 @@ def _read_parquet(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
     # Checked before anything is read: a name twice could not be told apart.
     kept = without_unnamed(schema.empty_table(), file).column_names
     places = [name for name in kept if name.strip() in wanted]
-    table = pyarrow.parquet.read_table(file, columns=places)
+    # As dictionaries, since a file of few bytes may hold a long text a million times.
+    texts = [name for name in places if _is_text(schema.field(name).type)]
+    table = pyarrow.parquet.read_table(file, columns=places, read_dictionary=texts)
+    for name in texts:
+        _refuse_long_texts(table[name], name, f"the {what} {file}")
     columns = [
         decoded(table[name], name) if name in places else pa.nulls(len(table)) for name in kept
     ]
@@ -185,10 +217,34 @@ def decoded(column: Any, name: str) -> Any:
         raise pa.ArrowInvalid(f"column {name!r}: {_first_line(error)}") from None
 
 
-def refuse_beyond_memory(n_rows: int, what: str) -> None:
-    """Refuse a table that cannot fit into the memory that is free, where the system tells it."""
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
+
+
+def _refuse_long_texts(column: Any, name: str, what: str) -> None:
+    """Refuse texts that do not fit into memory when each row has its own."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type):
+        return
+    lengths = [pc.max(pc.binary_length(part.dictionary)).as_py() or 0 for part in column.chunks]
+    longest = max(lengths, default=0)
+    refuse_beyond_memory(len(column), what, _BYTES_A_ROW + 2 * longest)
+
+
+def refuse_beyond_memory(n_rows: int, what: str, n_bytes: int = _BYTES_A_ROW) -> None:
+    """Refuse a table that cannot fit into the memory that is free, where the system tells it.
+
+    Args:
+        n_rows: Its rows.
+        what: What it is, for the message.
+        n_bytes: What each of them takes.
+    """
     free = _free_memory()
-    needed = n_rows * _BYTES_A_ROW
+    needed = n_rows * n_bytes
     if free is not None and needed > free:
         raise DataError(
             f"{what} has {n_rows:,} rows, which take about {needed / 1e9:.1f} GB",

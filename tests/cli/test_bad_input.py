@@ -310,3 +310,20 @@ def test_what_stands_in_a_file_does_not_command_the_terminal(ward, refused):
     message = refused(*ward.improve(log=log))
     assert "\\x1b[31mstate" in message
     assert message.strip("\n").isprintable()
+
+
+def test_what_is_declared_is_not_replaced_either(ward, spibb, refused):
+    assert spibb(*ward.improve(out="out")).code == 0
+    start = ward.write("out/policy.csv", "state,probability\nfever,1\n")
+    message = refused(*ward.improve("--overwrite", "--initial", start, out="out"))
+    assert "which is read, so it is not replaced" in message
+
+
+def test_a_plan_that_is_a_pipe_is_not_waited_for(ward, refused):
+    os.mkfifo(ward.folder / "plan.toml")
+    assert "it is no file" in refused("study", "run", "plan.toml", "--out", "study")
+
+
+def test_a_date_that_is_none_is_nobodys_business(ward, spibb_process):
+    ran = spibb_process(*ward.improve(), environment={"SOURCE_DATE_EPOCH": "soon"})
+    assert ran.code == 0, ran.err

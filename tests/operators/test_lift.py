@@ -252,6 +252,12 @@ def test_a_baseline_that_is_no_distribution_is_refused(step):
         step([0.0, 1.0], [[0.5, 0.5], [0.5, 0.0]], [1.0, 1.0], 0.4)
 
 
+def test_many_actions_do_not_excuse_a_sum():
+    baseline = np.full(5_000, 1.004 / 5_000)
+    with pytest.raises(SettingsError, match=r"sum to 1.004"):
+        operators.soft_exact_step(np.arange(5_000.0), baseline, np.ones(5_000), 0.4)
+
+
 def test_rows_that_a_type_has_rounded_are_distributions():
     rng = np.random.default_rng(0)
     baseline = rng.dirichlet(np.ones(25), 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from enum import StrEnum
@@ -411,6 +412,7 @@ def main() -> None:
     from spibb.cli.interrupts import prompt_interrupts
     from spibb.errors import SpibbError
 
+    os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.

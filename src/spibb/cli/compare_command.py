@@ -47,7 +47,7 @@ def run_compare(
         for name in listed
     ]
     refuse_existing(out, overwrite=overwrite, known={"comparison.csv", "comparison.json", *listed})
-    refuse_inputs_in(out, log, baseline)
+    refuse_inputs_in(out, log, baseline, *declared.files)
     rows, policy = align(*read_inputs(log, baseline, columns))
     with console.status("Improving ..."):
         asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}

@@ -66,7 +66,7 @@ def run_improve(
     else:
         _refuse_with_guarantee(algorithm, settings)
     refuse_existing(out, overwrite=overwrite, known=FILES)
-    refuse_inputs_in(out, log, baseline)
+    refuse_inputs_in(out, log, baseline, *declared.files)
     rows, policy = read_inputs(log, baseline, columns)
     asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}
     if guarantee is not None:

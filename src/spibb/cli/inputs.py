@@ -57,6 +57,7 @@ class Declared:
         states_complete: There are no other states.
         never_ends: The process never ends.
         successors: What may follow, by name, or "seen".
+        files: What was read for them.
     """
 
     reward_range: tuple[float, float] | None = None
@@ -65,6 +66,7 @@ class Declared:
     states_complete: bool = False
     never_ends: bool = False
     successors: Any = None
+    files: tuple[str | None, ...] = ()
 
     @classmethod
     def of(
@@ -87,12 +89,15 @@ class Declared:
             states_complete,
             never_ends,
             followed,
+            files=tuple(name for name in (initial, successors) if name not in (None, SEEN)),
         )
 
     @property
     def keywords(self) -> dict[str, Any]:
         """The declarations as keywords."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return {
+            item.name: getattr(self, item.name) for item in fields(self) if item.name != "files"
+        }
 
 
 def parse_columns(text: str | None) -> dict[str, str]:

@@ -143,5 +143,5 @@ def print_sentence(text: str) -> None:
 
 def print_place(folder: Path) -> None:
     """Say where a result is, on one line, so that the path can be copied."""
-    text = f"\nWritten to {folder}; open {folder / 'report.html'}"
-    console.print(Text(text), soft_wrap=True)
+    text = f"Written to {folder}; open {folder / 'report.html'}"
+    console.print(Text("\n" + visible(text)), soft_wrap=True)

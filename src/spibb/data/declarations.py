@@ -13,7 +13,7 @@ from spibb.tables import encode, read_numbers, read_table, require_columns
 
 def read_start(path: str | Path) -> dict[str, float]:
     """Read a table ``state, probability``: the distribution of the first state."""
-    table = read_table(path, what="start distribution", names=("state",), numbers=("probability",))
+    table = read_table(path, what="start distribution", names=[["state"]], numbers=("probability",))
     require_columns(table.column_names, ("state", "probability"), path, can_rename=False)
     names = _names(table["state"], "state", path)
     numbers = read_numbers(table["probability"], "probability", path)
@@ -33,7 +33,7 @@ def read_start(path: str | Path) -> dict[str, float]:
 
 def read_successors(path: str | Path) -> list[tuple[str, ...]]:
     """Read a table ``state, next_state``, or ``state, action, next_state``: what may follow."""
-    table = read_table(path, what="list of successors", names=("state", "action", "next_state"))
+    table = read_table(path, what="list of successors", names=[["state", "next_state"], ["action"]])
     require_columns(table.column_names, ("state", "next_state"), path, can_rename=False)
     columns = [name for name in ("state", "action", "next_state") if name in table.column_names]
     return list(zip(*(_names(table[name], name, path) for name in columns), strict=True))

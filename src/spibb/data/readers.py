@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 REQUIRED = ("state", "action", "reward")
 OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
-_TEXTS = ("state", "next_state", "action", "episode", "step", "terminated", "truncated")
+# Columns that share their names, and columns of texts.
+_NAMES = (("state", "next_state"), ("action",), ("episode",))
+_TEXTS = ("step", "terminated", "truncated")
 
 
 def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
@@ -49,8 +51,8 @@ def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
 
     whole = columns.get("episode", "episode")
     table = read_table(
-        path, what="log", names=theirs(*_TEXTS), numbers=theirs("reward"), whole=whole,
-        ordered=columns.get("step", "step"),
+        path, what="log", names=[theirs(*group) for group in _NAMES], texts=theirs(*_TEXTS),
+        numbers=theirs("reward"), whole=whole, ordered=columns.get("step", "step"),
     )  # fmt: skip
     return log_from_table(table, columns, path)
 

@@ -14,7 +14,7 @@ from spibb.tables import Labels, encode, read_numbers, read_table, refuse_large,
 
 def read_policy(path: str | Path) -> TabularPolicy:
     """Read a policy file; pairs that are left out have probability 0."""
-    table = read_table(path, what="policy", names=("state", "action"), numbers=("probability",))
+    table = read_table(path, what="policy", names=[["state"], ["action"]], numbers=("probability",))
     needed = ("state", "action", "probability")
     require_columns(table.column_names, needed, path, can_rename=False)
     states, state_labels = _without_gaps(*encode(table["state"], "state", path))

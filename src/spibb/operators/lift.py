@@ -7,6 +7,7 @@ of a step is a target, not a layer.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -207,7 +208,8 @@ def _slack(baseline: Any, n_actions: int) -> float:
         resolution = float(torch.finfo(baseline.dtype).eps)
     elif np.asarray(baseline).dtype.kind == "f" and not _is_tensor(baseline):
         resolution = float(np.finfo(np.asarray(baseline).dtype).eps)
-    return max(1e-6, 2.0 * resolution) * n_actions
+    # Rounding errors of many numbers are of both signs, and add up to far less than their number.
+    return max(1e-6, 2.0 * resolution * math.sqrt(n_actions))
 
 
 def _refuse_bad_tensors(operator: Operator, flat: list[Any], slack: float) -> None:

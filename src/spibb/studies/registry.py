@@ -111,6 +111,8 @@ def find_plan(name: str, n_runs: int | None = None) -> Plan:
         plan = PLANS[name]
     elif name.endswith(".toml"):
         try:
+            if Path(name).exists() and not Path(name).is_file():
+                raise SettingsError(f"cannot read the plan {name}: it is no file")
             plan = read_plan(Path(name).read_text(encoding="utf-8"))
             # A plan to be run is run by the present rules, whenever it was written.
             plan = replace(plan, rules=plan.present_rules)
