@@ -5,8 +5,9 @@ from __future__ import annotations
 import csv
 import shlex
 import sys
-from collections.abc import Generator, Sequence
-from contextlib import closing
+import threading
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -19,6 +20,9 @@ from spibb.studies.merging import merge_studies
 from spibb.studies.plan import Plan
 from spibb.studies.recording import find_piece
 from spibb.studies.registry import PLANS, Progress, find_plan, read_plan, run_study
+
+# Seconds after which somebody wonders.
+_LONG = 3.0
 
 
 def list_studies(printed: str) -> None:
@@ -94,7 +98,7 @@ def merge_folders(out: Path, folders: Sequence[Path]) -> None:
 
 def _run_with_bar(plan: Plan, steps: Generator[Progress, None, None]) -> None:
     with closing(steps):
-        with console.status("Trying the plan ..."):
+        with _patience("Trying one process of the plan ..."):
             first = next(steps)
         _mention(first)
         with _bar() as bar:
@@ -105,6 +109,21 @@ def _run_with_bar(plan: Plan, steps: Generator[Progress, None, None]) -> None:
             for progress in steps:
                 rate = f"{progress.n_runs_done / progress.seconds:.1f} runs/s"
                 bar.update(task, completed=progress.n_done, rate=rate)
+
+
+@contextmanager
+def _patience(text: str) -> Iterator[None]:
+    """Say what is going on, at once on a terminal, elsewhere if it takes long."""
+    if console.is_terminal:
+        with console.status(text):
+            yield
+        return
+    timer = threading.Timer(_LONG, print, args=(text,), kwargs={"file": sys.stderr, "flush": True})
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _bar() -> Bar:
