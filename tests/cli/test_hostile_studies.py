@@ -1,5 +1,6 @@
 """Study folders that somebody damaged, plans with odd names: one message each, and nothing lost."""
 
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -140,3 +141,20 @@ def test_values_that_look_alike_have_figures_of_their_own(ward, spibb):
     assert spibb("study", "figures", "s").code == 0
     names = {file.stem for file in (ward.folder / "s/figures").glob("*-performance-*.svg")}
     assert names == {"gridworld-performance-0.5", "gridworld-performance-0.5000001"}
+
+
+def test_figures_on_a_full_disk_leave_the_old_ones(ward, spibb, monkeypatch):
+    plan = ward.write("plan.toml", TINY.to_toml())
+    assert spibb("study", "run", plan, "--out", "s", "--workers", 1).code == 0
+    assert spibb("study", "figures", "s").code == 0
+    folder = ward.folder / "s" / "figures"
+    before = {file.name: file.read_bytes() for file in folder.iterdir()}
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    ran = spibb("study", "figures", "s")
+    assert ran.code == 2
+    assert "No space left on device" in ran.err
+    assert {file.name: file.read_bytes() for file in folder.iterdir()} == before

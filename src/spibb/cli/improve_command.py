@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import re
+import reprlib
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -116,7 +117,7 @@ def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
     except SettingsError:
         raise
     except (TypeError, ValueError, OverflowError):  # a word where a number belongs
-        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        given = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in settings.items())
         raise SettingsError(
             f"{name} cannot be built from {given}", expected="numbers where it takes numbers"
         ) from None

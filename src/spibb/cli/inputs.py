@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -143,14 +144,16 @@ def _value(text: str) -> Any:
 def _number(text: str) -> int | float | str:
     try:
         value = int(text)
-        # Beyond what a float holds there is no setting, and no test for one.
-        return value if abs(value) < 2**63 else float(text)
-    except (ValueError, OverflowError):
+        if abs(value) < 2**63:
+            return value
+    except ValueError:  # no whole number, or one of thousands of digits
         pass
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return text
+    # Digits beyond what a float holds are not to be taken for a setting without limit.
+    return text if math.isinf(number) and "inf" not in text.lower() else number
 
 
 def find_error(name: str) -> Any:
