@@ -195,7 +195,9 @@ def test_parquet_logs(folder, table, data):
             log = read_log(path)
     except SpibbError:
         return
-    frame = pq.read_table(path).to_pandas()
+    # What has no meaning here is not read, and may be damaged.
+    wanted = [name for name in pq.read_schema(path).names if name in HEAD and name != "note"]
+    frame = pq.read_table(path, columns=wanted).to_pandas()
     assert len(log) == len(frame)
     if "episode" in frame:
         assert log.n_episodes == frame["episode"].nunique()
