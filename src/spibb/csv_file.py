@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,10 +58,7 @@ def read_csv(
         # Only text can say which row is wrong.
         kinds |= dict.fromkeys(set(numbers) & set(header), text)
         table = _read(file, what, raw, kinds, has_newlines)
-    columns = []
-    for name in header:
-        column = table[name] if name in kinds else pa.nulls(len(table))
-        columns.append(column)
+    columns = [table[name] if name in kinds else pa.nulls(len(table)) for name in header]
     return pa.table(columns, names=header)
 
 
@@ -98,15 +96,19 @@ def _header(file: Path, what: str) -> Sequence[str]:
     except pa.ArrowInvalid:
         # A file of one line without an end, or of old Macintosh line ends.
         found = pyarrow.csv.open_csv(file).schema.names
-    names = [name.strip() for name in found]
+    refuse_twice([name.strip() for name in found], file)
+    return list(found)
+
+
+def refuse_twice(names: Sequence[str], path: str | Path) -> None:
+    """Refuse columns of the same name, which could not be told apart."""
     for name in names:
         if name and names.count(name) > 1:
             raise DataError(
-                f"{file} has {names.count(name)} columns called {name!r}",
+                f"{path} has {names.count(name)} columns called {name!r}",
                 expected="each name once",
                 hint="rename or remove one of them",
             )
-    return list(found)
 
 
 def _read(
@@ -159,15 +161,20 @@ def _uneven(found: re.Match[str], file: Path, what: str) -> DataError:
     )
 
 
-def numbers_or_names(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+def numbers_or_names(
+    columns: Mapping[str, Sequence[Any]], may_lack: Collection[str] = ()
+) -> dict[str, list[Any]]:
     """Turn columns of texts that share their names into whole numbers, if all of them are.
 
     One decision for all of them, whatever files they come from: else a state would be a number here
-    and a name there. Spaces around a name, and the empty fraction that data frames give to whole
-    numbers beside empty cells, are left out, unless two names of one column would become one.
+    and a name there. Spaces around a name, and the empty fraction that data frames give to the
+    whole numbers of a column with empty cells, are left out: of two files, one may have such cells
+    and the other not. Where two names of one column of one file would become one, they are names,
+    and everything stays as it is written.
 
     Args:
         columns: By name, the column of each file, of dictionaries.
+        may_lack: Columns with empty cells, for which some programs write nan among numbers.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -175,33 +182,31 @@ def numbers_or_names(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any
     columns = {
         name: [part.unify_dictionaries() for part in parts] for name, parts in columns.items()
     }
-    known = {
-        name: pc.unique(pa.chunked_array([_texts(part) for part in parts], pa.string()))
+    known = [_texts(part) for parts in columns.values() for part in parts]
+    is_safe = all(len(pc.unique(_tidied(texts))) == len(texts) for texts in known)
+
+    def names(texts: Any) -> Any:
+        return _tidied(texts) if is_safe else texts
+
+    def numbers(name: str, texts: Any) -> Any:
+        found = names(texts)
+        if name in may_lack:
+            found = pc.if_else(pc.is_in(found, pa.array(["nan", "NaN"])), None, found)
+        return found
+
+    are_whole = all(
+        pc.all(pc.match_substring_regex(numbers(name, _texts(part)), _WHOLE)).as_py()
+        for name, parts in columns.items()
+        for part in parts
+    )
+
+    def decided(name: str, texts: Any) -> Any:
+        return numbers(name, texts).cast(pa.int64()) if are_whole else names(texts)
+
+    return {
+        name: [_mapped(part, partial(decided, name)) for part in parts]
         for name, parts in columns.items()
     }
-    is_safe = all(len(pc.unique(_tidied(texts))) == len(texts) for texts in known.values())
-    tidied = _tidied if is_safe else (lambda texts: texts)
-
-    def written(texts: Any) -> Any:
-        """Leave out what some programs write for an empty cell among numbers."""
-        return pc.if_else(pc.is_in(texts, pa.array(["nan", "NaN"])), None, texts)
-
-    def is_whole(texts: Any) -> bool:
-        return bool(pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py())
-
-    may_lack = {name for name in columns if name == "next_state"}
-    if all(
-        is_whole(written(tidied(texts)) if name in may_lack else tidied(texts))
-        for name, texts in known.items()
-    ):
-        return {
-            name: [
-                _mapped(part, lambda texts: written(tidied(texts)).cast(pa.int64()))
-                for part in parts
-            ]
-            for name, parts in columns.items()
-        }
-    return {name: [_mapped(part, tidied) for part in parts] for name, parts in columns.items()}
 
 
 def _texts(column: Any) -> Any:

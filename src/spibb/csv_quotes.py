@@ -45,7 +45,7 @@ def check_quotes(file: Path, what: str) -> bool:
     )
 
 
-@numba.njit(cache=True)
+@numba.njit(cache=True, nogil=True)  # Ctrl-C is heard meanwhile
 def _scan(data):  # type: ignore[no-untyped-def]
     """Return what is wrong, in which row of the table, and whether a field goes over lines."""
     at_start, plain, quoted, closed = 0, 1, 2, 3

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.csv_file import numbers_or_names, read_csv
+from spibb.csv_file import numbers_or_names, read_csv, refuse_twice
 from spibb.errors import DataError, SpibbError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def read_table(
     *,
     what: str,
     names: Sequence[Collection[str]],
+    may_lack: Collection[str] = (),
     texts: Collection[str] = (),
     numbers: Collection[str] = (),
     whole: str | None = None,
@@ -52,6 +53,7 @@ def read_table(
         what: What the file is to the user, for messages: "log", "policy".
         names: Columns of integers or labels, those together that share them, as state and next
             state: a CSV file does not say which of the two they are, but all of them are the same.
+        may_lack: Of these, columns that may have empty cells.
         texts: Columns of a CSV file that are kept as written.
         numbers: Columns of numbers.
         whole: Column of things that no two files may share: files that each count their episodes
@@ -69,7 +71,7 @@ def read_table(
                 f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
             ) from None
     for group in names:
-        _decide(tables, group)
+        _decide(tables, group, may_lack)
     is_ordered = all(ordered in one.column_names for one in tables.values())
     if whole is not None and len(tables) > 1 and not is_ordered:
         _refuse_shared(tables, whole)
@@ -83,14 +85,18 @@ def read_table(
     return table
 
 
-def _decide(tables: dict[Path, pa.Table], group: Collection[str]) -> None:
+def _decide(
+    tables: dict[Path, pa.Table], group: Collection[str], may_lack: Collection[str]
+) -> None:
     """Make whole numbers or names of columns of CSV files that share them."""
     files = [file for file in tables if _format(file) == "csv"]
     found = {
         name: {file: tables[file][name] for file in files if is_dictionary(tables[file], name)}
         for name in group
     }
-    decided = numbers_or_names({name: list(part.values()) for name, part in found.items() if part})
+    decided = numbers_or_names(
+        {name: list(part.values()) for name, part in found.items() if part}, may_lack
+    )
     for name, columns in decided.items():
         for file, column in zip(found[name], columns, strict=True):
             place = tables[file].column_names.index(name)
@@ -190,7 +196,7 @@ def _read_parquet(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
     texts = [name for name in places if _is_text(schema.field(name).type)]
     table = pyarrow.parquet.read_table(file, columns=places, read_dictionary=texts)
     for name in texts:
-        _refuse_long_texts(table[name], name, f"the {what} {file}")
+        _refuse_long_texts(table[name], f"the {what} {file}")
     columns = [
         decoded(table[name], name) if name in places else pa.nulls(len(table)) for name in kept
     ]
@@ -223,7 +229,7 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _refuse_long_texts(column: Any, name: str, what: str) -> None:
+def _refuse_long_texts(column: Any, what: str) -> None:
     """Refuse texts that do not fit into memory when each row has its own."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -266,13 +272,7 @@ def _free_memory() -> int | None:
 def without_unnamed(table: pa.Table, path: str | Path) -> pa.Table:
     """Drop columns without a name, which spreadsheets leave behind; refuse one name twice."""
     names = table.column_names
-    for name in names:
-        if name and names.count(name) > 1:
-            raise DataError(
-                f"{path} has {names.count(name)} columns called {name!r}",
-                expected="each name once",
-                hint="rename or remove one of them",
-            )
+    refuse_twice(names, path)
     return table.select([place for place, name in enumerate(names) if name])
 
 

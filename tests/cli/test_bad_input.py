@@ -1,6 +1,7 @@
 """Bad input: one readable message, exit code 2, and nothing written."""
 
 import os
+import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -328,3 +329,14 @@ def test_a_plan_that_is_a_pipe_is_not_waited_for(ward, refused):
 def test_a_date_that_is_none_is_nobodys_business(ward, spibb_process):
     ran = spibb_process(*ward.improve(), environment={"SOURCE_DATE_EPOCH": "soon"})
     assert ran.code == 0, ran.err
+
+
+def test_data_are_data_in_a_pipe_and_harmless_on_a_terminal(ward, spibb, monkeypatch):
+    log = ward.write("odd.csv", ward.text.replace("calm", "ca\x9blm"))
+    baseline = ward.write("odd-rule.csv", ward.baseline.read_text().replace("calm", "ca\x9blm"))
+    asked = ward.improve("--format", "csv", "--overwrite", log=log, baseline=baseline)
+    assert "ca\x9blm" in spibb(*asked).out
+    monkeypatch.setattr(sys.stdout.__class__, "isatty", lambda _: True, raising=False)
+    shown = spibb(*asked).out
+    assert "ca\\x9blm" in shown
+    assert "\x9b" not in shown

@@ -266,3 +266,29 @@ def test_long_texts_are_foreseen(tmp_path, monkeypatch):
     monkeypatch.setattr("spibb.tables._free_memory", lambda: 20_000_000)
     with pytest.raises(DataError, match=r"has 5,000 rows, which take about 0.1 GB"):
         read_log(path)
+
+
+def test_files_of_data_frames_with_and_without_empty_cells(tmp_path):
+    """A column of whole numbers is written 2.0 where a cell is empty, and 2 where none is."""
+    folder, head = tmp_path / "wards", "episode,state,action,reward,next_state\n"
+    folder.mkdir()
+    csv(folder / "a.csv", head + "0,1,0,1,2\n0,2,0,1,1\n")
+    csv(folder / "b.csv", head + "1,1,0,1,2.0\n1,2,0,1,\n")
+    log = read_log(folder)
+    assert log.state_labels is None
+    assert log.next_state.tolist() == [2, 1, 2, -1]
+
+
+def test_an_empty_cell_that_is_written_nan_is_empty_whatever_the_column_is_called(tmp_path):
+    path = csv(tmp_path / "log.csv", "episode,state,action,reward,after\n0,1,0,1,2\n0,2,0,1,nan\n")
+    log = read_log(path, {"next_state": "after"})
+    assert log.state_labels is None
+    assert log.next_state.tolist() == [2, -1]
+
+
+@pytest.mark.parametrize("labels", [[1, "1"], [["a"], ["b"]]])
+def test_labels_are_texts(labels):
+    with pytest.raises(DataError, match=r"state_labels holds .*; expected texts"):
+        Log.from_arrays(
+            state=[0, 1], action=[0, 0], reward=[0.0, 0.0], next_state=[1, 0], state_labels=labels
+        )

@@ -1,5 +1,8 @@
 """Compile every kernel once, so that the first real call does not wait: ``python -m ...warmup``."""
 
+import tempfile
+from pathlib import Path
+
 import numpy as np
 
 from spibb.algorithms.basic_rl import BasicRL
@@ -29,6 +32,9 @@ def warm_up() -> None:
         algorithm.improve(log, baseline=baseline, gamma=0.9)
     BasicRL().improve(log, baseline=baseline, gamma=1.0)
     soft_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.1)
+    with tempfile.TemporaryDirectory() as folder:  # quotation marks are checked by a kernel
+        baseline.write(Path(folder) / "policy.csv")
+        TabularPolicy.read(Path(folder) / "policy.csv")
 
 
 if __name__ == "__main__":

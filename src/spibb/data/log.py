@@ -320,11 +320,14 @@ def _checked_labels(labels: Sequence[str] | None, name: str) -> tuple[str, ...] 
     """Refuse a label that stands for two states or actions: they would be merged by name."""
     if labels is None:
         return None
-    listed = tuple(labels)
-    if len(set(listed)) < len(listed):
-        twice = next(label for label in listed if listed.count(label) > 1)
-        raise DataError(f"{name} holds {twice!r} twice", expected="each label once")
-    return listed
+    seen: set[str] = set()
+    for label in labels:
+        if not isinstance(label, str):
+            raise DataError(f"{name} holds {label!r}", expected="texts")
+        if label in seen:
+            raise DataError(f"{name} holds {label!r} twice", expected="each label once")
+        seen.add(label)
+    return tuple(labels)
 
 
 def _refuse_lengths(columns: Mapping[str, Any]) -> None:

@@ -51,8 +51,9 @@ def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
 
     whole = columns.get("episode", "episode")
     table = read_table(
-        path, what="log", names=[theirs(*group) for group in _NAMES], texts=theirs(*_TEXTS),
-        numbers=theirs("reward"), whole=whole, ordered=columns.get("step", "step"),
+        path, what="log", names=[theirs(*group) for group in _NAMES],
+        may_lack=theirs("next_state"), texts=theirs(*_TEXTS), numbers=theirs("reward"),
+        whole=whole, ordered=columns.get("step", "step"),
     )  # fmt: skip
     return log_from_table(table, columns, path)
 
