@@ -25,6 +25,7 @@ from spibb import (
     TabularPolicy,
     audit,
     evaluate,
+    improve_many,
 )
 from spibb.algorithms.promise import plan_promise
 from spibb.problem import Problem
@@ -454,3 +455,11 @@ def test_every_statement_says_that_a_range_was_only_seen():
     )
     found = audit(nothing, **asked, policy=TabularPolicy([[0.0, 1.0]]))
     assert "the range seen" in found.statement
+
+
+def test_without_a_discount_nothing_is_said_of_a_kept_baseline_either():
+    log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 2.0], episode=[0, 1])
+    kept, asked = PiBSPIBB(n_wedge=10**8), {"gamma": 1.0, "certificate_delta": 0.05}
+    baseline = TabularPolicy([[0.5, 0.5]])
+    assert np.isnan(improve_many([kept], [log], baselines=baseline, **asked).bounds).all()
+    assert kept.improve(log, baseline=baseline, **asked).certificate.bound is None

@@ -407,10 +407,9 @@ def _truncation(case: Case, found: HeldOut) -> str:
     if values.gamma >= 1.0:
         least, most = -math.inf, math.inf
     else:
-        low, high = (end / (1.0 - values.gamma) for end in (min(0.0, values.low), values.high))
+        low, high = (end / (1.0 - values.gamma) for end in values.ends)
         mine, theirs = found.missing
-        least = mine * low - theirs * max(0.0, high)
-        most = mine * max(0.0, high) - theirs * low
+        least, most = mine * low - theirs * high, mine * high - theirs * low
     return (
         f"Performance is the return as far as it is recorded: {found.n_truncated} of "
         f"{found.n_test} held-out episodes are truncated, and beyond their record the gain may "

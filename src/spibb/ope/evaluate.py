@@ -218,20 +218,16 @@ class _Job:
 
     def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
         statistic = self.off.statistic(name, self.rng)
+        reason = self._withheld(statistic) if isinstance(statistic, ModelValue) else None
+        if reason is not None:
+            words = (*notes.model_warnings(statistic), f"The estimate is withheld: {reason}.")
+            return PolicyEstimate(label or name, math.nan, NO_BOUND, None, None, None, words)
         estimate, interval = statistic.estimate, self._ends(name, statistic)
         weight = self.off.weight(name)
         warnings = notes.estimate_warnings(statistic, weight, interval)
         if interval[0] > interval[1]:
             interval = NO_BOUND if self.reach is None else (self.reach.low, self.reach.high)
             warnings += (notes.CONTRADICTION,)
-        if isinstance(statistic, ModelValue):
-            reason = statistic.withheld(self.off.baseline)
-            if reason is None:
-                known = replace(statistic, policy=self.off.baseline).estimate
-                reason = contradiction(self.returns, known)
-            if reason is not None:
-                estimate, interval = math.nan, NO_BOUND
-                warnings += (f"The estimate is withheld: {reason}.",)
         if self.reach is not None:
             estimate, interval, told = self.reach.kept_inside(estimate, interval)
             warnings += told
@@ -244,6 +240,13 @@ class _Job:
             mean_weight=None if weight is None else float(weight.mean()),
             warnings=warnings,
         )
+
+    def _withheld(self, statistic: ModelValue) -> str | None:
+        """Say why a model's estimate means nothing, by the rule of `improve`; else None."""
+        reason = statistic.withheld(self.off.baseline)
+        if reason is not None:
+            return reason
+        return contradiction(self.returns, replace(statistic, policy=self.off.baseline).estimate)
 
     def _ends(self, name: str, statistic: Statistic) -> Ends:
         if self.bound in EXACT:

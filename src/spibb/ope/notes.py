@@ -49,8 +49,7 @@ def estimate_warnings(
 ) -> tuple[str, ...]:
     """Return the warnings that concern one estimate."""
     found = [] if weight is None else weight_warnings(weight)
-    if isinstance(statistic, ModelValue):
-        found += _model_warnings(statistic)
+    found += model_warnings(statistic)
     if math.isnan(statistic.estimate):
         found.append("There is no estimate: no episode has any weight.")
     elif not math.isfinite(interval[0]) and not math.isfinite(interval[1]):
@@ -79,8 +78,11 @@ def weight_warnings(weight: Array) -> list[str]:
     return found
 
 
-def _model_warnings(statistic: ModelValue) -> list[str]:
-    found = []
+def model_warnings(statistic: Statistic) -> list[str]:
+    """Return the warnings that concern estimates by a model; none for others."""
+    found: list[str] = []
+    if not isinstance(statistic, ModelValue):
+        return found
     unseen = statistic.unseen_share
     if unseen > _LARGEST_UNSEEN:
         found.append(
