@@ -463,3 +463,20 @@ def test_without_a_discount_nothing_is_said_of_a_kept_baseline_either():
     baseline = TabularPolicy([[0.5, 0.5]])
     assert np.isnan(improve_many([kept], [log], baselines=baseline, **asked).bounds).all()
     assert kept.improve(log, baseline=baseline, **asked).certificate.bound is None
+
+
+def test_what_is_assumed_of_states_that_nobody_names_is_listed_wherever_it_is_used():
+    """By the regret test and by Theorem 1, whose worst start may be one; not where none is left."""
+    log = Log.from_arrays(
+        state=[0] * 30, action=[0, 1] * 15, reward=[0.0, 1.0] * 15, episode=np.arange(30)
+    )
+    asked = {"baseline": TabularPolicy([[0.5, 0.5]]), "gamma": 0.9, "reward_range": (0.0, 1.0)}
+    for complete in (False, True):
+        result = AdvApproxSoftSPIBB().improve(log, **asked, states_complete=complete)
+        claims = (result.certificate.guarantee, *result.certificate.others)
+        assert {claim.theorem for claim in claims} == {
+            "Regret test", "Theorem 1 (Soft-SPIBB), by returns",
+        }  # fmt: skip
+        for claim in claims:
+            told = any("neither the log nor the baseline names" in x for x in claim.assumptions)
+            assert told is not complete

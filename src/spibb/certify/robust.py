@@ -136,10 +136,6 @@ _KNOWN_REWARDS = (
     "The reward of a pair is known once it has been seen: its mean in the log is taken for the "
     "truth, and only transitions are uncertain."
 )
-_ELSEWHERE = (
-    "In a state that neither the log nor the baseline names, the baseline's own rule goes on "
-    "acting."
-)
 
 
 def _claim(
@@ -155,7 +151,6 @@ def _claim(
         verdict = test()
         return verdict.bound, dict(verdict.details)
 
-    elsewhere = () if case.evidence.declared.states_complete else (_ELSEWHERE,)
     return apply_theorem(
         case,
         theorem=theorem,
@@ -168,7 +163,7 @@ def _claim(
             checks.states_listed(case),
             *conditions,
         ),
-        assumptions=(MARKOV, *elsewhere, *assumptions),
+        assumptions=(MARKOV, *assumptions),
         bound=bound,
         is_uniform=True,  # the event is about the model alone, whatever the policies
     )

@@ -187,6 +187,10 @@ _STOPS = "That a record stops, or lacks a next state, says nothing of what came 
 _TERMINAL = "States that the log enters only as an end are terminal."
 _EPISODES = "Episodes are independent; one that is not over after {longest} steps is cut there."
 _RETURNS = "Episodes are independent of each other and alike in distribution."
+_ELSEWHERE = (
+    "In a state that neither the log nor the baseline names, the baseline's own rule goes on "
+    "acting."
+)
 _STARTS = "First states of episodes are drawn independently of each other, from one distribution."
 
 
@@ -236,6 +240,8 @@ def _common_assumptions(case: Case) -> tuple[str, ...]:
     values, counts = case.evidence.values, case.evidence.counts
     origin = "as observed in the log, not given" if values.is_observed else "as given"
     found = [f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."]
+    if not case.evidence.declared.states_complete:
+        found.append(_ELSEWHERE)
     if case.evidence.declared.initial is None:
         found.append(_STARTS)
     if counts.terminal.any():
