@@ -41,7 +41,6 @@ from spibb import (
 )
 from spibb.certify.case import Case, spent_budget
 from spibb.certify.theorems import theorem_2
-from spibb.mdp.model import TabularMDP as Model
 from spibb.problem import Problem
 
 GAMMA, DELTA = 0.9, 0.05
@@ -104,19 +103,16 @@ class Garnet:
 def case_of(garnet: Garnet, counts: Counts, policy: TabularPolicy) -> Case:
     """Put a policy where theorems can look at it."""
     problem = Problem.of(counts, **garnet.asked())
-    model: Model = problem.model()
-    return Case(
-        problem.evidence, model, evaluate(model, garnet.baseline), evaluate(model, policy), DELTA
-    )
+    return Case(problem, evaluate(problem.model, policy), DELTA)
 
 
 def theorem_1_as_printed(case: Case) -> float:
     """Return A^(x_0) - spent V_max / (1 - gamma) with e_Q; -inf where it is not advantageous."""
     if (case.advantage < -1e-9).any():
         return -np.inf
-    spent = spent_budget(case.difference, HoeffdingQ().errors(case.evidence, DELTA)).max()
+    spent = spent_budget(case.difference, HoeffdingQ().errors(case.problem, DELTA)).max()
     start = float(case.model.initial @ case.advantage)
-    return start - float(spent) * case.evidence.values.v_max / (1 - GAMMA)
+    return start - float(spent) * case.problem.values.v_max / (1 - GAMMA)
 
 
 def spibb_as_printed(case: Case, n_wedge: float, bound: Any) -> float:
@@ -124,7 +120,7 @@ def spibb_as_printed(case: Case, n_wedge: float, bound: Any) -> float:
     n_states, n_actions = case.difference.shape
     return case.performance_gain - zeta(
         n_wedge=n_wedge, delta=DELTA, n_states=n_states, n_actions=n_actions,
-        v_max=case.evidence.values.v_max, gamma=GAMMA, bound=bound,
+        v_max=case.problem.values.v_max, gamma=GAMMA, bound=bound,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from spibb import HCPI, Log, Status, TabularMDP, TabularPolicy, evaluate, improve_many
 from spibb.algorithms.base import Algorithm
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import Iterated
+from spibb.mdp.planning import SearchResult
 from spibb.ope import evaluate_policy
 
 GAMMA, N_STATES, N_ACTIONS = 0.9, 6, 3
@@ -28,12 +28,12 @@ class Fixed(Algorithm):
     table: Any = None
     id: ClassVar[str] = "fixed"
 
-    def search(self, problems: Any, rng: Any = None) -> Iterated:
+    def search(self, problems: Any, rng: Any = None) -> SearchResult:
         """Return it for every problem."""
         policy = np.repeat(np.asarray(self.table)[None], problems.batch.shape[0], axis=0)
         v, q, _ = evaluate_batch(problems.batch, policy)
         n = len(policy)
-        return Iterated(policy, v, q, np.ones(n, int), np.full(n, Status.CONVERGED, object))
+        return SearchResult(policy, v, q, np.ones(n, int), np.full(n, Status.CONVERGED, object))
 
 
 def make_process() -> tuple[TabularMDP, TabularPolicy, TabularPolicy]:

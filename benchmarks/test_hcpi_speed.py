@@ -5,16 +5,14 @@ import time
 import numpy as np
 from problems import GAMMA, garnet
 
-from spibb import Counts, Log, TabularPolicy
-from spibb.algorithms.base import Problems
+from spibb import Log, TabularPolicy
 from spibb.algorithms.hcpi import HCPI
 from spibb.ope.bounds import bca
 from spibb.ope.estimators import OffPolicy
 from spibb.ope.gain import Split
 from spibb.ope.trajectories import Trajectories
+from spibb.problem import Problem, ProblemBatch
 from spibb.testing import reference_ope
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
 
 # A thousand logs of a thousand episodes would take 2 GB.
 N_PROBLEMS = 200
@@ -48,14 +46,7 @@ def time_reference(log: Log, baseline: TabularPolicy, algorithm: HCPI) -> float:
 
 def test_hcpi(benchmark, figures):
     made = make_logs(N_PROBLEMS)
-    counts = [Counts.from_log(log) for log, _ in made]
-    evidence = [
-        Evidence(part, ValueRange.of(part, GAMMA, None), log)
-        for part, (log, _) in zip(counts, made, strict=True)
-    ]
-    problems = Problems.of(
-        evidence, [part.estimate(GAMMA) for part in counts], [baseline for _, baseline in made]
-    )
+    problems = ProblemBatch.of([Problem.of(a, baseline=b, gamma=GAMMA) for a, b in made])
     algorithm = HCPI()
     done = benchmark.pedantic(lambda: algorithm.search(problems), rounds=9, warmup_rounds=2)
     ours = benchmark.stats.stats.median / N_PROBLEMS

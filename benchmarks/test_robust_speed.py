@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from problems import GAMMA, counted, dense_counts
 
 from spibb import Counts
-from spibb.algorithms.base import Problems
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
@@ -22,10 +21,10 @@ from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.certify.model_set import ModelSet
 from spibb.certify.regret import regret_bounds
 from spibb.mdp.batch import ModelBatch
+from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.robust import Balls, worst_expectations
+from spibb.problem import Problem, ProblemBatch
 from spibb.testing import reference_robust
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
 
 N_PROBLEMS = 1_000
 DELTA = 0.05
@@ -43,17 +42,17 @@ def repeated(counts: Counts, n: int) -> Counts:
     )
 
 
-def make_problems(n: int, n_problems: int = N_PROBLEMS) -> Problems:
+def make_problems(n: int, n_problems: int = N_PROBLEMS) -> ProblemBatch:
     counts, baselines = counted(N_PROBLEMS)
     counts = [repeated(part, n) for part in counts[:n_problems]]
-    evidence = [Evidence(part, ValueRange.of(part, GAMMA, None)) for part in counts]
-    return Problems.of(evidence, [part.estimate(GAMMA) for part in counts], baselines[:n_problems])
+    pairs = zip(counts, baselines[:n_problems], strict=True)
+    return ProblemBatch.of([Problem.of(a, baseline=b, gamma=GAMMA) for a, b in pairs])
 
 
 def time_loops(n: int, *, known_rewards: bool, with_test: bool) -> float:
     """Seconds for one problem: robust value iteration and, with the test, the baseline's best."""
     problems = make_problems(n, 1)
-    models = ModelSet.of(problems.evidence, problems.batch, DELTA, known_rewards=known_rewards)
+    models = ModelSet.of(problems, DELTA, known_rewards=known_rewards)
     # With the state that stands for those nobody named, as in the set.
     n_states = models.low.shape[1]
     transition = dense_rows(models.low).reshape(n_states, -1, n_states)
@@ -142,9 +141,8 @@ def test_regret_test_of_a_batch(benchmark, figures, algorithm, n):
     for _ in range(5):
         algorithm.search(problems)
     trained = (time.perf_counter() - start) / 5 / N_PROBLEMS
-    asked = (problems.evidence, problems.batch, problems.baseline, done.policy, DELTA)
-    values = (problems.first[0], done.v)
-    benchmark.pedantic(lambda: regret_bounds(*asked, values), rounds=5, warmup_rounds=1)
+    asked = (problems, done.policy, DELTA, done.v)
+    benchmark.pedantic(lambda: regret_bounds(*asked), rounds=5, warmup_rounds=1)
     ours = benchmark.stats.stats.median / N_PROBLEMS
     figures(
         f"regret test, 50 x 4, {algorithm.id}, log x {n:,}",
@@ -157,11 +155,9 @@ def test_regret_test_of_a_batch(benchmark, figures, algorithm, n):
 def test_regret_test_of_a_large_problem(benchmark, figures):
     """700 states, 25 actions, every pair followed by every state: under 5 s is the aim."""
     counts = repeated(dense_counts(700, 25), 100)
-    evidence = Evidence(counts, ValueRange.of(counts, GAMMA, None))
-    batch = ModelBatch.stack([counts.to_mdp(GAMMA)])
     rng = np.random.default_rng(0)
     baseline, policy = rng.dirichlet(np.ones(25), (2, 1, 700))
-    benchmark.pedantic(
-        lambda: regret_bounds([evidence], batch, baseline, policy, DELTA), rounds=3, warmup_rounds=1
-    )
+    problem = Problem.of(counts, baseline=TabularPolicy(baseline[0]), gamma=GAMMA)
+    problems = ProblemBatch.alone(problem)
+    benchmark.pedantic(lambda: regret_bounds(problems, policy, DELTA), rounds=3, warmup_rounds=1)
     figures("regret test, 700 x 25, dense", f"{benchmark.stats.stats.median:.2f} s")

@@ -19,14 +19,10 @@ from spibb import (
     RaMDP,
     TabularPolicy,
 )
-from spibb.algorithms.base import Problems
 from spibb.algorithms.iterating import iterate
-from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import evaluate_batch
 from spibb.operators import soft_approx_step, soft_exact_step
+from spibb.problem import Problem, ProblemBatch
 from spibb.testing import reference, reference_successors
-from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
-from spibb.uncertainty.ranges import ValueRange
 
 N_PROBLEMS = 1_000
 ALGORITHMS = [
@@ -37,6 +33,11 @@ ALGORITHMS = [
     ExactSoftSPIBB(epsilon=1.0),
 ]
 MEDIANS: dict[str, float] = {}
+
+
+def stacked(counts, baselines) -> ProblemBatch:
+    pairs = zip(counts, baselines, strict=True)
+    return ProblemBatch.of([Problem.of(a, baseline=b, gamma=GAMMA) for a, b in pairs])
 
 
 def reference_row(algorithm, baseline, n_sa, errors):
@@ -70,13 +71,11 @@ def time_reference(algorithm, n_problems: int) -> float:
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.id)
 def test_policy_iteration(benchmark, figures, algorithm):
     counts, baselines = counted(N_PROBLEMS)
-    batch = ModelBatch.stack([part.estimate(GAMMA) for part in counts])
-    start = np.stack([baseline.probabilities for baseline in baselines])
-    first = evaluate_batch(batch, start)
-    evidence = [Evidence(part, ValueRange.of(part, GAMMA, None)) for part in counts]
-    step = algorithm.step(EvidenceBatch.of(evidence))
+    problems = stacked(counts, baselines)
+    models, start, first = problems.models, problems.baseline, problems.baseline_values
+    step = algorithm.step(problems)
     done = benchmark.pedantic(
-        lambda: iterate(batch, start, step, first=first), rounds=15, warmup_rounds=2
+        lambda: iterate(models, start, step, first=first), rounds=15, warmup_rounds=2
     )
     ours = benchmark.stats.stats.median / N_PROBLEMS
     MEDIANS[algorithm.id] = ours
@@ -93,8 +92,7 @@ def test_policy_iteration(benchmark, figures, algorithm):
 @pytest.mark.parametrize("algorithm", [RaMDP(kappa=0.003), DUIPI(xi=1.0)], ids=lambda a: a.id)
 def test_penalising(benchmark, figures, algorithm):
     counts, baselines = counted(N_PROBLEMS)
-    evidence = [Evidence(part, ValueRange.of(part, GAMMA, None)) for part in counts]
-    problems = Problems.of(evidence, [part.estimate(GAMMA) for part in counts], baselines)
+    problems = stacked(counts, baselines)
     done = benchmark.pedantic(lambda: algorithm.search(problems), rounds=5, warmup_rounds=1)
     ours = benchmark.stats.stats.median / N_PROBLEMS
     peer, ratio = "", None

@@ -45,7 +45,7 @@ def _ordered_rule(folder, truth: dict) -> spibb.TabularPolicy:
     """Return the ward's rule in the order of the true model's states, terminal ones uniform."""
     with resources.as_file(folder) as place:
         rule = spibb.TabularPolicy.read(place / "baseline.csv")
-    names = {rule.state_name(x): x for x in range(rule.n_states)}
+    names = {rule.states[x]: x for x in range(rule.n_states)}
     actions = [rule.action_labels.index(name) for name in truth["actions"]]
     table = np.full((len(truth["states"]), rule.n_actions), 1 / rule.n_actions)
     for place, name in enumerate(truth["states"]):

@@ -46,7 +46,7 @@ def spread(q: Table, baseline: Table, errors: Table) -> Table:
 
 def iterate(drawn: Drawn, gamma: float) -> TabularPolicy:
     """Run policy iteration with that step; a row is replaced only by one that is no worse."""
-    counts = drawn.evidence.counts
+    counts = drawn.problem.counts
     n = counts.n_sa
     log_term = np.log(2.0 * n.size)
     errors = np.sqrt(np.divide(2 * log_term, n, out=np.full(n.shape, np.inf), where=n > 0))
@@ -69,7 +69,7 @@ def main(n_runs: int) -> None:
     ours = ApproxSoftSPIBB(epsilon=BUDGET, delta=1.0)
     for run in range(n_runs):
         for drawn in draw_run(plan, run):
-            counts, baseline = drawn.evidence.counts, drawn.baseline
+            counts, baseline = drawn.problem.counts, drawn.baseline
             found = (
                 ours.improve(counts, baseline=baseline, gamma=plan.gamma).policy,
                 iterate(drawn, plan.gamma),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from spibb.csv_file import numbers_or_names, read_csv, refuse_twice
 from spibb.errors import DataError, SpibbError
+from spibb.names import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -369,16 +369,6 @@ def require_columns(
             expected=f"it among {', '.join(present)}",
             hint=hint,
         )
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is spelt most like this one, if any is."""
-    by_lower = {other.lower(): other for other in known}
-    name = name.lower()
-    near = difflib.get_close_matches(name, by_lower, n=1)
-    # "prob" for "probability" is too short to be close.
-    near += [other for other in by_lower if len(other) > 2 and name.startswith(other)]
-    return by_lower[near[0]] if near else None
 
 
 def refuse_empty(column: Any, name: str, path: str | Path) -> None:

@@ -29,7 +29,7 @@ from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.hcpi_decision import MEASURED
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import Iterated
+from spibb.mdp.planning import SearchResult
 from spibb.ope.gain import Split
 from spibb.ope.trajectories import Trajectories
 from spibb.testing import reference_ope
@@ -61,9 +61,9 @@ class Fixed(Algorithm):
 
     def search(self, problems, rng=None):
         policy = np.broadcast_to(np.asarray(self.table), problems.baseline.shape).copy()
-        v, q, _ = evaluate_batch(problems.batch, policy)
+        v, q, _ = evaluate_batch(problems.models, policy)
         n = len(policy)
-        return Iterated(policy, v, q, np.ones(n, int), np.full(n, Status.CONVERGED, object))
+        return SearchResult(policy, v, q, np.ones(n, int), np.full(n, Status.CONVERGED, object))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,10 @@ class Spy(Algorithm):
     id: ClassVar[str] = "spy"
 
     def search(self, problems, rng=None):
-        Spy.seen += [part.log for part in problems.evidence]
-        v, q, _ = problems.first
+        Spy.seen += [part.log for part in problems]
+        v, q, _ = problems.baseline_values
         n = len(v)
-        return Iterated(
+        return SearchResult(
             problems.baseline.copy(), v, q, np.ones(n, int), np.full(n, Status.CONVERGED, object)
         )
 
@@ -274,7 +274,7 @@ def test_candidates_are_named_by_the_settings_they_have():
     log, baseline = bandit(200, np.random.default_rng(0))
     named = {
         ApproxSoftSPIBB(error=[[0.0, 0.0]]): "approx-soft-spibb (epsilon 0.5, delta 0.05, error "
-        "given) was chosen",
+        "given (values of 1 rows)) was chosen",
         BasicRL(): " basic-rl was chosen",
     }
     for algorithm, name in named.items():

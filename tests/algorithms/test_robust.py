@@ -27,13 +27,10 @@ from spibb.certify.model_set import ModelSet
 from spibb.certify.regret import RegretTest
 from spibb.certify.robust import regret_test, robust_test
 from spibb.errors import SettingsError
-from spibb.mdp.batch import ModelBatch
 from spibb.mdp.robust import robust_planning, worst_model
+from spibb.problem import Problem, ProblemBatch
 from spibb.testing import reference_robust as slow
 from spibb.testing.checks import check_algorithm, random_problem
-from spibb.uncertainty.declared import Declared
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
 
 ALL = [RobustMDP(), RobustBaselineRegret(), MBIE()]
 TESTED = [RobustMDP(), RobustBaselineRegret()]
@@ -74,16 +71,14 @@ def known(counts: Counts) -> dict:
     return {"initial": counts.initial, "states_complete": True}
 
 
-def evidence_of(counts: Counts, gamma: float) -> Evidence:
-    values = ValueRange.of(counts, gamma, None)
-    return Evidence(counts, values, declared=Declared.of(counts, **known(counts)))
+def problem_of(counts: Counts, gamma: float, baseline="estimate") -> Problem:
+    return Problem.of(counts, baseline=baseline, gamma=gamma, **known(counts))
 
 
 def set_of(counts: Counts, gamma: float, delta: float, **options):
     """The set of one problem, and its estimated model."""
-    model = counts.to_mdp(gamma)
-    batch = ModelBatch.stack([model])
-    return ModelSet.of([evidence_of(counts, gamma)], batch, delta, **options), model
+    problem = problem_of(counts, gamma)
+    return ModelSet.of(ProblemBatch.alone(problem), delta, **options), problem.model
 
 
 def plausible(models: ModelSet, model: TabularMDP, rng, n_models: int):
@@ -252,9 +247,7 @@ def test_the_naive_surrogate_is_unsafe_and_ours_refuses_its_plan():
     truth = model.with_reward([[0.0, 0.0], [-9.0, 0.0], [0.0, 0.0]])
     assert models.low.reward[0, 1, 0] == -9.0
     assert gain(truth, surrogate, table) == pytest.approx(-0.999 * 8.1)
-    case = Case(
-        evidence_of(counts, 0.9), model, evaluate(model, table), evaluate(model, surrogate), 0.05
-    )
+    case = Case(problem_of(counts, 0.9, baseline), evaluate(model, surrogate), 0.05)
     assert regret_test(case).bound <= gain(truth, surrogate, table) + 1e-6
     for algorithm in TESTED:
         result = algorithm.improve(counts, baseline=baseline, gamma=0.9, **known(counts))
@@ -521,8 +514,7 @@ def test_a_claim_without_the_searchs_verdict_tests_the_policy_itself():
     for algorithm, claim in zip(TESTED, (robust_test, regret_test), strict=True):
         result = algorithm.improve(counts, baseline=baseline, gamma=0.7, **known(counts))
         assert result.status is Status.CONVERGED
-        case = Case(evidence_of(counts, 0.7), result.model, result.baseline,
-                    evaluate(result.model, result.policy), algorithm.delta)  # fmt: skip
+        case = Case(result.problem, evaluate(result.model, result.policy), algorithm.delta)
         claimed = [result.certificate.guarantee, *result.certificate.others][-1]
         assert claim(case).bound == pytest.approx(claimed.bound, abs=1e-9)
         uniform = replace(case, policy=evaluate(result.model, TabularPolicy.uniform(5, 3)))

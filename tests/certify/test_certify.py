@@ -31,11 +31,11 @@ from spibb.certify.kappa import kappa
 from spibb.certify.occupancy import occupancy_error
 from spibb.certify.theorems import lemma_1, spibb_bound, theorem_2
 from spibb.errors import PolicyError, SettingsError
+from spibb.problem import Problem
+from spibb.problem.declarations import Declarations
+from spibb.problem.ranges import ValueRange
 from spibb.testing.checks import random_problem
 from spibb.testing.strategies import mdps
-from spibb.uncertainty.declared import Declared
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
 
 # What is declared in tests of the theorems themselves.
 KNOWN = {"initial": [1.0, 0.0, 0.0, 0.0], "states_complete": True}
@@ -50,10 +50,9 @@ def occupancy(mdp: TabularMDP, policy: np.ndarray) -> np.ndarray:
 def make_case(
     counts: Counts, baseline: TabularPolicy, policy: TabularPolicy, *, gamma=0.8, delta=0.1
 ) -> Case:
-    model = counts.to_mdp(gamma)
-    declared = Declared.of(counts, **KNOWN)
-    evidence = Evidence(counts, ValueRange.of(counts, gamma, (-1.0, 1.0)), declared=declared)
-    return Case(evidence, model, evaluate(model, baseline), evaluate(model, policy), delta)
+    values = ValueRange.of(counts, gamma, (-1.0, 1.0))
+    problem = Problem(counts, baseline, values, declared=Declarations.of(counts, **KNOWN))
+    return Case(problem, evaluate(problem.model, policy), delta)
 
 
 def own(certificate):
@@ -91,7 +90,7 @@ def nearby_models(case: Case, rng: np.random.Generator, n_models: int) -> list[T
         mix = np.minimum(1.0, errors / np.maximum(gap, 1e-12))[..., None]
         transition = (1 - mix) * case.model.dense + mix * other
         noise = rng.choice([-1.0, 1.0], shape[:2]) * errors
-        reward = np.clip(case.model.reward + noise * case.evidence.values.r_max, -1, 1)
+        reward = np.clip(case.model.reward + noise * case.problem.values.r_max, -1, 1)
         found.append(TabularMDP(transition, reward, case.model.gamma, case.model.initial))
     return found
 
@@ -163,10 +162,9 @@ def test_kappa_is_the_maximum_over_the_ball():
         counts = Counts.from_log(log)
         for _ in range(7):
             counts = counts + counts  # e_P below 2, so that the ball has an inside
-        model = counts.to_mdp(0.8)
-        evidence = Evidence(counts, ValueRange.of(counts, 0.8, None))
-        at_baseline = evaluate(model, baseline)
-        case = Case(evidence, model, at_baseline, at_baseline, 0.1)
+        problem = Problem.of(counts, baseline=baseline, gamma=0.8)
+        model = problem.model
+        case = Case(problem, problem.baseline_values, 0.1)
         assert (case.transition_errors < 2).any()
         found = kappa(case)
         expected = (baseline.probabilities * case.transition_errors).sum(axis=1)

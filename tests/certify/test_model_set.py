@@ -11,13 +11,10 @@ from spibb import Counts, Log, TabularPolicy
 from spibb.certify.model_set import ModelSet, StartBall
 from spibb.certify.regret import RegretTest
 from spibb.errors import DataError, SettingsError
-from spibb.mdp.batch import ModelBatch
-from spibb.problem import Problem
+from spibb.problem import Problem, ProblemBatch
+from spibb.problem.declarations import Declarations
 from spibb.testing import reference_robust as slow
 from spibb.testing.checks import random_problem
-from spibb.uncertainty.declared import Declared
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
 from spibb.uncertainty.time_uniform import log_events, time_uniform_radius
 
 DELTA = 0.1
@@ -30,12 +27,8 @@ LOG = Log.from_arrays(
 
 
 def set_of(log=LOG, gamma=0.9, delta=DELTA, known_rewards=False, reward_range=(-1.0, 2.0), **said):
-    counts = Counts.from_log(log)
-    declared = Declared.of(counts, **said)
-    values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-    evidence = Evidence(counts, values, log, declared)
-    batch = ModelBatch.stack([counts.to_mdp(gamma)])
-    return ModelSet.of([evidence], batch, delta, known_rewards=known_rewards)
+    problem = Problem.of(log, baseline="estimate", gamma=gamma, reward_range=reward_range, **said)
+    return ModelSet.of(ProblemBatch.alone(problem), delta, known_rewards=known_rewards)
 
 
 def radius(n, log_term):
@@ -127,7 +120,7 @@ def test_worst_and_best_values_and_d_equal_the_slow_loop(said):
         dense[:4, :, :4] = counts.to_mdp(0.7).dense
         reach = None
         if "successors" in said:
-            seen = Declared.of(counts, successors="seen").successors.toarray()
+            seen = Declarations.of(counts, successors="seen").successors.toarray()
             reach = {
                 (x, a): np.flatnonzero(seen[x * 2 + a]).tolist()
                 for x in range(4) for a in range(2) if seen[x * 2 + a].any()
@@ -174,10 +167,10 @@ def test_episodes_do_not_begin_in_a_terminal_state():
 
 def test_a_start_is_given_by_name_or_number():
     counts = Counts.from_log(LOG)
-    given_start = Declared.of(counts, initial={"1": 0.25, 0: 0.75}).initial
+    given_start = Declarations.of(counts, initial={"1": 0.25, 0: 0.75}).initial
     assert given_start.tolist() == [0.75, 0.25, 0.0]
     named = replace(counts, state_labels=("mild", "severe", "home"))
-    assert Declared.of(named, initial={"severe": 1.0}).initial.tolist() == [0.0, 1.0, 0.0]
+    assert Declarations.of(named, initial={"severe": 1.0}).initial.tolist() == [0.0, 1.0, 0.0]
     for wrong, message in (
         ({"mild": 0.5, "none": 0.5}, "initial names the state 'none'"),
         ([1.0, 0.0, 0.0], "initial is a list, but states have names"),
@@ -185,9 +178,9 @@ def test_a_start_is_given_by_name_or_number():
         ({"mild": 1.5, "severe": -0.5}, "initial has a probability -0.5"),
     ):
         with pytest.raises((DataError, SettingsError), match=message):
-            Declared.of(named, initial=wrong)
+            Declarations.of(named, initial=wrong)
     with pytest.raises(SettingsError, match=r"initial has shape \(2,\)"):
-        Declared.of(counts, initial=[0.5, 0.5])
+        Declarations.of(counts, initial=[0.5, 0.5])
 
 
 def test_successors_that_the_log_contradicts_are_refused():
@@ -203,8 +196,8 @@ def test_successors_that_the_log_contradicts_are_refused():
         ("known", "successors is 'known'"),
     ):
         with pytest.raises((DataError, SettingsError), match=message):
-            Declared.of(counts, successors=wrong)
-    pairs = Declared.of(counts, successors=[(0, 0, 0), (0, 0, 1), (1, 2)]).successors.toarray()
+            Declarations.of(counts, successors=wrong)
+    pairs = Declarations.of(counts, successors=[(0, 0, 0), (0, 0, 1), (1, 2)]).successors.toarray()
     assert pairs.astype(int).tolist() == [
         [1, 1, 0], [0, 0, 0], [0, 0, 1], [0, 0, 1], [0, 0, 0], [0, 0, 0],
     ]  # fmt: skip
@@ -233,9 +226,9 @@ def test_one_outcome_and_no_data():
 
 def test_a_problem_is_made_in_one_place():
     problem = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9, unseen="terminal")
-    assert problem.model().ending[0, 1] == 1.0
+    assert problem.model.ending[0, 1] == 1.0
     assert problem.estimate().ending[0, 1] == 1.0
     average = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9)
-    np.testing.assert_allclose(average.model().dense[0, 1], average.model().dense[0, 0])
+    np.testing.assert_allclose(average.model.dense[0, 1], average.model.dense[0, 0])
     given_start = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9, initial={1: 1.0})
-    assert given_start.model().initial.tolist() == [0.0, 1.0, 0.0]
+    assert given_start.model.initial.tolist() == [0.0, 1.0, 0.0]

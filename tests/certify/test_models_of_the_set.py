@@ -10,8 +10,7 @@ import pytest
 from spibb import Log, TabularPolicy
 from spibb.certify.model_set import Radii
 from spibb.certify.regret import regret_bounds
-from spibb.mdp.batch import ModelBatch
-from spibb.problem import Problem
+from spibb.problem import Problem, ProblemBatch
 
 REWARDS = (-1.0, 2.0)
 DELTA = 0.05
@@ -51,7 +50,7 @@ def draw_row(rng, centre, radius, allowed):
 
 def draw_model(rng, problem, radii):
     """Transitions over states, elsewhere and ending, and rewards, for one model of the set."""
-    counts, declared = problem.counts, problem.evidence.declared
+    counts, declared = problem.counts, problem.declared
     n_states, n_actions = counts.n_sa.shape
     elsewhere, ending = n_states, n_states + 1
     model = np.zeros((n_states + 1, n_actions, n_states + 2))
@@ -114,11 +113,8 @@ def test_d_is_a_bound_in_every_model_that_is_drawn(successors, never_ends, unsee
             states_complete=bool(rng.random() < 0.5), never_ends=never_ends, successors=said,
             unseen=unseen,
         )  # fmt: skip
-        batch = ModelBatch.stack([problem.estimate()])
-        _, found = regret_bounds(
-            [problem.evidence], batch, baseline[None].copy(), policy[None].copy(), DELTA
-        )
-        radii = Radii.of([problem.evidence], DELTA)
+        _, found = regret_bounds(ProblemBatch.of([problem]), policy[None].copy(), DELTA)
+        radii = Radii.of([problem], DELTA)
         for _ in range(12):
             model, reward = draw_model(rng, problem, radii)
             truth = difference(model, reward, gamma, policy, baseline)
@@ -139,8 +135,5 @@ def test_a_pair_never_tried_goes_where_it_is_declared_to_go():
         successors=[(0, 0, 1), (0, 1, 2), (1, 1), (2, 2)],
     )  # fmt: skip
     policy = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
-    bounds, _ = regret_bounds(
-        [problem.evidence], ModelBatch.stack([problem.estimate()]),
-        problem.baseline.probabilities[None].copy(), policy[None].copy(), DELTA,
-    )  # fmt: skip
+    bounds, _ = regret_bounds(ProblemBatch.of([problem]), policy[None].copy(), DELTA)
     assert bounds[0] <= 0.5 * (-2.0 - 2.0)

@@ -69,7 +69,7 @@ def test_logs(ward, refused, text, fragments):
         (policy(fever_drug=-0.4, fever_rest=1.4), ["probability -0.4", "state 'fever'"]),
         (policy() + "fever,drug,0.4\n", ["listed twice", "row 1 of", "row 5", "keep one row"]),
         (policy(calm_drug=None, calm_rest=None),
-         ["baseline lacks states of the log", "state 'calm'", "add those states"]),
+         ["baseline lacks 1 states of the log", "state 'calm'", "add those states"]),
         (policy(fever_drug=0, fever_rest=1),
          ["probability 0 to actions that were taken", "rows of the log", "state fever, action drug",
           "--baseline estimate"]),
@@ -84,7 +84,7 @@ def test_logs(ward, refused, text, fragments):
         ("state,action,probability\n", ["the policy", "has no rows"]),
         ("", ["cannot read the policy", "it is empty"]),
         ("state,action,probability\n-1,0,1\n", ["state -1 is out of range"]),
-        ("state,action,probability\n0,0,1\n", ["lacks states of the log", "named alike in both"]),
+        ("state,action,probability\n0,0,1\n", ["lacks 2 states of the log", "named alike in both"]),
     ],
 )  # fmt: skip
 def test_baselines(ward, refused, text, fragments):
@@ -157,7 +157,10 @@ def test_settings_of_an_audit(ward, refused, more, fragments):
     ("text", "fragments"),
     [
         (policy(fever_rest=None), ["sum to 0.4", "state 'fever'"]),
-        (policy(calm_drug=None, calm_rest=None), ["the policy lacks states of the log", "'calm'"]),
+        (
+            policy(calm_drug=None, calm_rest=None),
+            ["the policy lacks 1 states of the log", "'calm'"],
+        ),
         (policy(calm_dance=0.0), ["actions", "action 'dance'"]),
     ],
 )

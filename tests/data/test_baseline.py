@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spibb import ApproxSoftSPIBB, improve_many
-from spibb.data.baseline import align, align_to_counts, check_baseline, estimate_baseline
+from spibb import ApproxSoftSPIBB, Problem, improve_many
+from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import PolicyError
@@ -25,6 +25,12 @@ def relabelled(states=None, actions=None):
 
 
 PLAIN = relabelled()
+
+
+def align(log, policy):
+    """Bring a log and its baseline together."""
+    log = log.renamed(log.states.union(policy.states), log.actions.union(policy.actions))
+    return log, align_policy(Counts.from_log(log), policy, role="baseline")
 
 
 def test_the_estimate_is_a_share_of_rows():
@@ -64,8 +70,9 @@ def test_terminal_states_need_no_row():
 
 def test_more_states_and_actions_in_the_policy():
     policy = TabularPolicy(
-        [[1, 0, 0], [0.5, 0.5, 0], [0, 0, 1]], ("boat", "ill", "sick"), ("operate", "treat", "wait")
-    )
+        [[1, 0, 0], [0.5, 0.5, 0], [0, 0.25, 0.75]], ("boat", "ill", "sick"),
+        ("operate", "treat", "wait"),
+    )  # fmt: skip
     log, aligned = align(LOG, policy)
     assert log.state_labels == aligned.state_labels == ("boat", "ill", "sick", "well")
     assert log.action_labels == ("operate", "treat", "wait")
@@ -73,7 +80,7 @@ def test_more_states_and_actions_in_the_policy():
     assert log.state.tolist() == [2, 1, 2, 2]
     assert log.next_state.tolist() == [1, 3, 3, 3]
     assert log.action.tolist() == [1, 2, 2, 1]
-    np.testing.assert_array_equal(aligned.probabilities[2], [0, 0, 1])
+    np.testing.assert_array_equal(aligned.probabilities[2], [0, 0.25, 0.75])
 
 
 def test_more_states_in_a_policy_of_integers():
@@ -104,8 +111,8 @@ def test_names_of_digits_that_differ_are_different():
     _, aligned = align(
         relabelled(states=("7", "07", "007")), TabularPolicy([[1, 0], [0, 1]], ("07", "7"))
     )
-    assert aligned.state_labels == ("007", "07", "7")
-    np.testing.assert_array_equal(aligned.probabilities, [[0.5, 0.5], [1, 0], [0, 1]])
+    assert aligned.state_labels == ("7", "07", "007")
+    np.testing.assert_array_equal(aligned.probabilities, [[0, 1], [1, 0], [0.5, 0.5]])
 
 
 def test_the_policy_remembers_that_it_was_estimated():
@@ -116,15 +123,15 @@ def test_the_policy_remembers_that_it_was_estimated():
 def test_a_state_that_is_missing():
     policy = TabularPolicy([[0.5, 0.5]], ("ill",), ("treat", "wait"))
     with pytest.raises(
-        PolicyError, match=r"the baseline lacks .* in 3 rows \(first at state 'sick'\).*add those"
+        PolicyError, match=r"the baseline lacks 1 states .*\(first at state 'sick'\).*add those"
     ):
         align(LOG, policy)
 
 
 def test_a_state_that_is_entered_and_goes_on_needs_a_row():
     log = Log.from_arrays(state=[0], action=[0], reward=[0.0], next_state=[1], terminated=[False])
-    with pytest.raises(PolicyError, match=r"the plan lacks states .* 1 rows \(first at state 1\)"):
-        align(log, TabularPolicy([[1.0]]), role="plan")
+    with pytest.raises(PolicyError, match=r"the plan lacks 1 states .*\(first at state '1'\)"):
+        align_policy(Counts.from_log(log), TabularPolicy([[1.0]]), role="plan")
 
 
 def test_names_that_do_not_match_at_all():
@@ -147,13 +154,6 @@ def test_probability_zero_elsewhere_is_fine():
     check_baseline(Counts.from_log(PLAIN), policy)
 
 
-def test_a_policy_of_another_size():
-    with pytest.raises(
-        PolicyError, match=r"a baseline of 2 states and 2 actions; expected 3 states and 2 actions"
-    ):
-        check_baseline(Counts.from_log(PLAIN), TabularPolicy.uniform(2, 2))
-
-
 def test_counts_are_matched_by_name():
     """Counts carry labels: a baseline in another order must not be read row by row."""
     log = Log.from_arrays(
@@ -163,7 +163,7 @@ def test_counts_are_matched_by_name():
     )  # fmt: skip
     counts = Counts.from_log(log)
     swapped = TabularPolicy([[0.2, 0.8], [0.9, 0.1]], ("b", "a"), ("stay", "go"))
-    found = align_to_counts(counts, swapped)
+    found = align_policy(counts, swapped, role="baseline")
     np.testing.assert_allclose(found.probabilities, [[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]])
     by_counts = ApproxSoftSPIBB(epsilon=0.0).improve(counts, baseline=swapped, gamma=0.9)
     by_log = ApproxSoftSPIBB(epsilon=0.0).improve(log, baseline=swapped, gamma=0.9)
@@ -177,15 +177,38 @@ def test_counts_are_matched_by_name():
     ("policy", "message"),
     [
         (TabularPolicy([[1.0, 0.0]], ("a",), ("go", "stay")), r"lacks 1 states.*'b'"),
-        (TabularPolicy(np.full((3, 2), 0.5), ("a", "b", "c"), ("go", "stay")), "a state 'c'"),
-        (TabularPolicy(np.full((2, 2), 0.5), ("a", "b"), ("go", "run")), "an? action 'run'"),
+        (TabularPolicy(np.full((3, 2), 0.5), ("a", "b", "c"), ("go", "stay")), "state 'c', which"),
+        (TabularPolicy(np.full((2, 2), 0.5), ("a", "b"), ("go", "run")), "action 'run', which"),
     ],
 )
-def test_counts_refuse_other_names(policy, message):
+def test_another_policy_has_the_names_of_the_problem(policy, message):
     log = Log.from_arrays(
         state=[0, 1], action=[0, 1], reward=[0.0, 1.0], next_state=[1, 2],
         terminated=[False, True], episode=[0, 0],
         state_labels=("a", "b", "end"), action_labels=("go", "stay"),
     )  # fmt: skip
+    problem = Problem.of(log, baseline="estimate", gamma=0.9)
     with pytest.raises(PolicyError, match=message):
-        align_to_counts(Counts.from_log(log), policy)
+        problem.align(policy)
+
+
+def test_counts_grow_as_logs_do():
+    """A baseline may know states and actions that neither a log nor its counts have."""
+    policy = TabularPolicy(
+        [[1, 0, 0], [0.5, 0, 0.5], [0, 0.25, 0.75]], ("boat", "ill", "sick"),
+        ("operate", "treat", "wait"),
+    )  # fmt: skip
+    by_log = Problem.of(LOG, baseline=policy, gamma=0.9)
+    by_counts = Problem.of(Counts.from_log(LOG), baseline=policy, gamma=0.9)
+    assert by_counts.counts.state_labels == ("boat", "ill", "sick", "well")
+    for name in ("n_sa", "reward_sum", "n_initial"):
+        np.testing.assert_array_equal(getattr(by_counts.counts, name), getattr(by_log.counts, name))
+    for name in ("n_sas", "n_end"):
+        found, expected = (getattr(part.counts, name) for part in (by_counts, by_log))
+        np.testing.assert_array_equal(found.toarray(), expected.toarray())
+    many = improve_many(
+        [ApproxSoftSPIBB(epsilon=0.5)], [LOG, Counts.from_log(LOG)], baselines=policy, gamma=0.9
+    )
+    np.testing.assert_array_equal(many.probabilities[0, 0], many.probabilities[0, 1])
+    alone = ApproxSoftSPIBB(epsilon=0.5).improve(LOG, baseline=policy, gamma=0.9)
+    np.testing.assert_array_equal(many.probabilities[0, 0], alone.policy.probabilities)

@@ -10,6 +10,7 @@ from spibb.data.log import Log
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
+from spibb.names import Names
 
 UNKNOWN = -1
 
@@ -391,23 +392,25 @@ def test_sample_of_nothing():
         Log.sample(mdp, [[1.0]], n_episodes=2, rng=np.random.default_rng(5))
 
 
-def test_with_labels_moves_every_column():
+def test_renaming_moves_every_column():
     log = independent(state_labels=("b", "c", "d"), action_labels=("y", "z"))
-    moved = log.with_labels(("a", "b", "c", "d"), ("z", "y"))
+    moved = log.renamed(Names(("a", "b", "c", "d"), 4), Names(("z", "y"), 2))
     assert moved.state.tolist() == [1, 2, 1]
     assert moved.next_state.tolist() == [2, 3, 1]
     assert moved.action.tolist() == [0, 1, 1]
     assert (moved.n_states, moved.n_actions) == (4, 2)
 
 
-def test_with_labels_leaves_unknown_next_states_unknown():
+def test_renaming_leaves_unknown_next_states_unknown():
     log = independent(next_state=[-1, 1, -1], terminated=[True] * 3)
-    assert log.with_labels(("1", "0"), None).next_state.tolist() == [-1, 0, -1]
+    renamed = log.renamed(Names(("1", "0"), 2), log.actions)
+    assert renamed.next_state.tolist() == [-1, 0, -1]
 
 
-def test_with_labels_needs_all_the_old_ones():
-    with pytest.raises(DataError, match=r"the new labels lack '2'; expected all of the old ones"):
-        independent().with_labels(("0", "1"), None)
+def test_renaming_needs_all_the_old_ones():
+    log = independent()
+    with pytest.raises(DataError, match=r"the new names lack '2'; expected all of the old"):
+        log.renamed(Names(("0", "1"), 2), log.actions)
 
 
 def test_episodes_that_begin_late_lack_their_first_steps():

@@ -257,5 +257,5 @@ def test_policies_come_back_as_they_went(folder, labels, suffix):
     except SpibbError:  # names that are numbers, in a format that does not tell them apart
         assert suffix == ".csv"
         return
-    names = {found.state_name(x) for x in range(found.n_states)}
+    names = {found.states[x] for x in range(found.n_states)}
     assert names == set(labels) or {plain(name) for name in names} == {plain(x) for x in labels}

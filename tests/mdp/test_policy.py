@@ -28,10 +28,10 @@ def written(tmp_path, text):
 def test_fields():
     policy = TabularPolicy(TABLE, STATES, ACTIONS)
     assert (policy.n_states, policy.n_actions) == (3, 2)
-    assert (policy.state_name(2), policy.action_name(0)) == ("shock", "treat")
+    assert (policy.states[2], policy.actions[0]) == ("shock", "treat")
     np.testing.assert_array_equal(policy.probabilities, TABLE)
     plain = TabularPolicy(TABLE)
-    assert (plain.state_name(2), plain.action_name(0)) == ("2", "0")
+    assert (plain.states[2], plain.actions[0]) == ("2", "0")
 
 
 def test_the_table_is_its_own():
@@ -139,7 +139,7 @@ def test_labels_come_back_sorted_with_their_probabilities(tmp_path, suffix):
     path = tmp_path / f"policy{suffix}"
     TabularPolicy([[0.25, 0.75]], ("only",), ("wait", "treat")).write(path)
     policy = TabularPolicy.read(path)
-    by_name = {policy.action_name(a): float(policy.probabilities[0, a]) for a in range(2)}
+    by_name = {policy.actions[a]: float(policy.probabilities[0, a]) for a in range(2)}
     assert by_name == {"wait": 0.25, "treat": 0.75}
 
 

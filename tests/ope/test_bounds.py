@@ -12,8 +12,8 @@ from spibb.ope import bounds, evaluate_policy
 from spibb.ope.normalised import OneSided, ReturnRange, checked_range, refuse_negative
 from spibb.ope.statistics import Mean, WeightedMean
 from spibb.ope.weights import Walk
+from spibb.problem.ranges import ValueRange
 from spibb.testing import reference_ope
-from spibb.uncertainty.ranges import ValueRange
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -136,23 +136,23 @@ def test_the_models_are_those_of_the_counts_and_the_counts_those_of_the_log(unse
     plan = replace(SMOKE, n_states=12, n_actions=3, n_successors=3, second_goal=-1.0, unseen=unseen)
     drawn = [one for run in range(3) for one in draw_run(plan, run)]
     problems = estimate(drawn)
-    expected = ModelBatch.stack([one.evidence.counts.estimate(plan.gamma, unseen) for one in drawn])
+    expected = ModelBatch.stack([one.problem.counts.estimate(plan.gamma, unseen) for one in drawn])
     for name in ("reward", "ending", "initial"):
-        np.testing.assert_array_equal(getattr(problems.batch, name), getattr(expected, name))
-    for found, model in zip(dense(problems.batch), dense(expected), strict=True):
+        np.testing.assert_array_equal(getattr(problems.models, name), getattr(expected, name))
+    for found, model in zip(dense(problems.models), dense(expected), strict=True):
         np.testing.assert_array_equal(found, model)
     for place, one in enumerate(drawn):
         counts = Counts.from_log(one.log())
-        np.testing.assert_array_equal(problems.evidence.n_sa[place], counts.n_sa)
-        assert (counts.n_sas != one.evidence.counts.n_sas).nnz == 0
+        np.testing.assert_array_equal(problems.n_sa[place], counts.n_sa)
+        assert (counts.n_sas != one.problem.counts.n_sas).nnz == 0
         assert len(one.starts) == plan.sizes[one.size]
 
 
-def test_evidence_leaves_what_was_drawn_alone():
+def test_a_problem_leaves_what_was_drawn_alone():
     drawn = draw_run(replace(SMOKE, n_states=12), 0)
     before = [(one.n_pairs.copy(), one.n_entries.copy()) for one in drawn]
     for one, (n_pairs, n_entries) in zip(drawn, before, strict=True):
-        assert one.evidence.counts.n_sas.nnz < len(n_entries)
+        assert one.problem.counts.n_sas.nnz < len(n_entries)
         np.testing.assert_array_equal(one.n_pairs, n_pairs)
         np.testing.assert_array_equal(one.n_entries, n_entries)
 

@@ -14,13 +14,12 @@ from spibb import (
     TabularPolicy,
 )
 from spibb.errors import DataError, SettingsError
-from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem import Problem, ProblemBatch
+from spibb.problem.ranges import ValueRange
 
 
-def evidence_of(log: Log, gamma: float = 0.9, reward_range=None) -> Evidence:
-    counts = Counts.from_log(log)
-    return Evidence(counts, ValueRange.of(counts, gamma, reward_range), log)
+def problem_of(log, gamma: float = 0.9, reward_range=None) -> Problem:
+    return Problem.of(log, baseline="estimate", gamma=gamma, reward_range=reward_range)
 
 
 def bandit(n_pulls: list[int], rewards: list[float]) -> Log:
@@ -37,10 +36,10 @@ def bandit(n_pulls: list[int], rewards: list[float]) -> Log:
 
 
 def test_hoeffding_errors_match_their_formulas():
-    evidence = evidence_of(bandit([3, 8], [0.0] * 11))
+    problem = problem_of(bandit([3, 8], [0.0] * 11))
     n_states, n_actions, delta = 1, 3, 0.05
-    e_q = HoeffdingQ().errors(evidence, delta)
-    e_p = HoeffdingP().errors(evidence, delta)
+    e_q = HoeffdingQ().errors(problem, delta)
+    e_p = HoeffdingP().errors(problem, delta)
     pairs = 2 * n_states * n_actions
     np.testing.assert_allclose(e_q[0, :2], np.sqrt(2 / np.array([3, 8]) * np.log(pairs / delta)))
     np.testing.assert_allclose(
@@ -52,18 +51,18 @@ def test_hoeffding_errors_match_their_formulas():
 
 def test_thousands_of_states_do_not_overflow():
     log = Log.from_arrays(state=[0], action=[0], reward=[1.0], next_state=[0], n_states=5_000)
-    error = HoeffdingP().errors(evidence_of(log), 1e-6)[0, 0]
+    error = HoeffdingP().errors(problem_of(log), 1e-6)[0, 0]
     expected = np.sqrt(2 * (np.log(2 * 5_000 / 1e-6) + 5_000 * np.log(2)))
     assert error == pytest.approx(expected)
 
 
 def test_empirical_bernstein_by_hand():
     rewards = [0.0, 1.0, 0.0, 1.0]
-    evidence = evidence_of(bandit([4], rewards), gamma=0.0, reward_range=(0.0, 1.0))
+    problem = problem_of(bandit([4], rewards), gamma=0.0, reward_range=(0.0, 1.0))
     log_term = np.log(4 * 2 / 0.1)  # one state, two actions
     # Rewards in [0, 1], gamma = 0: values have range 1, so they are scaled already; s^2 = 1/3.
     expected = 2 * (np.sqrt(2 * (1 / 3) / 4 * log_term) + 7 * log_term / (3 * 3))
-    errors = EmpiricalBernstein().errors(evidence, 0.1)
+    errors = EmpiricalBernstein().errors(problem, 0.1)
     assert errors[0, 0] == pytest.approx(expected)
     assert np.isinf(errors[0, 1])
 
@@ -74,8 +73,8 @@ def test_truncation_widens_the_empirical_bernstein_error():
     ended = Log.from_arrays(**common, terminated=[False, True] * 6)
     cut = Log.from_arrays(**common, truncated=[False, True] * 6, terminated=[False] * 12)
     gap = (
-        EmpiricalBernstein().errors(evidence_of(cut, 0.5), 0.1)
-        - EmpiricalBernstein().errors(evidence_of(ended, 0.5), 0.1)
+        EmpiricalBernstein().errors(problem_of(cut, 0.5), 0.1)
+        - EmpiricalBernstein().errors(problem_of(ended, 0.5), 0.1)
     )[0, 0]
     # After two steps 0.5^2 of a value is not known. Rewards in [0, 1] make values in [0, 2], and
     # the log's average, 1/2 / (1 - 1/2) = 1, stands for it: at most one half-range away. So much
@@ -88,10 +87,10 @@ def test_truncation_widens_the_empirical_bernstein_error():
 def test_empirical_bernstein_needs_episodes_and_says_so():
     log = Log.from_arrays(state=[0], action=[0], reward=[1.0], next_state=[0])
     with pytest.raises(DataError, match="no episodes"):
-        EmpiricalBernstein().errors(evidence_of(log), 0.1)
+        EmpiricalBernstein().errors(problem_of(log), 0.1)
     counts = Counts.from_log(log)
     with pytest.raises(DataError, match="only counts were given"):
-        EmpiricalBernstein().errors(Evidence(counts, ValueRange.of(counts, 0.9, None)), 0.1)
+        EmpiricalBernstein().errors(problem_of(counts), 0.1)
 
 
 @pytest.mark.parametrize("bad", [[[-1.0]], [[np.nan]], [1.0, 2.0]])
@@ -102,18 +101,18 @@ def test_given_errors_are_checked(bad):
 
 def test_errors_that_algorithms_share_cannot_be_written_to():
     log = Log.from_arrays(state=[0, 1], action=[0, 0], reward=[1.0, 1.0], next_state=[1, 0])
-    batch = EvidenceBatch.of([evidence_of(log)])
-    shared = batch.errors(HoeffdingQ(), 0.1)
-    assert batch.errors(HoeffdingQ(), 0.1) is shared
+    batch = ProblemBatch.of([problem_of(log)])
+    shared = HoeffdingQ().of_batch(batch, 0.1)
+    assert HoeffdingQ().of_batch(batch, 0.1) is shared
     with pytest.raises(ValueError, match="read-only"):
         shared[:] = 0.0
-    np.testing.assert_array_equal(shared[0], HoeffdingQ().errors(evidence_of(log), 0.1))
+    np.testing.assert_array_equal(shared[0], HoeffdingQ().errors(problem_of(log), 0.1))
 
 
 def test_given_errors_must_fit_the_log():
     log = Log.from_arrays(state=[0], action=[0], reward=[1.0], next_state=[0])
     with pytest.raises(SettingsError, match=r"shape \(2, 2\)"):
-        GivenErrors(np.ones((2, 2))).errors(evidence_of(log), 0.1)
+        GivenErrors(np.ones((2, 2))).errors(problem_of(log), 0.1)
 
 
 def test_value_range_includes_the_end():
@@ -136,10 +135,10 @@ def test_e_p_covers_the_truth():
     delta, n_logs, misses = 0.5, 400, 0
     for _ in range(n_logs):
         log = Log.sample(mdp, policy, n_episodes=3, max_steps=20, rng=rng)
-        evidence = evidence_of(log, reward_range=(0.0, 1.0))
-        errors = HoeffdingP().errors(evidence, delta)
-        model = evidence.counts.to_mdp(0.9)
-        seen = evidence.counts.n_sa > 0
+        problem = problem_of(log, reward_range=(0.0, 1.0))
+        errors = HoeffdingP().errors(problem, delta)
+        model = problem.counts.to_mdp(0.9)
+        seen = problem.counts.n_sa > 0
         distance = np.abs(model.dense - transition).sum(axis=2)
         misses += bool((distance[seen] > errors[seen]).any())
     # Fewer than delta misses by far more than chance; the bound is conservative, not wrong.

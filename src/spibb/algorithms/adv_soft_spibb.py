@@ -28,17 +28,23 @@ import numpy as np
 from spibb.algorithms.iterating import Step
 from spibb.algorithms.soft_spibb import SoftSPIBB
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import EvidenceBatch, HoeffdingReturns
+from spibb.problem import ProblemBatch
+from spibb.uncertainty.error_functions import HoeffdingReturns
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Adv(SoftSPIBB):
     error: Any = field(default_factory=HoeffdingReturns)
 
-    def step(self, evidence: EvidenceBatch) -> Step:
+    @property
+    def needs_log(self) -> bool:
+        """Yes: for mean returns."""
+        return True
+
+    def step(self, problems: ProblemBatch) -> Step:
         """Move within the budget, advantageous by returns."""
-        plain = super().step(evidence)
-        returns = np.stack([part.returns().mean for part in evidence])
+        plain = super().step(problems)
+        returns = np.stack([part.returns().mean for part in problems])
         return Step(plain.operator, plain.errors, plain.epsilon, returns)
 
 

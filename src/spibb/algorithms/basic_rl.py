@@ -15,7 +15,7 @@ import numpy as np
 
 from spibb.algorithms.iterating import PolicyIterating, Step
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import EvidenceBatch
+from spibb.problem import ProblemBatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class BasicRL(PolicyIterating):
 
     id: ClassVar[str] = "basic-rl"
 
-    def step(self, evidence: EvidenceBatch) -> Step:
+    def step(self, problems: ProblemBatch) -> Step:
         """Be greedy; every change is free."""
-        shape = evidence.n_sa.shape
+        shape = problems.n_sa.shape
         return Step(Operator.GREEDY, np.zeros(shape), np.inf)

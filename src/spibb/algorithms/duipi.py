@@ -27,11 +27,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems, kept_where_endless
+from spibb.algorithms.base import Algorithm, Rng
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.parallel import over_chunks
-from spibb.mdp.planning import Iterated, Status, checked_cap
+from spibb.mdp.planning import SearchResult, Status, checked_cap
+from spibb.problem import ProblemBatch
 
 _TOLERANCE = 1e-6
 
@@ -68,10 +69,10 @@ class DUIPI(Algorithm):
             raise SettingsError(f"prior is {self.prior}", expected="a number >= 0")
         checked_cap(self.max_iterations)
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Sweep values, variances and policies together."""
-        batch = problems.batch
-        n_sa = problems.evidence.n_sa.astype(np.float64)
+        batch = problems.models
+        n_sa = problems.n_sa.astype(np.float64)
         policy = problems.baseline.copy()
         n_sweeps = np.zeros(len(policy), dtype=np.int64)
         settled = np.zeros(len(policy), dtype=np.bool_)
@@ -87,7 +88,7 @@ class DUIPI(Algorithm):
         v, q, ends = evaluate_batch(batch, policy)
         status = np.full(len(policy), Status.MAX_ITERATIONS, dtype=object)
         status[settled] = Status.CONVERGED
-        return kept_where_endless(problems, Iterated(policy, v, q, n_sweeps, status), ends)
+        return problems.kept_where_endless(SearchResult(policy, v, q, n_sweeps, status), ends)
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")

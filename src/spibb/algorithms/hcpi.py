@@ -28,33 +28,30 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
 from spibb.algorithms.hcpi_candidates import Learnt, Teacher
 from spibb.algorithms.hcpi_decision import HeldOut, cross_fitted, guarantee, run_tests
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
-from spibb.data.estimate import Unseen
-from spibb.data.log import Log
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.parallel import n_threads
-from spibb.mdp.planning import Iterated, Status
-from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.planning import SearchResult, Status
 from spibb.ope.bounds import BOUNDS, EXACT, checked_level, refuse_beyond_resampling
 from spibb.ope.estimators import MEANS, checked_name
 from spibb.ope.gain import GainBound, Split
 from spibb.ope.normalised import ReturnRange, checked_range, refuse_negative
 from spibb.ope.rare_events import hidden_loss
 from spibb.ope.trajectories import Trajectories
-from spibb.problem import Problem
-from spibb.uncertainty.error_functions import Evidence
+from spibb.problem import Problem, ProblemBatch, ProblemOptions
+from spibb.problem.problem import Baseline
 
 ESTIMATORS = ("dr", "pdis", "is", "wis", "cwpdis")
 DEFAULT_MIXTURES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
@@ -91,7 +88,7 @@ class HCPI(Algorithm):
     Example:
         One state, two actions: the second pays 1 more on average. Eighty episodes are enough.
 
-        >>> from spibb import Log
+        >>> from spibb import Log, TabularPolicy
         >>> log = Log.from_arrays(state=[0] * 80, action=[0, 1] * 40, episode=list(range(80)),
         ...                       reward=[0.0, 1.0, 0.2, 1.2, 0.1, 1.1, 0.3, 1.3] * 10)
         >>> result = HCPI().improve(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
@@ -151,9 +148,9 @@ class HCPI(Algorithm):
             n += 1
         return n
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Learn, choose and test, for each problem of the batch."""
-        n = len(problems.evidence)
+        n = len(problems)
         policy = problems.baseline.copy()
         n_iterations = np.zeros(n, dtype=np.int64)
         status = np.full(n, Status.BASELINE_KEPT, dtype=object)
@@ -174,23 +171,23 @@ class HCPI(Algorithm):
         with ThreadPoolExecutor(max_workers=min(n_threads(), len(chunks))) as pool:
             for _ in pool.map(part, chunks):
                 pass
-        v, q, ends = evaluate_batch(problems.batch, policy)
+        v, q, ends = evaluate_batch(problems.models, policy)
         for place in np.flatnonzero(~ends).tolist():
             policy[place] = problems.baseline[place]
-            v[place], q[place] = problems.first[0][place], problems.first[1][place]
+            v[place], q[place] = (part[place] for part in problems.baseline_values[:2])
             status[place] = Status.NOT_TERMINATING
             findings[place] = findings[place].refused("it does not end in the estimated model")
-        return Iterated(policy, v, q, n_iterations, status, [findings[k] for k in range(n)])
+        return SearchResult(policy, v, q, n_iterations, status, [findings[k] for k in range(n)])
 
     def needed_episodes(
         self,
-        log: Log,
+        log: Any,
         *,
-        baseline: TabularPolicy,
-        gamma: float,
-        reward_range: tuple[float, float] | None = None,
+        baseline: Baseline | None = None,
+        gamma: float | None = None,
         power: float = 0.8,
-        rng: np.random.Generator | None = None,
+        rng: Rng = None,
+        **options: Unpack[ProblemOptions],
     ) -> tuple[float, float]:
         """Return between which numbers of episodes the test would pass, as this log looks.
 
@@ -200,13 +197,13 @@ class HCPI(Algorithm):
         candidate looks better than the baseline, NaN for bounds that are not foreseen. Candidates
         that change with more data are not foreseen either.
         """
-        problem = Problem.of(log, baseline=baseline, gamma=gamma, reward_range=reward_range)
+        problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         rng = np.random.default_rng(0) if rng is None else rng
-        episodes = Trajectories.from_log(problem.evidence.log)
+        episodes = Trajectories.from_log(problem.log)
         split = Split.of(episodes, len(episodes), self.n_folds, rng)
-        rule, teacher = self._rule(problem.evidence, split), self._teacher(gamma, problem.unseen)
+        rule, teacher = self._rule(problem, split), self._teacher(problem)
         table = problem.baseline.probabilities[None]
-        learnt = teacher.learn([problem.evidence], [split], table, rng)
+        learnt = teacher.learn([problem], [split], table, rng)
         tried = cross_fitted(split, learnt, 0, rule)
         rule = replace(rule, low=float(tried.found.gain.min()))
         terms, best = rule.sized(tried, power)
@@ -214,11 +211,8 @@ class HCPI(Algorithm):
             return math.nan, math.nan
         share = 1.0 - self.train_share
         if self.bound not in EXACT:
-            assert problem.evidence.log is not None  # Trajectories refuses what is no log
-            loss = hidden_loss(
-                problem.evidence.log, ModelBatch.stack([problem.model()]), 0,
-                learnt.result(0, best)[0], table[0], problem.evidence.values, self.delta,
-            )  # fmt: skip
+            models = ModelBatch.stack([problem.model])
+            loss = hidden_loss(problem, models, 0, learnt.result(0, best)[0], self.delta)
             # Counts grow with the held-out episodes: what they hide is the less.
             rule = replace(rule, hidden=loss * len(episodes) * share)
         drawn = rng.integers(0, len(terms), (_RESAMPLED, len(terms)))
@@ -228,6 +222,11 @@ class HCPI(Algorithm):
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the bound of the held-out test."""
         return guarantee(case, finding)
+
+    @property
+    def needs_log(self) -> bool:
+        """Yes: episodes are held out."""
+        return True
 
     @property
     def leads_with_claim(self) -> bool:
@@ -242,79 +241,46 @@ class HCPI(Algorithm):
             return "pdis" if gamma < 1.0 else "is"
         return "is" if self.bound == "concentration" else "dr"
 
-    def to_config(self) -> dict[str, Any]:
-        """Return the id and the settings as plain JSON values, candidates included."""
-        config: dict[str, Any] = {"algorithm": self.id}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if item.name == "candidates" and value is not None:
-                value = [candidate.to_config() for candidate in value]
-            config[item.name] = list(value) if isinstance(value, tuple) else value
-        return config
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
-        """Build the algorithm from what :meth:`to_config` returned."""
-        from spibb.algorithms.registry import find_algorithm
-
-        settings = dict(config)
-        found = settings.pop("algorithm", cls.id)
-        if found != cls.id:
-            raise SettingsError(f"a configuration of {found!r}", expected=f"one of {cls.id!r}")
-        listed = settings.get("candidates")
-        if listed is not None:
-            settings["candidates"] = [
-                find_algorithm(part["algorithm"]).from_config(part) for part in listed
-            ]
-        return cls(**settings)
-
     def _chunk(
         self,
-        problems: Problems,
+        problems: ProblemBatch,
         places: NDArray[np.int64],
         rngs: Sequence[np.random.Generator],
     ) -> tuple[Learnt, list[HeldOut]]:
-        evidence = [problems.evidence[place] for place in places]
-        baselines = problems.baseline[places]
-        splits = [self._split(*part) for part in zip(evidence, baselines, rngs, strict=True)]
-        rules = [self._rule(*part) for part in zip(evidence, splits, strict=True)]
-        teacher = self._teacher(problems.batch.gamma, problems.unseen)
-        learnt = teacher.learn(evidence, splits, baselines, rngs[0])
+        listed = [problems[place] for place in places]
+        splits = [self._split(*part) for part in zip(listed, rngs, strict=True)]
+        rules = [self._rule(*part) for part in zip(listed, splits, strict=True)]
+        teacher = self._teacher(listed[0])
+        learnt = teacher.learn(listed, splits, problems.baseline[places], rngs[0])
         min_ess = 0.0 if self.bound in EXACT else self.min_ess
         names = teacher.names()
         return learnt, run_tests(splits, learnt, names, rules, min_ess, self.n_tests, rngs)
 
-    def _teacher(self, gamma: float, unseen: Unseen) -> Teacher:
+    def _teacher(self, problem: Problem) -> Teacher:
         return Teacher(
             self.candidates,
             self.mixtures,
-            with_values=self.estimator_at(gamma) == "dr",
+            with_values=self.estimator_at(problem.gamma) == "dr",
             pessimism=self.pessimism,
-            gamma=gamma,
-            unseen=unseen,
+            gamma=problem.gamma,
+            unseen=problem.unseen,
         )
 
     def _allowing(
-        self, problems: Problems, place: int, policy: NDArray[np.float64], found: HeldOut
+        self, problems: ProblemBatch, place: int, policy: NDArray[np.float64], found: HeldOut
     ) -> HeldOut:
         """Subtract what hidden extremes could cost from a bound that knows nothing of them."""
-        evidence = problems.evidence[place]
-        if self.bound in EXACT or evidence.values.is_observed:
+        problem = problems[place]
+        if self.bound in EXACT or problem.values.is_observed:
             return found
-        loss = hidden_loss(
-            evidence.log, problems.batch, place, policy, problems.baseline[place],
-            evidence.values, self.delta,
-        )  # fmt: skip
-        return found.without(loss)
+        return found.without(hidden_loss(problem, problems.models, place, policy, self.delta))
 
-    def _split(self, evidence: Evidence, baseline: Any, rng: np.random.Generator) -> Split:
-        episodes = Trajectories.from_log(evidence.log)
+    def _split(self, problem: Problem, rng: np.random.Generator) -> Split:
+        episodes = Trajectories.from_log(problem.log)
         shortage = self._shortage(len(episodes))
         if shortage is not None:
             raise shortage
-        if (baseline == 0.0).any():
-            labels = evidence.counts.state_labels, evidence.counts.action_labels
-            episodes.check_propensities(TabularPolicy(baseline, *labels))
+        episodes.check_propensities(problem.baseline)
         n_train = round(self.train_share * len(episodes))
         return Split.of(episodes, n_train, self.n_folds, rng)
 
@@ -331,14 +297,13 @@ class HCPI(Algorithm):
                 )
         return None
 
-    def _rule(self, evidence: Evidence, split: Split) -> GainBound:
-        reach, gamma = None, evidence.values.gamma
+    def _rule(self, problem: Problem, split: Split) -> GainBound:
+        reach, gamma = None, problem.gamma
         estimator = self.estimator_at(gamma)
         if self.bound in EXACT:
-            refuse_negative(estimator, self.bound, evidence.values)
-            reach = ReturnRange.of(
-                evidence.values, self.return_range, split.episodes.returns(gamma)
-            )
+            refuse_negative(estimator, self.bound, problem.values)
+            returns = split.episodes.returns(gamma)
+            reach = ReturnRange.of(problem.values, self.return_range, returns)
         n_tests = min(self.n_tests, len(self.candidates or self.mixtures))
         return GainBound(estimator, self.bound, self.delta / n_tests, gamma, reach=reach)
 

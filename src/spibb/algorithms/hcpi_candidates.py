@@ -13,21 +13,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems, in_words
+from spibb.algorithms.base import Algorithm
 from spibb.algorithms.iterating import Step, iterate
-from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen
-from spibb.data.log import Log
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
-from spibb.mdp.planning import Iterated
-from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.planning import SearchResult
 from spibb.ope.fitted import Choice, Fitted, fit_models, repeat_models, residual_scale
 from spibb.ope.gain import Split
 from spibb.ope.weights import Tables
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem import Problem, ProblemBatch
+from spibb.settings import in_words
 
 Array = NDArray[np.float64]
 
@@ -95,7 +92,7 @@ class Learnt:
     policies: Array
     tables: Tables
     critic: Critic | None
-    searches: Sequence[Iterated]
+    searches: Sequence[SearchResult]
     n_lessons: int
 
     def fold(self, problem: int, k: int) -> Tables:
@@ -151,7 +148,7 @@ class Teacher:
 
     def learn(
         self,
-        evidence: Sequence[Evidence],
+        problems: Sequence[Problem],
         splits: Sequence[Split],
         baselines: Array,
         rng: np.random.Generator,
@@ -159,7 +156,7 @@ class Teacher:
         """Learn the candidates of P problems.
 
         Args:
-            evidence: Their logs.
+            problems: The problems.
             splits: Their splits, all with the same number of folds.
             baselines: Their baselines, shape (P, S, A).
             rng: For algorithms that need one.
@@ -178,8 +175,8 @@ class Teacher:
             greedy = self._greedy(fitted.models, baseline)
             searches, found = [greedy], self._mixed(greedy.policy, baseline)
         else:
-            repeated = [part for part in evidence for _ in range(n_lessons)]
-            searches = self._searches(repeated, choices, baseline, rng)
+            repeated = [part for part in problems for _ in range(n_lessons)]
+            searches = self._searches(repeated, choices, rng)
             found = _supported(np.stack([part.policy for part in searches], axis=1), baseline)
         policies = np.concatenate([found, baseline[:, None]], axis=1)
         if critic is not None:
@@ -190,7 +187,7 @@ class Teacher:
         tables = Tables.of(policies, baseline, q)
         return Learnt(policies, tables, critic, searches, n_lessons)
 
-    def _greedy(self, models: ModelBatch, baseline: Array) -> Iterated:
+    def _greedy(self, models: ModelBatch, baseline: Array) -> SearchResult:
         """Solve the models over the actions that the baseline takes."""
         allowed = np.where(baseline > 0.0, 0.0, np.inf)
         return iterate(models, baseline, Step(Operator.PI_LEQ_B, allowed, 0.0))
@@ -202,23 +199,16 @@ class Teacher:
 
     def _searches(
         self,
-        evidence: Sequence[Evidence],
+        problems: Sequence[Problem],
         choices: Sequence[Choice],
-        baseline: Array,
         rng: np.random.Generator,
-    ) -> list[Iterated]:
+    ) -> list[SearchResult]:
         """Run the algorithms on each lesson."""
-        known = [_lesson(part, chosen) for part, (_, chosen) in zip(evidence, choices, strict=True)]
-        problems = Problems.of(
-            known,
-            [
-                part.counts.estimate(self.gamma, self.unseen, part.declared.initial)
-                for part in known
-            ],
-            [TabularPolicy(part) for part in baseline],
-            unseen=self.unseen,
-        )
-        return [algorithm.search(problems, rng) for algorithm in self.algorithms or ()]
+        lessons = [
+            _lesson(part, chosen) for part, (_, chosen) in zip(problems, choices, strict=True)
+        ]
+        batch = ProblemBatch.of(lessons)
+        return [algorithm.search(batch, rng) for algorithm in self.algorithms or ()]
 
 
 def _values(
@@ -241,22 +231,10 @@ def _supported(policies: Array, baseline: Array) -> Array:
     return np.where(lost > 0.0, taken + lost * baseline[:, None], policies)
 
 
-def _lesson(evidence: Evidence, chosen: NDArray[np.int64]) -> Evidence:
-    """Return what some episodes alone would show."""
-    log = _sublog(evidence.log, chosen)
-    counts = Counts.from_log(log)
-    values = evidence.values
-    # An observed range is observed on these episodes only: the test must stay unseen.
-    given = None if values.is_observed else (values.low, values.high)
-    found = ValueRange.of(counts, values.gamma, given, never_ends=values.never_ends)
-    return Evidence(counts, found, log, evidence.declared.for_counts(counts))
-
-
-def _sublog(log: Log | None, chosen: NDArray[np.int64]) -> Log:
-    """Return the rows of some episodes."""
-    assert log is not None
-    assert log.is_first is not None
+def _lesson(problem: Problem, chosen: NDArray[np.int64]) -> Problem:
+    """Return what some episodes alone would show: the test must stay unseen."""
+    log = problem.episodes()
     is_chosen = np.zeros(log.n_episodes, dtype=np.bool_)
     is_chosen[chosen] = True
-    rows = is_chosen[np.cumsum(log.is_first) - 1]
-    return log.take(rows)
+    assert log.is_first is not None  # as it has episodes
+    return problem.part(is_chosen[np.cumsum(log.is_first) - 1])

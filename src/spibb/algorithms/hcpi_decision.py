@@ -283,7 +283,7 @@ def guarantee(case: Case, found: HeldOut) -> Guarantee:
     }
     proviso = None
     if found.is_accepted and found.reach is not None and not found.reach.is_known(found.estimator):
-        proviso = case.evidence.values.proviso
+        proviso = case.problem.values.proviso
     return Guarantee(
         theorem=f"Held-out test (HCPI, {found.estimator} by {found.bound})",
         statement="A policy that was chosen without the held-out episodes gains at least its lower "
@@ -293,7 +293,7 @@ def guarantee(case: Case, found: HeldOut) -> Guarantee:
         delta=case.delta,
         bound=_bound(case, found),
         details=details,
-        worst_loss=2.0 * case.evidence.values.v_max,
+        worst_loss=2.0 * case.problem.values.v_max,
         is_exact=(found.is_exact and proviso is None) or not found.is_accepted,
         proviso=proviso,
     )
@@ -388,7 +388,7 @@ def _approximation(case: Case, found: HeldOut) -> list[str]:
         f"{APPROXIMATE[found.bound]} On simulated logs where nothing is better and nothing rare "
         f"happens, at a level of 5 %, it passed in {least:g} to {most:g} % of them."
     ]
-    if case.evidence.values.is_observed:
+    if case.problem.values.is_observed:
         texts.append(
             "Nothing happens that the log does not show: rare losses or gains, unseen in it, void "
             "the level altogether. Give the range of rewards, or use the bound 'betting'."
@@ -403,7 +403,7 @@ def _approximation(case: Case, found: HeldOut) -> list[str]:
 
 
 def _truncation(case: Case, found: HeldOut) -> str:
-    values = case.evidence.values
+    values = case.problem.values
     if values.gamma >= 1.0:
         least, most = -math.inf, math.inf
     else:

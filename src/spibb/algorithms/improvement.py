@@ -26,28 +26,45 @@ class Improvement:
     """A policy, its values in the estimated model, how it was found, and what is guaranteed.
 
     Attributes:
-        policy: The improved policy.
-        q: Q of that policy in the estimated model, shape (S, A).
-        v: V of that policy in the estimated model, shape (S,).
+        problem: The log and the baseline, with the estimated model.
+        values: The improved policy, and its values in the model.
         status: How the run ended; its value is advice.
         n_iterations: Improvement steps that were made.
         certificate: What is guaranteed and what was checked.
-        baseline: The baseline and its values in the estimated model.
-        model: The estimated model.
-        problem: The log and the baseline, brought together.
         algorithm: The settings, as ``to_config`` gives them.
     """
 
-    policy: TabularPolicy
-    q: NDArray[np.float64]
-    v: NDArray[np.float64]
+    problem: Problem
+    values: Evaluation
     status: Status
     n_iterations: int
     certificate: Certificate
-    baseline: Evaluation
-    model: TabularMDP
-    problem: Problem
     algorithm: dict[str, Any]
+
+    @property
+    def policy(self) -> TabularPolicy:
+        """The improved policy."""
+        return self.values.policy
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Q of that policy in the estimated model, shape (S, A)."""
+        return self.values.q
+
+    @property
+    def v(self) -> NDArray[np.float64]:
+        """V of that policy in the estimated model, shape (S,)."""
+        return self.values.v
+
+    @property
+    def model(self) -> TabularMDP:
+        """The estimated model."""
+        return self.problem.model
+
+    @property
+    def baseline(self) -> Evaluation:
+        """The baseline, and its values in the estimated model."""
+        return self.problem.baseline_values
 
     @property
     def counts(self) -> Counts:
@@ -57,7 +74,7 @@ class Improvement:
     @property
     def performance(self) -> float:
         """Estimated performance of the policy: V averaged over the first state."""
-        return float(self.model.initial @ self.v)
+        return self.values.performance
 
     @property
     def estimated_gain(self) -> float:
@@ -67,8 +84,8 @@ class Improvement:
     @cached_property
     def log_return(self) -> LogReturn | None:
         """What the baseline earned in the log itself; None where the log has no episodes."""
-        evidence = self.problem.evidence
-        return LogReturn.of(evidence.log, self.model.gamma, rewards=evidence.values)
+        problem = self.problem
+        return LogReturn.of(problem.log, problem.gamma, rewards=problem.values)
 
     @cached_property
     def visits(self) -> Visits:
@@ -95,6 +112,6 @@ class Improvement:
         or more.
         """
         reason = too_little_data(self.visits, self.baseline_visits, "new policy")
-        if reason is not None or self.problem.evidence.declared.initial is not None:
+        if reason is not None or self.problem.declared.initial is not None:
             return reason
         return contradiction(self.log_return, self.baseline.performance)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.base import Algorithm, Rng
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values
 from spibb.mdp.parallel import over_chunks
-from spibb.mdp.planning import Improve, Iterated, policy_iteration
+from spibb.mdp.planning import Improve, SearchResult, policy_iteration
 from spibb.operators.rows import Operator, improve_problems
-from spibb.uncertainty.error_functions import EvidenceBatch
+from spibb.problem import ProblemBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class PolicyIterating(Algorithm):
     """Base of the algorithms that improve the baseline step by step in the estimated model."""
 
     @abstractmethod
-    def step(self, evidence: EvidenceBatch) -> Step:
+    def step(self, problems: ProblemBatch) -> Step:
         """Return the improvement step for a batch of problems of one shape."""
 
     @property
@@ -48,13 +48,13 @@ class PolicyIterating(Algorithm):
         """Improvement steps at most."""
         return getattr(self, "max_iterations", None)
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Run policy iteration from the baselines."""
         return iterate(
-            problems.batch,
+            problems.models,
             problems.baseline,
-            self.step(problems.evidence),
-            first=problems.first,
+            self.step(problems),
+            first=problems.baseline_values,
             max_iterations=self.cap,
         )
 
@@ -66,7 +66,7 @@ def iterate(
     *,
     first: Values | None = None,
     max_iterations: int | None = None,
-) -> Iterated:
+) -> SearchResult:
     """Run policy iteration from the baseline with one step, over a batch."""
     improve = (_gpu_improver if batch.is_on_gpu else _improver)(batch, step, baseline)
     return policy_iteration(batch, baseline, improve, first=first, max_iterations=max_iterations)

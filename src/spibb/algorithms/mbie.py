@@ -25,14 +25,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
 from spibb.certify.robust import robust_test
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import Iterated, Status
+from spibb.mdp.planning import SearchResult, Status
 from spibb.mdp.robust import robust_planning
+from spibb.problem import ProblemBatch
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingP, checked_delta
 
 
@@ -62,16 +63,17 @@ class MBIE(Algorithm):
     def __post_init__(self) -> None:
         checked_delta(self.delta)
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan in the worst models."""
-        models = ModelSet.of(problems.evidence, problems.batch, self.delta, known_rewards=True)
-        baseline, start = models.policy(problems.baseline), models.values(problems.first[0])
+        models = ModelSet.of(problems, self.delta, known_rewards=True)
+        baseline = models.policy(problems.baseline)
+        start = models.values(problems.baseline_values[0])
         plan = robust_planning(models.low, models.balls, baseline, start)
         policy = models.listed(plan.policy)
-        v, q, _ = evaluate_batch(problems.batch, policy)
+        v, q, _ = evaluate_batch(problems.models, policy)
         status = np.full(len(v), Status.MAX_ITERATIONS, dtype=object)
         status[plan.is_settled] = Status.CONVERGED
-        return Iterated(policy, v, q, plan.n_iterations, status)
+        return SearchResult(policy, v, q, plan.n_iterations, status)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the worst value of the policy minus the best value of the baseline."""

@@ -25,18 +25,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems, kept_where_endless
+from spibb.algorithms.base import Algorithm, Rng
 from spibb.algorithms.iterating import Step, iterate
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import Iterated
+from spibb.mdp.planning import SearchResult
 from spibb.operators.rows import Operator
+from spibb.problem import ProblemBatch
 
 
 def plan_and_evaluate(
-    problems: Problems, adjusted: ModelBatch, forbidden: NDArray[np.bool_]
-) -> Iterated:
+    problems: ProblemBatch, adjusted: ModelBatch, forbidden: NDArray[np.bool_]
+) -> SearchResult:
     """Plan greedily in an adjusted model and return the values in the estimated one.
 
     Args:
@@ -47,8 +48,8 @@ def plan_and_evaluate(
     start = _without(problems.baseline, forbidden)
     step = Step(Operator.GREEDY_ALLOWED, np.where(forbidden, np.inf, 0.0), np.inf)
     done = iterate(adjusted, start, step)
-    v, q, ends = evaluate_batch(problems.batch, done.policy)
-    return kept_where_endless(problems, replace(done, v=v, q=q), ends)
+    v, q, ends = evaluate_batch(problems.models, done.policy)
+    return problems.kept_where_endless(replace(done, v=v, q=q), ends)
 
 
 def _without(baseline: NDArray[np.float64], forbidden: NDArray[np.bool_]) -> NDArray[np.float64]:
@@ -85,13 +86,13 @@ class RaMDP(Algorithm):
         if not 0 <= self.kappa < math.inf:
             raise SettingsError(f"kappa is {self.kappa}", expected="a finite penalty >= 0")
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan in the reward-adjusted models."""
-        n_sa = problems.evidence.n_sa
+        n_sa = problems.n_sa
         unseen = (n_sa == 0) & (self.kappa > 0)
         penalty = self.kappa / np.sqrt(np.maximum(n_sa, 1))
-        reward = problems.batch.reward - np.where(n_sa > 0, penalty, 0.0)
-        return plan_and_evaluate(problems, replace(problems.batch, reward=reward), unseen)
+        reward = problems.models.reward - np.where(n_sa > 0, penalty, 0.0)
+        return plan_and_evaluate(problems, replace(problems.models, reward=reward), unseen)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,17 +122,17 @@ class RMin(Algorithm):
                 f"n_wedge is {self.n_wedge}", expected="a number of observations >= 0"
             )
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan in the models whose rare pairs end with the least value."""
-        if problems.batch.gamma == 1.0:
+        if problems.models.gamma == 1.0:
             raise SettingsError(
                 "r-min with gamma = 1", expected="gamma < 1: the least value is R_min / (1 - gamma)"
             )
-        batch, evidence = problems.batch, list(problems.evidence)
+        batch, listed = problems.models, list(problems)
         # Nothing is done in a terminal state: what was never tried there is not rare.
-        live = ~np.stack([part.counts.terminal for part in evidence])[:, :, None]
-        rare = (problems.evidence.n_sa < self.n_wedge) & live
-        least = np.array([part.values.low / (1 - batch.gamma) for part in evidence])
+        live = ~np.stack([part.counts.terminal for part in listed])[:, :, None]
+        rare = (problems.n_sa < self.n_wedge) & live
+        least = np.array([part.values.low / (1 - batch.gamma) for part in listed])
         rows = np.repeat(~rare.ravel(), np.diff(batch.indptr))
         adjusted = replace(
             batch,

@@ -14,16 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Problems
 from spibb.algorithms.spibb_family import PiBSPIBB
-from spibb.certify.model_set import ModelSet
 from spibb.certify.regret import RegretTest
 from spibb.certify.robust import obstacle
 from spibb.data.counts import Counts
 from spibb.errors import SettingsError
-from spibb.mdp.batch import ModelBatch
-from spibb.problem import Problem
-from spibb.uncertainty.error_functions import Evidence
+from spibb.problem import Problem, ProblemBatch
 
 # Thresholds that are tried, evenly in the logarithm of the count.
 _N_THRESHOLDS = 12
@@ -101,20 +97,18 @@ def plan_promise(problem: Problem, *, zeta: float, delta: float) -> Promise:
         raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
     if not delta < 1.0:
         raise SettingsError(f"delta is {delta}", expected="a probability < 1: a promise needs one")
-    reason = obstacle(problem.evidence, is_estimated=problem.baseline.is_estimated)
+    reason = obstacle(problem)
     if reason is not None:
         raise SettingsError(
             f"nothing can be promised on this log: {reason}",
             expected="a log on which the regret test holds",
             hint="see docs/guarantees.md for its conditions",
         )
-    batch = ModelBatch.stack([problem.estimate()])
+    batch = ProblemBatch.of([problem])
     thresholds, policies = _candidates(problem, batch)
-    values = problem.evidence.values
+    values = problem.values
     is_trivial = zeta >= 2 * values.v_max
-    for threshold, bound in zip(
-        thresholds, _bounds(problem.evidence, batch, problem, policies, delta), strict=True
-    ):
+    for threshold, bound in zip(thresholds, _bounds(batch, policies, delta), strict=True):
         if bound >= -zeta:
             n_trusted = int((problem.counts.n_sa >= threshold).sum())
             return Promise(zeta, threshold, bound, n_trusted, None, is_trivial, values.proviso)
@@ -122,31 +116,23 @@ def plan_promise(problem: Problem, *, zeta: float, delta: float) -> Promise:
     return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial, values.proviso)
 
 
-def _candidates(problem: Problem, batch: ModelBatch) -> tuple[list[float], list[Array]]:
+def _candidates(problem: Problem, batch: ProblemBatch) -> tuple[list[float], list[Array]]:
     """Return thresholds, boldest first, and the policies that differ from the baseline."""
     most = int(problem.counts.n_sa.max())
     grid = np.unique(np.geomspace(1, most, _N_THRESHOLDS).round()).tolist()
-    problems = Problems.of([problem.evidence], [problem.estimate()], [problem.baseline])
-    found = [(n, PiBSPIBB(n_wedge=n).search(problems).policy) for n in grid]
-    kept = [(n, policy) for n, policy in found if (policy != problems.baseline).any()]
+    found = [(n, PiBSPIBB(n_wedge=n).search(batch).policy) for n in grid]
+    kept = [(n, policy) for n, policy in found if (policy != batch.baseline).any()]
     return [n for n, _ in kept], [policy for _, policy in kept]
 
 
-def _bounds(
-    evidence: Evidence, batch: ModelBatch, problem: Problem, policies: Sequence[Array], delta: float
-) -> list[float]:
+def _bounds(batch: ProblemBatch, policies: Sequence[Array], delta: float) -> list[float]:
     """Return the regret test's bound for each policy."""
-    models = ModelSet.of([evidence], batch, delta)
-    test = RegretTest.against(models, problem.baseline.probabilities[None].copy())
-    found = []
-    for policy in policies:
-        table = models.policy(policy)
-        found.append(float(test.bounds(test.differences(table, models.worst(table)))[0]))
-    return found
+    test = RegretTest.of(batch, delta)
+    return [float(test.bounds(test.tested(policy))[0]) for policy in policies]
 
 
 def _rows_for_change(
-    problem: Problem, batch: ModelBatch, policies: Sequence[Array], zeta: float, delta: float
+    problem: Problem, batch: ProblemBatch, policies: Sequence[Array], zeta: float, delta: float
 ) -> float | None:
     """Return the rows at which one of the policies would be certified; see Promise."""
     counts = problem.counts
@@ -154,8 +140,12 @@ def _rows_for_change(
         return None
     factor = _LONGER
     while factor <= _LONGEST and policies:
-        evidence = replace(problem.evidence, counts=_longer(counts, factor))
-        if max(_bounds(evidence, batch, problem, policies, delta)) >= -zeta:
+        longer = replace(problem, counts=_longer(counts, factor))
+        imagined = ProblemBatch(
+            longer.counts.n_sa[None], batch.models, batch.baseline, [longer].__getitem__,
+            baseline_values=batch.baseline_values,
+        )  # fmt: skip
+        if max(_bounds(imagined, policies, delta)) >= -zeta:
             return factor * float(counts.n_sa.sum())
         factor *= _LONGER
     return math.inf

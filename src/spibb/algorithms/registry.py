@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
@@ -16,7 +14,7 @@ from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
 from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.errors import SettingsError
+from spibb.settings import found
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     kind.id: kind
@@ -42,12 +40,5 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the algorithm of this id."""
-    if name in ALGORITHMS:
-        return ALGORITHMS[name]
-    near = difflib.get_close_matches(name, ALGORITHMS, n=1)
-    raise SettingsError(
-        f"no algorithm is called {name!r}",
-        expected=f"one of {', '.join(ALGORITHMS)}",
-        hint=f"use {near[0]!r}" if near else None,
-    )
+    """Return the algorithm of this id: of the list, or any other that has been imported."""
+    return found(name, ALGORITHMS | dict(Algorithm.members()), "algorithm")

@@ -30,16 +30,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
 from spibb.algorithms.robust_mdp import decided
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
 from spibb.certify.regret import RegretTest
-from spibb.certify.robust import Verdict, regret_test
+from spibb.certify.robust import regret_test
 from spibb.mdp.mixed_action import with_mixed_action
-from spibb.mdp.planning import Iterated
+from spibb.mdp.planning import SearchResult
 from spibb.mdp.robust import RobustPlan, RobustValues, robust_planning
+from spibb.problem import ProblemBatch
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingP, checked_delta
 
 # Regret steps from the better plan; on random problems a fifth one finds next to nothing.
@@ -76,11 +77,11 @@ class RobustBaselineRegret(Algorithm):
     def __post_init__(self) -> None:
         checked_delta(self.delta)
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Find candidates, test each, keep the best."""
-        models = ModelSet.of(problems.evidence, problems.batch, self.delta)
-        test = RegretTest.against(models, problems.baseline, problems.first[0])
-        baseline, start = test.baseline, models.values(problems.first[0])
+        models = ModelSet.of(problems, self.delta)
+        test = RegretTest.against(models, problems.baseline, problems.baseline_values[0])
+        baseline, start = test.baseline, models.values(problems.baseline_values[0])
         surrogate = _surrogate(problems, models)
         plain = robust_planning(models.low, models.balls, baseline, start)
         held = _Tested.of(test, baseline)
@@ -91,10 +92,9 @@ class RobustBaselineRegret(Algorithm):
         for _ in range(_STEPS):
             current = _stepped(test, current)
             best = best.or_better(current)
-        verdicts = [Verdict(bound, {"difference": bound}) for bound in best.bound.tolist()]
         steps = surrogate.n_iterations + plain.n_iterations + 1 + _STEPS
         settled = surrogate.is_settled & plain.is_settled
-        return decided(problems, models.listed(best.policy), verdicts, steps, settled)
+        return decided(problems, models.listed(best.policy), best.bound, steps, settled)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the test found."""
@@ -149,19 +149,19 @@ class _Tested:
         )
 
 
-def _surrogate(problems: Problems, models: ModelSet) -> RobustPlan:
+def _surrogate(problems: ProblemBatch, models: ModelSet) -> RobustPlan:
     """Plan in the robust MDP in which following the baseline is free of error."""
     baseline = models.policy(problems.baseline)
     shape = (*baseline.shape[:2], 1)
     # Elsewhere nobody knows what following pays, nor where it leads: it keeps its own row.
     followed = models.low.reward[:, :, 0].copy()
-    listed = (problems.baseline * problems.batch.reward).sum(axis=2)
+    listed = (problems.baseline * problems.models.reward).sum(axis=2)
     followed[:, : listed.shape[1]] = listed
     plan = robust_planning(
         with_mixed_action(models.low, baseline, followed),
         models.balls.with_free_action(),
         np.append(np.zeros(baseline.shape), np.ones(shape), axis=2),
-        models.values(problems.first[0]),
+        models.values(problems.baseline_values[0]),
     )
     policy = plan.policy[:, :, :-1] + plan.policy[:, :, -1:] * baseline
     return RobustPlan(policy, plan.values, plan.n_iterations, plan.is_settled)

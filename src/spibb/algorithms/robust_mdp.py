@@ -18,21 +18,21 @@ value, which is unknown, enters by its upper bound. Ties keep the baseline's row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Problems
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
-from spibb.certify.robust import Verdict, robust_bounds, robust_test
+from spibb.certify.robust import robust_bounds, robust_test
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import Iterated, Status
+from spibb.mdp.planning import SearchResult, Status
 from spibb.mdp.robust import robust_planning
+from spibb.problem import ProblemBatch
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingP, checked_delta
 
 
@@ -63,15 +63,15 @@ class RobustMDP(Algorithm):
     def __post_init__(self) -> None:
         checked_delta(self.delta)
 
-    def search(self, problems: Problems, rng: np.random.Generator | None = None) -> Iterated:
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan, then test."""
-        models = ModelSet.of(problems.evidence, problems.batch, self.delta)
-        baseline, start = models.policy(problems.baseline), models.values(problems.first[0])
+        models = ModelSet.of(problems, self.delta)
+        baseline = models.policy(problems.baseline)
+        start = models.values(problems.baseline_values[0])
         plan = robust_planning(models.low, models.balls, baseline, start)
         bounds = robust_bounds(models, plan.values, models.best(baseline, start))
-        verdicts = [Verdict(bound, {"difference": bound}) for bound in bounds.tolist()]
         policy = models.listed(plan.policy)
-        return decided(problems, policy, verdicts, plan.n_iterations, plan.is_settled)
+        return decided(problems, policy, bounds, plan.n_iterations, plan.is_settled)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the safety test found."""
@@ -83,32 +83,26 @@ class RobustMDP(Algorithm):
 
 
 def decided(
-    problems: Problems,
+    problems: ProblemBatch,
     candidates: NDArray[np.float64],
-    verdicts: Sequence[Verdict],
+    bounds: NDArray[np.float64],
     n_iterations: NDArray[np.int64],
     is_settled: NDArray[np.bool_],
-) -> Iterated:
+) -> SearchResult:
     """Return the candidates that passed, the baseline elsewhere.
 
     Args:
         problems: The problems.
         candidates: Shape (B, S, A).
-        verdicts: What the test found; a candidate passes if its bound is not negative, and if it
-            is not the baseline itself.
+        bounds: Lower bounds on their gains, shape (B,); a candidate passes if its bound is not
+            negative, and if it is not the baseline itself.
         n_iterations: Improvement steps, shape (B,).
         is_settled: Whether the search ended by itself, shape (B,).
     """
-    passed = np.array([verdict.bound >= 0.0 for verdict in verdicts])
-    passed &= (candidates != problems.baseline).any(axis=(1, 2))
+    passed = (bounds >= 0.0) & (candidates != problems.baseline).any(axis=(1, 2))
     policy = np.where(passed[:, None, None], candidates, problems.baseline)
-    v, q, _ = evaluate_batch(problems.batch, policy)
+    v, q, _ = evaluate_batch(problems.models, policy)
     status = np.full(len(passed), Status.CONVERGED, dtype=object)
     status[~is_settled] = Status.MAX_ITERATIONS
     status[~passed] = Status.BASELINE_KEPT
-    # The baseline gains nothing over itself, whatever the test said of the candidate.
-    findings = [
-        verdict if accepted else Verdict(0.0, verdict.details)
-        for verdict, accepted in zip(verdicts, passed, strict=True)
-    ]
-    return Iterated(policy, v, q, n_iterations, status, findings)
+    return SearchResult(policy, v, q, n_iterations, status, bounds.tolist())

@@ -28,9 +28,9 @@ from spibb.certify.theorems import theorem_1, theorem_2
 from spibb.errors import SettingsError
 from spibb.mdp.planning import checked_cap
 from spibb.operators.rows import Operator
+from spibb.problem import ProblemBatch
 from spibb.uncertainty.error_functions import (
     ErrorFunction,
-    EvidenceBatch,
     GivenErrors,
     HoeffdingQ,
     checked_delta,
@@ -57,9 +57,14 @@ class SoftSPIBB(PolicyIterating):
         if not hasattr(self.error, "errors"):
             object.__setattr__(self, "error", GivenErrors(self.error))
 
-    def step(self, evidence: EvidenceBatch) -> Step:
+    def step(self, problems: ProblemBatch) -> Step:
         """Move within the budget."""
-        return Step(self.operator, evidence.errors(self.error, self.delta), self.epsilon)
+        return Step(self.operator, self.error.of_batch(problems, self.delta), self.epsilon)
+
+    @property
+    def needs_log(self) -> bool:
+        """Whether the errors are of returns."""
+        return bool(self.error.needs_log)
 
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
         """Judge by the algorithm's own errors and budget."""

@@ -16,6 +16,7 @@ in the papers.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -28,7 +29,8 @@ from spibb.certify.certificate import Guarantee
 from spibb.certify.theorems import spibb_bound
 from spibb.errors import SettingsError
 from spibb.operators.rows import Operator
-from spibb.uncertainty.error_functions import EvidenceBatch, checked_delta
+from spibb.problem import ProblemBatch
+from spibb.uncertainty.error_functions import checked_delta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +46,9 @@ class _Bootstrapping(PolicyIterating):
             )
         checked_delta(self.delta)
 
-    def step(self, evidence: EvidenceBatch) -> Step:
+    def step(self, problems: ProblemBatch) -> Step:
         """Bootstrap on rare pairs."""
-        errors = np.where(evidence.n_sa >= self.n_wedge, 0.0, np.inf)
+        errors = np.where(problems.n_sa >= self.n_wedge, 0.0, np.inf)
         return Step(self.operator, errors, 0.0)
 
 
@@ -77,7 +79,7 @@ class PiBSPIBB(_Bootstrapping):
         return spibb_bound(case, self.n_wedge)
 
     @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Self:
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Build the algorithm from a configuration; earlier ones also chose among bounds."""
         return super().from_config({name: x for name, x in config.items() if name != "bound"})
 

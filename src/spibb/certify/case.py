@@ -1,4 +1,4 @@
-"""A policy to be judged: the log's counts, the model made of them, the baseline, the values."""
+"""A policy to be judged on a problem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spibb.certify.model_set import Radii, StartBall, start_share
 from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
-from spibb.uncertainty.error_functions import Evidence
+from spibb.problem import Problem, ProblemBatch
 
 # Values come out of linear solves: differences below this share of their size are rounding.
 ROUNDING = 1e-9
@@ -22,18 +22,29 @@ class Case:
     """Everything a theorem may look at.
 
     Attributes:
-        evidence: Counts, range of returns and, if given, the log.
-        model: The estimated model.
-        baseline: Values of the baseline in the model.
-        policy: Values of the policy to be judged in the model.
+        problem: The log and its baseline, with the estimated model.
+        policy: The policy to be judged, and its values in the model.
         delta: Allowed probability of error.
     """
 
-    evidence: Evidence
-    model: TabularMDP
-    baseline: Evaluation
+    problem: Problem
     policy: Evaluation
     delta: float
+
+    @property
+    def model(self) -> TabularMDP:
+        """The estimated model."""
+        return self.problem.model
+
+    @property
+    def baseline(self) -> Evaluation:
+        """The baseline, and its values in the model."""
+        return self.problem.baseline_values
+
+    @cached_property
+    def batch(self) -> ProblemBatch:
+        """The problem as a batch of one."""
+        return ProblemBatch.alone(self.problem)
 
     @property
     def difference(self) -> NDArray[np.float64]:
@@ -63,27 +74,27 @@ class Case:
     @cached_property
     def transition_errors(self) -> NDArray[np.float64]:
         """Errors e <= 2 with ||P* - P^||_1 <= e and |R* - R^| <= e R_max, as the set's radii."""
-        radii = Radii.of([self.evidence], self.delta)
-        scale = self.evidence.values.r_max
+        radii = Radii.of([self.problem], self.delta)
+        scale = self.problem.values.r_max
         rewards = radii.reward[0] / scale if scale > 0 else np.zeros(radii.reward[0].shape)
         return np.asarray(np.minimum(2.0, np.maximum(radii.transition[0], rewards)))
 
     @cached_property
     def start(self) -> StartBall:
         """Where episodes may begin: in the states listed and, unless complete, elsewhere."""
-        share = start_share(self.evidence, self.delta)
-        elsewhere = not self.evidence.declared.states_complete
+        share = start_share(self.problem, self.delta)
+        elsewhere = not self.problem.declared.states_complete
         initial = self.model.initial[None]
-        return StartBall.of([self.evidence], initial, share, with_elsewhere=elsewhere)
+        return StartBall.of([self.problem], initial, share, with_elsewhere=elsewhere)
 
     @property
     def delta_but_start(self) -> float:
         """What is left of delta when the first state has had its share."""
-        return self.delta - start_share(self.evidence, self.delta)
+        return self.delta - start_share(self.problem, self.delta)
 
     def at_worst_start(self, values: NDArray[np.float64]) -> float:
         """Return the least mean of gains (S,) over where episodes may begin; elsewhere it is 0."""
-        if not self.evidence.declared.states_complete:
+        if not self.problem.declared.states_complete:
             values = np.append(values, 0.0)
         return float(self.start.worst(values[None])[0])
 

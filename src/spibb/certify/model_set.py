@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.robust import Balls, RobustValues, optimistic_evaluation, robust_evaluation
-from spibb.uncertainty.error_functions import Evidence
+from spibb.problem import Problem, ProblemBatch
 from spibb.uncertainty.time_uniform import log_events, time_uniform_radius
 
 Array = NDArray[np.float64]
@@ -54,25 +54,25 @@ class StartBall:
 
     @classmethod
     def of(
-        cls, evidence: Sequence[Evidence], initial: Array, delta: float, *, with_elsewhere: bool
+        cls, problems: Sequence[Problem], initial: Array, delta: float, *, with_elsewhere: bool
     ) -> StartBall:
         """Return the ball of confidence 1 - delta around the first states of the episodes.
 
         Args:
-            evidence: Counts and declarations, one for each problem.
+            problems: The problems.
             initial: Estimated or given distributions, shape (B, S).
             delta: Probability that the true distribution is not in it.
             with_elsewhere: Whether an episode may begin in a state that nobody named.
         """
-        possible = ~np.stack([part.counts.terminal for part in evidence])
+        possible = ~np.stack([one.counts.terminal for one in problems])
         if with_elsewhere:
             initial = np.append(initial, np.zeros((len(initial), 1)), axis=1)
             possible = np.append(possible, np.ones((len(possible), 1), np.bool_), axis=1)
-        n_episodes = np.array([part.counts.n_initial.sum() for part in evidence])
+        n_episodes = np.array([part.counts.n_initial.sum() for part in problems])
         # What is given takes no share of delta.
         log_term = log_events(possible.sum(axis=1)) - (np.log(delta) if delta > 0.0 else 0.0)
         radius = np.minimum(2.0, time_uniform_radius(n_episodes, log_term))
-        is_given = np.array([part.declared.initial is not None for part in evidence])
+        is_given = np.array([part.declared.initial is not None for part in problems])
         return cls(initial, np.where(is_given, 0.0, radius), possible)
 
     def worst(self, v: Array) -> Array:
@@ -87,10 +87,10 @@ class StartBall:
         return np.asarray(mean - (given * above).sum(axis=1))
 
 
-def start_share(evidence: Evidence, delta: float) -> float:
+def start_share(problem: Problem, delta: float) -> float:
     """Return the part of delta that the start distribution takes, one row among all pairs."""
-    given = evidence.declared.initial is not None
-    return 0.0 if given else delta / (evidence.counts.n_sa.size + 1)
+    given = problem.declared.initial is not None
+    return 0.0 if given else delta / (problem.counts.n_sa.size + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,40 +108,38 @@ class Radii:
     delta_start: float
 
     @classmethod
-    def of(
-        cls, evidence: Sequence[Evidence], delta: float, *, known_rewards: bool = False
-    ) -> Radii:
+    def of(cls, problems: Sequence[Problem], delta: float, *, known_rewards: bool = False) -> Radii:
         """Return the radii of confidence 1 - delta; see the module's docstring."""
-        n_sa = np.stack([part.counts.n_sa for part in evidence])
-        gamma = evidence[0].values.gamma
-        delta_start = start_share(evidence[0], delta)
+        n_sa = np.stack([part.counts.n_sa for part in problems])
+        gamma = problems[0].values.gamma
+        delta_start = start_share(problems[0], delta)
         share = 0.0 if known_rewards else max(1.0 - gamma, _LEAST_REWARD_SHARE)
         pairs = np.log(n_sa[0].size) - np.log(delta - delta_start)
         with np.errstate(divide="ignore"):  # a share of nothing: no confidence, and no need of it
             log_p, log_r = pairs - np.log1p(-share), pairs - np.log(share)
-        terminal = np.stack([part.counts.terminal for part in evidence])
-        events = log_events(_n_outcomes(evidence, terminal))
+        terminal = np.stack([one.counts.terminal for one in problems])
+        events = log_events(_n_outcomes(problems, terminal))
         certain = np.isneginf(events)  # one outcome alone
         log_term = np.add(log_p, events, out=events, where=~certain)
         transition = np.minimum(2.0, time_uniform_radius(n_sa, log_term))
         if known_rewards:
             reward = np.where(n_sa > 0, 0.0, np.inf)
         else:
-            width = np.array([part.values.high - part.values.low for part in evidence])
+            width = np.array([part.values.high - part.values.low for part in problems])
             unit = time_uniform_radius(np.maximum(n_sa, 1), log_r)
             reward = np.where(n_sa > 0, unit * width[:, None, None] / 2.0, np.inf)
         return cls(np.where(terminal[:, :, None], 0.0, transition), reward, delta_start)
 
 
-def _n_outcomes(evidence: Sequence[Evidence], is_terminal: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _n_outcomes(problems: Sequence[Problem], is_terminal: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return how many outcomes every pair may have, shape (B, S, A)."""
-    declared = evidence[0].declared
+    declared = problems[0].declared
     n = (~is_terminal).sum(axis=1) + (0 if declared.states_complete else 1)
-    shape = (len(evidence), *evidence[0].counts.n_sa.shape)
+    shape = (len(problems), *problems[0].counts.n_sa.shape)
     found = np.broadcast_to(n[:, None, None], shape)
     if declared.successors is not None:
         found = found.copy()
-        for k, (part, ends) in enumerate(zip(evidence, is_terminal, strict=True)):
+        for k, (part, ends) in enumerate(zip(problems, is_terminal, strict=True)):
             successors = part.declared.successors
             assert successors is not None  # all declare alike
             # An end in a terminal state is an end.
@@ -171,37 +169,28 @@ class ModelSet:
     has_elsewhere: bool
 
     @classmethod
-    def of(
-        cls,
-        evidence: Sequence[Evidence],
-        batch: ModelBatch,
-        delta: float,
-        *,
-        known_rewards: bool = False,
-    ) -> ModelSet:
+    def of(cls, problems: ProblemBatch, delta: float, *, known_rewards: bool = False) -> ModelSet:
         """Return the set of confidence 1 - delta.
 
         Args:
-            evidence: Counts, ranges of rewards and declarations, one for each problem; all declare
-                the same of states, ends and successors.
-            batch: The estimated models.
+            problems: The problems; all declare the same of states, ends and successors.
             delta: Probability that the true model is not in the set.
             known_rewards: Whether the mean rewards of the log are the true ones.
         """
-        evidence = list(evidence)  # made once
-        radii = Radii.of(evidence, delta, known_rewards=known_rewards)
-        declared = evidence[0].declared
-        least = _column([part.values.low for part in evidence])
-        most = _column([part.values.high for part in evidence])
+        models, listed = problems.models, list(problems)  # each problem is made once
+        radii = Radii.of(listed, delta, known_rewards=known_rewards)
+        declared = listed[0].declared
+        least = _column([part.values.low for part in listed])
+        most = _column([part.values.high for part in listed])
         # Nothing is done in a terminal state, so nothing is uncertain there: it ends and pays 0.
-        terminal = np.stack([part.counts.terminal for part in evidence])[:, :, None]
-        low = np.where(terminal, 0.0, np.clip(batch.reward - radii.reward, least, most))
-        high = np.where(terminal, 0.0, np.clip(batch.reward + radii.reward, least, most))
-        indptr, indices = _reach(evidence)
+        terminal = np.stack([one.counts.terminal for one in listed])[:, :, None]
+        low = np.where(terminal, 0.0, np.clip(models.reward - radii.reward, least, most))
+        high = np.where(terminal, 0.0, np.clip(models.reward + radii.reward, least, most))
+        indptr, indices = _reach(listed)
         balls = Balls(radii.transition, not declared.never_ends, indptr, indices)
         elsewhere = not declared.states_complete
-        start = StartBall.of(evidence, batch.initial, radii.delta_start, with_elsewhere=elsewhere)
-        found = cls(replace(batch, reward=low), replace(batch, reward=high), balls, start, False)
+        start = StartBall.of(listed, models.initial, radii.delta_start, with_elsewhere=elsewhere)
+        found = cls(replace(models, reward=low), replace(models, reward=high), balls, start, False)
         return found._with_elsewhere(least, most) if elsewhere else found
 
     def _with_elsewhere(self, least: Array, most: Array) -> ModelSet:
@@ -269,9 +258,9 @@ def _with_rows(
     return np.append(np.append(begins, more, axis=1).ravel(), indptr[-1])
 
 
-def _reach(evidence: Sequence[Evidence]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _reach(problems: Sequence[Problem]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the known successors of all problems, one behind the other; see Balls."""
-    parts = [part.declared.successors for part in evidence if part.declared.successors is not None]
+    parts = [part.declared.successors for part in problems if part.declared.successors is not None]
     if not parts:
         return np.zeros(1, np.int64), np.zeros(0, np.int32)
     offsets = np.append(0, np.cumsum([part.nnz for part in parts]))

@@ -14,7 +14,6 @@ safe side. Derivation: docs/algorithms/robust-baseline-regret.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +23,7 @@ from spibb.certify.model_set import ModelSet
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.mixed_action import with_mixed_action
 from spibb.mdp.robust import Balls, RobustValues, robust_evaluation
-from spibb.uncertainty.error_functions import Evidence
+from spibb.problem import ProblemBatch
 
 Array = NDArray[np.float64]
 
@@ -47,6 +46,12 @@ class RegretTest:
     ceiling: RobustValues
     frame: ModelBatch
     balls: Balls
+
+    @classmethod
+    def of(cls, problems: ProblemBatch, delta: float) -> RegretTest:
+        """Prepare the test against the baselines of problems, at level delta."""
+        models = ModelSet.of(problems, delta)
+        return cls.against(models, problems.baseline, problems.baseline_values[0])
 
     @classmethod
     def against(cls, models: ModelSet, baseline: Array, start: Array | None = None) -> RegretTest:
@@ -89,32 +94,33 @@ class RegretTest:
         """Return D at the worst start, its error subtracted; shape (B,)."""
         return self.models.start.worst(differences.v) - differences.error
 
+    def tested(self, policy: Array, v: Array | None = None) -> RobustValues:
+        """Return the differences of policies (B, S, A) of the listed states.
+
+        Args:
+            policy: The policies.
+            v: Values near those of the policies, to start from; shape (B, S).
+        """
+        table = self.models.policy(policy)
+        floor = self.models.worst(table, None if v is None else self.models.values(v))
+        return self.differences(table, floor)
+
 
 def regret_bounds(
-    evidence: Sequence[Evidence],
-    batch: ModelBatch,
-    baseline: Array,
-    policy: Array,
-    delta: float,
-    start: tuple[Array, Array] | None = None,
+    problems: ProblemBatch, policy: Array, delta: float, v: Array | None = None
 ) -> tuple[Array, Array]:
     """Test one policy for each problem of a batch.
 
     Args:
-        evidence: Counts, ranges and declarations.
-        batch: The estimated models.
-        baseline: Shape (B, S, A).
+        problems: The problems.
         policy: Shape (B, S, A).
         delta: Probability that the true model is not in the set.
-        start: Values of baseline and policy in the estimated models, to start from, (B, S) each.
+        v: Values of the policy in the estimated models, to start from; shape (B, S).
 
     Returns:
         The bounds on the gain, shape (B,), and D of the listed states, shape (B, S), errors
         subtracted.
     """
-    models = ModelSet.of(evidence, batch, delta)
-    test = RegretTest.against(models, baseline, None if start is None else start[0])
-    table = models.policy(policy)
-    floor = models.worst(table, None if start is None else models.values(start[1]))
-    found = test.differences(table, floor)
-    return test.bounds(found), models.listed(found.v) - found.error[:, None]
+    test = RegretTest.of(problems, delta)
+    found = test.tested(policy, v)
+    return test.bounds(found), test.models.listed(found.v) - found.error[:, None]

@@ -8,7 +8,6 @@ r"""Guarantees that hold in every model the log cannot rule out (spibb.certify.m
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +18,10 @@ from spibb.certify.certificate import Condition, Guarantee
 from spibb.certify.model_set import ModelSet
 from spibb.certify.regret import regret_bounds
 from spibb.certify.theorems import MARKOV, apply_theorem
-from spibb.mdp.batch import ModelBatch
 from spibb.mdp.robust import RobustValues
-from spibb.uncertainty.error_functions import Evidence
+from spibb.problem import Problem
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a safety test found for one problem.
-
-    Attributes:
-        bound: Lower bound on the true gain of the policy that is returned.
-        details: The numbers it is made of.
-    """
-
-    bound: float
-    details: dict[str, float]
 
 
 def robust_bounds(models: ModelSet, worst: RobustValues, best: RobustValues) -> Array:
@@ -50,85 +35,36 @@ def robust_bounds(models: ModelSet, worst: RobustValues, best: RobustValues) -> 
     return models.start.worst(worst.v - best.v) - worst.error - best.error
 
 
-def obstacle(evidence: Evidence, *, is_estimated: bool) -> str | None:
-    """Say why the regret test would claim nothing on a log, whatever the policy; None if it may.
-
-    Args:
-        evidence: Counts and declarations.
-        is_estimated: Whether the baseline was estimated from the log.
-    """
-    counts = evidence.counts
-    if evidence.values.gamma >= 1.0:
+def obstacle(problem: Problem) -> str | None:
+    """Say why the regret test would claim nothing on a log, whatever the policy; None if it may."""
+    counts = problem.counts
+    if problem.gamma >= 1.0:
         return "gamma is 1"
     if counts.n_gaps:
         return f"steps are missing after {counts.n_gaps} rows"
-    if evidence.declared.initial is None and int(counts.n_initial.sum()) < 2:
+    if problem.declared.initial is None and int(counts.n_initial.sum()) < 2:
         return "where episodes begin is unknown"
-    return "the baseline is estimated from the log" if is_estimated else None
+    return "the baseline is estimated from the log" if problem.baseline.is_estimated else None
 
 
-def regret_test(case: Case, verdict: Verdict | None = None) -> Guarantee:
+def regret_test(case: Case, found: float | None = None) -> Guarantee:
     """Claim the bound D of the regret test.
 
     Args:
         case: The case.
-        verdict: What the search's own test found; None: test the policy of the case.
+        found: What the search's own test found; None: test the policy of the case.
     """
 
-    def test() -> Verdict:
-        bounds, _ = regret_bounds(
-            [case.evidence],
-            ModelBatch.stack([case.model]),
-            case.baseline.policy.probabilities[None].copy(),
-            case.policy.policy.probabilities[None].copy(),
-            case.delta,
-            (case.baseline.v[None], case.policy.v[None]),
-        )
-        return Verdict(float(bounds[0]), {"difference": float(bounds[0])})
+    def test() -> float:
+        table = case.policy.policy.probabilities[None].copy()
+        return float(regret_bounds(case.batch, table, case.delta, case.policy.v[None])[0][0])
 
     return _claim(
         case,
         theorem="Regret test",
         statement="In every model that the log cannot rule out, the policy is worth at least D "
         "more than the baseline.",
-        assumptions=(),
-        test=(lambda: verdict) if verdict is not None else test,
-    )
-
-
-def robust_test(
-    case: Case, verdict: Verdict | None = None, *, known_rewards: bool = False
-) -> Guarantee:
-    """Claim the worst value of the policy minus the best value of the baseline.
-
-    Args:
-        case: The case.
-        verdict: What the search's own test found; None: test the policy of the case.
-        known_rewards: Whether the set takes the mean rewards of the log for the true ones.
-    """
-
-    def test() -> Verdict:
-        models = ModelSet.of(
-            [case.evidence],
-            ModelBatch.stack([case.model]),
-            case.delta,
-            known_rewards=known_rewards,
-        )
-        policy, baseline = (
-            models.policy(part.policy.probabilities[None].copy())
-            for part in (case.policy, case.baseline)
-        )
-        bound = float(robust_bounds(models, models.worst(policy), models.best(baseline))[0])
-        return Verdict(bound, {"difference": bound})
-
-    return _claim(
-        case,
-        theorem="Robust test" + (", rewards known" if known_rewards else ""),
-        statement="In every model that the log cannot rule out, the policy is worth at least its "
-        "worst value and the baseline at most its best value.",
-        assumptions=(_KNOWN_REWARDS,) if known_rewards else (),
-        conditions=(checks.rewards_known(case),) if known_rewards else (),
-        test=(lambda: verdict) if verdict is not None else test,
+        test=(lambda: found) if found is not None else test,
     )
 
 
@@ -138,31 +74,52 @@ _KNOWN_REWARDS = (
 )
 
 
+def robust_test(
+    case: Case, found: float | None = None, *, known_rewards: bool = False
+) -> Guarantee:
+    """Claim the worst value of the policy minus the best value of the baseline.
+
+    Args:
+        case: The case.
+        found: What the search's own test found; None: test the policy of the case.
+        known_rewards: Whether the set takes the mean rewards of the log for the true ones.
+    """
+
+    def test() -> float:
+        models = ModelSet.of(case.batch, case.delta, known_rewards=known_rewards)
+        policy = models.policy(case.policy.policy.probabilities[None])
+        best = models.best(models.policy(case.batch.baseline))
+        return float(robust_bounds(models, models.worst(policy), best)[0])
+
+    return _claim(
+        case,
+        theorem="Robust test" + (", rewards known" if known_rewards else ""),
+        statement="In every model that the log cannot rule out, the policy is worth at least its "
+        "worst value and the baseline at most its best value.",
+        assumptions=(_KNOWN_REWARDS,) if known_rewards else (),
+        conditions=(checks.rewards_known(case),) if known_rewards else (),
+        test=(lambda: found) if found is not None else test,
+    )
+
+
 def _claim(
     case: Case,
     *,
     theorem: str,
     statement: str,
-    assumptions: tuple[str, ...],
-    test: Callable[[], Verdict],
+    test: Callable[[], float],
+    assumptions: tuple[str, ...] = (),
     conditions: tuple[Condition, ...] = (),
 ) -> Guarantee:
     def bound() -> tuple[float, dict[str, float]]:
-        verdict = test()
-        return verdict.bound, dict(verdict.details)
+        difference = test()
+        return difference, {"difference": difference}
 
     return apply_theorem(
         case,
         theorem=theorem,
         statement=statement,
-        conditions=(
-            checks.confident(case),
-            checks.discounted(case),
-            checks.start_known(case),
-            checks.no_gaps(case),
-            checks.states_listed(case),
-            *conditions,
-        ),
+        conditions=(*checks.common(case), checks.states_listed(case), *conditions),
         assumptions=(MARKOV, *assumptions),
         bound=bound,
         is_uniform=True,  # the event is about the model alone, whatever the policies

@@ -1,7 +1,7 @@
 r"""The safety theorems of the papers as code: conditions, then a number, or no claim.
 
 All bounds are on rho(pi, M*) - rho(pi_b, M*), the true gain over the baseline from the first state
-on. V_max is half the width of the range of values (spibb.uncertainty.ranges). Wherever a theorem
+on. V_max is half the width of the range of values (spibb.problem.ranges). Wherever a theorem
 has the budget epsilon, the budget that was really spent stands in its place: the event on which the
 theorem rests does not depend on the policy, so the policy's own spending is as good. Where a bound
 is an average over the first state, it is taken at the worst start that the log cannot rule out.
@@ -43,14 +43,14 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
     """
     error = error if error is not None else HoeffdingQ()
     by_returns = error.meaning == "return-q"
-    errors = error.errors(case.evidence, case.delta_but_start)
+    errors = error.errors(case.problem, case.delta_but_start)
     gain = _return_advantage(case) if by_returns else case.advantage
     kind = "mean returns" if by_returns else "the estimated model"
 
     def bound() -> tuple[float, dict[str, float]]:
         spent = float(spent_budget(case.difference, errors).max())
         start = case.at_worst_start(np.maximum(gain, 0.0))
-        loss = spent * case.evidence.values.v_max / (1 - case.model.gamma)
+        loss = spent * case.problem.values.v_max / (1 - case.model.gamma)
         return start - loss, {"spent": spent, "estimated_advantage": start, "possible_loss": loss}
 
     return apply_theorem(
@@ -59,10 +59,7 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
         statement="A (pi_b, e_Q, epsilon)-constrained, advantageous policy loses at most "
         "epsilon V_max / (1 - gamma).",
         conditions=(
-            checks.confident(case),
-            checks.discounted(case),
-            checks.start_known(case),
-            checks.no_gaps(case),
+            *checks.common(case),
             *([] if by_returns else [checks.one_step(case)]),
             checks.constraint(case, errors, None),
             checks.advantage(case, gain, kind),
@@ -87,7 +84,7 @@ def theorem_2(case: Case) -> Guarantee:
         local = float(np.abs((case.policy.q * case.difference).sum(axis=1)).max())
         visits = local * occupancy_error(case)
         scale = (1 + gamma) / ((1 - gamma) ** 2 * (1 - worst * gamma))
-        change_loss = scale * spent * case.evidence.values.v_max
+        change_loss = scale * spent * case.problem.values.v_max
         details = {
             "spent": spent,
             "kappa": worst,
@@ -103,10 +100,7 @@ def theorem_2(case: Case) -> Guarantee:
         statement="A (pi_b, e_P, epsilon)-constrained policy keeps its estimated gain up to an "
         "occupancy term and (1 + gamma) epsilon V_max / ((1 - gamma)^2 (1 - kappa gamma)).",
         conditions=(
-            checks.confident(case),
-            checks.discounted(case),
-            checks.start_known(case),
-            checks.no_gaps(case),
+            *checks.common(case),
             checks.states_complete(case),
             checks.constraint(case, case.transition_errors, None),
             _assumption_1(case, needed),
@@ -126,13 +120,13 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
     threshold = max(n_wedge, _FEWEST_TRUSTED)
 
     def number() -> tuple[float, dict[str, float]]:
-        n_states, n_actions = case.evidence.counts.n_sa.shape
+        n_states, n_actions = case.problem.counts.n_sa.shape
         loss = zeta(
             n_wedge=threshold,
             delta=case.delta_but_start,
             n_states=n_states,
             n_actions=n_actions,
-            v_max=case.evidence.values.v_max,
+            v_max=case.problem.values.v_max,
             gamma=case.model.gamma,
         )
         gain = case.at_worst_start(case.improvement)
@@ -144,10 +138,7 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
         statement="A policy that equals the baseline on rare pairs keeps its estimated gain up to "
         "4 V_max r(n_wedge) / (1 - gamma).",
         conditions=(
-            checks.confident(case),
-            checks.discounted(case),
-            checks.start_known(case),
-            checks.no_gaps(case),
+            *checks.common(case),
             checks.states_complete(case),
             checks.bootstrapped_copy(case, threshold),
             checks.only_trusted(case, threshold),
@@ -169,7 +160,7 @@ def lemma_1(case: Case) -> NDArray[np.float64] | None:
         return None
     errors = case.transition_errors
     spent = float(spent_budget(case.difference, errors).max())
-    scale = case.evidence.values.v_max / (1 - gamma * float(needed.max()))
+    scale = case.problem.values.v_max / (1 - gamma * float(needed.max()))
     return np.asarray((errors + gamma * spent / (1 - gamma)) * scale)
 
 
@@ -215,13 +206,13 @@ def apply_theorem(
         if not is_estimated:  # whatever the log is like; but without a discount nothing is said
             conditions = tuple(part for part in conditions if part.name == "discount")
             assumptions = ()
-    if is_estimated and is_uniform and case.evidence.log is not None:
+    if is_estimated and is_uniform and case.problem.log is not None:
         return _over_the_true_baseline(case, theorem, statement, conditions, assumptions, bound)
     if is_estimated:
         assumptions += (_ESTIMATED,)
     holds = all(condition.is_satisfied for condition in conditions)
     number, details = bound() if holds else (None, {})
-    proviso = case.evidence.values.proviso if assumptions else None
+    proviso = case.problem.values.proviso if assumptions else None
     return Guarantee(
         theorem=theorem,
         statement=statement,
@@ -230,25 +221,25 @@ def apply_theorem(
         delta=case.delta,
         bound=number,
         details=details,
-        worst_loss=2.0 * case.evidence.values.v_max,
+        worst_loss=2.0 * case.problem.values.v_max,
         is_exact=proviso is None,
         proviso=proviso,
     )
 
 
 def _common_assumptions(case: Case) -> tuple[str, ...]:
-    values, counts = case.evidence.values, case.evidence.counts
+    values, counts = case.problem.values, case.problem.counts
     origin = "as observed in the log, not given" if values.is_observed else "as given"
     found = [f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."]
-    if not case.evidence.declared.states_complete:
+    if not case.problem.declared.states_complete:
         found.append(_ELSEWHERE)
-    if case.evidence.declared.initial is None:
+    if case.problem.declared.initial is None:
         found.append(_STARTS)
     if counts.terminal.any():
         found.append(_TERMINAL)
     if counts.n_dropped:
         found.append(_STOPS)
-    return (*found, *case.evidence.declared.statements)
+    return (*found, *case.problem.declared.statements)
 
 
 def _nothing() -> tuple[float, dict[str, float]]:
@@ -264,7 +255,7 @@ def _over_the_true_baseline(
     bound: Callable[[], tuple[float, dict[str, float]]],
 ) -> Guarantee:
     """Add the loss of having estimated the baseline; both events fail with delta each."""
-    condition, n_episodes, longest = recorded_in_full(case.evidence.log)
+    condition, n_episodes, longest = recorded_in_full(case.problem.log)
     conditions += (condition,)
     number: float | None = None
     details: dict[str, float] = {}
@@ -274,7 +265,7 @@ def _over_the_true_baseline(
             n_episodes=n_episodes,
             longest=longest,
             n_pairs=case.difference.size,
-            v_max=case.evidence.values.v_max,
+            v_max=case.problem.values.v_max,
             gamma=case.model.gamma,
             delta=case.delta,
         )
@@ -287,9 +278,9 @@ def _over_the_true_baseline(
         delta=min(1.0, 2 * case.delta),
         bound=number,
         details=details,
-        worst_loss=2.0 * case.evidence.values.v_max,
-        is_exact=not case.evidence.values.is_observed,
-        proviso=case.evidence.values.proviso,
+        worst_loss=2.0 * case.problem.values.v_max,
+        is_exact=not case.problem.values.is_observed,
+        proviso=case.problem.values.proviso,
     )
 
 
@@ -301,7 +292,7 @@ def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:
     if fails.any():
         state, action = np.argwhere(fails)[0]
         names = case.policy.policy
-        place = f"state {names.state_name(state)}, action {names.action_name(action)}"
+        place = f"state {names.states[state]}, action {names.actions[action]}"
     return Condition(
         name="assumption-1",
         statement="Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball",
@@ -315,5 +306,5 @@ def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:
 
 def _return_advantage(case: Case) -> NDArray[np.float64]:
     """sum_a Q_mc(x, a) (pi - pi_b)(a | x): pairs without returns must not have moved."""
-    mean = case.evidence.returns().mean
+    mean = case.problem.returns().mean
     return np.asarray((mean * case.difference).sum(axis=1))

@@ -12,9 +12,9 @@ from spibb.cli.printing import (
     print_guarantee,
     print_json,
 )
-from spibb.data.baseline import align
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
+from spibb.problem import Problem
 from spibb.report.changes import list_changes
 
 
@@ -36,20 +36,17 @@ def run_audit(
     if n_wedge is not None and not n_wedge >= 0:
         raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 0")
     rows, made_by = read_inputs(log, baseline, columns)
-    rows, made_by = align(rows, made_by)
-    judged = align(rows, TabularPolicy.read(policy), role="policy")[1]
+    problem = Problem.of(rows, baseline=made_by, gamma=gamma, **declared.keywords)
+    judged = problem.align(TabularPolicy.read(policy))
     certificate = audit(
-        rows,
-        baseline=made_by,
+        problem,
         policy=judged,
-        gamma=gamma,
         delta=0.05 if delta is None else delta,
         epsilon=epsilon,
         n_wedge=n_wedge,
         error=None if error is None else find_error(error),
-        **declared.keywords,
     )
-    changes = list_changes(judged, made_by, certificate.states)
+    changes = list_changes(judged, problem.baseline, certificate.states)
     if printed == "json":
         print_json(certificate.to_dict())
     elif printed == "csv":

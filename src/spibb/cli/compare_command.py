@@ -14,9 +14,9 @@ from spibb.algorithms.registry import find_algorithm
 from spibb.cli.improve_command import build_algorithm
 from spibb.cli.inputs import Declared, read_inputs, refuse_inputs_in
 from spibb.cli.printing import console, print_data, print_json, print_sentence, print_start
-from spibb.data.baseline import align
 from spibb.errors import SettingsError
 from spibb.folders import refuse_existing
+from spibb.problem import Problem
 from spibb.report.comparison import Compared, compare, merged_warnings, write_comparison
 
 
@@ -48,15 +48,15 @@ def run_compare(
     ]
     refuse_existing(out, overwrite=overwrite, known={"comparison.csv", "comparison.json", *listed})
     refuse_inputs_in(out, log, baseline, *declared.files)
-    rows, policy = align(*read_inputs(log, baseline, columns))
+    rows, policy = read_inputs(log, baseline, columns)
     with console.status("Improving ..."):
-        asked: dict[str, Any] = {"baseline": policy, "gamma": gamma, **declared.keywords}
+        problem = Problem.of(rows, baseline=policy, gamma=gamma, **declared.keywords)
         results = [
-            algorithm.improve(rows, **asked, certificate_delta=certificate_delta)
+            algorithm.improve(problem, certificate_delta=certificate_delta)
             for algorithm in algorithms
         ]
         delta = float(settings.get("delta", 0.05))
-        table = compare(rows, algorithms, results, asked, delta=delta)
+        table = compare(problem, algorithms, results, delta=delta)
         write_comparison(table, results, out, overwrite=overwrite)
     _print(table, delta, rows.n_episodes, out, printed)
 

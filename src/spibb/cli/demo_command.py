@@ -133,8 +133,8 @@ def true_model(truth: dict[str, Any]) -> TabularMDP:
 
 def _ordered(policy: TabularPolicy, truth: dict[str, Any]) -> TabularPolicy:
     """Bring a policy to the order of states and actions of the true model."""
-    names = [policy.state_name(x) for x in range(policy.n_states)]
-    actions = [policy.action_name(a) for a in range(policy.n_actions)]
+    names = [policy.states[x] for x in range(policy.n_states)]
+    actions = [policy.actions[a] for a in range(policy.n_actions)]
     rows = [names.index(name) for name in truth["states"]]
     columns = [actions.index(name) for name in truth["actions"]]
     return TabularPolicy(policy.probabilities[np.ix_(rows, columns)])

@@ -14,7 +14,7 @@ from typing import Any
 from rich.padding import Padding
 from rich.text import Text
 
-from spibb.algorithms.base import Algorithm, in_words
+from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.algorithms.promise import plan_promise
 from spibb.algorithms.registry import ALGORITHMS, find_algorithm
@@ -41,6 +41,7 @@ from spibb.problem import Problem
 from spibb.report.changes import list_changes
 from spibb.report.folder import FILES, write_result
 from spibb.report.summary import summarise
+from spibb.settings import in_words
 from spibb.uncertainty.error_functions import checked_delta
 
 DEFAULT_ALGORITHM = "approx-soft-spibb"

@@ -14,7 +14,8 @@ from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.tables import find_files, nearest
+from spibb.names import nearest
+from spibb.tables import find_files
 from spibb.uncertainty.error_functions import ERROR_FUNCTIONS, GivenErrors
 
 ESTIMATE = "estimate"

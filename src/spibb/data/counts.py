@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.data.estimate import Rows, Unseen, estimate_model
-from spibb.data.log import Log
+from spibb.data.estimate import Unseen, estimate_model
+from spibb.data.log import Log, moved
 from spibb.errors import DataError
+from spibb.mdp.batch import ModelArrays, Rows
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
+from spibb.names import Names
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,14 +191,31 @@ class Counts:
         """Number of actions, taken or not."""
         return int(self.n_sa.shape[1])
 
+    @property
+    def states(self) -> Names:
+        """Names of the states."""
+        return Names(self.state_labels, self.n_states)
+
+    @property
+    def actions(self) -> Names:
+        """Names of the actions."""
+        return Names(self.action_labels, self.n_actions)
+
+    @cached_property
+    def _ended(self) -> NDArray[Any]:
+        """How often each state was entered as the end of the process."""
+        return np.bincount(self.n_end.indices, self.n_end.data, self.n_states)
+
+    @cached_property
+    def is_met(self) -> NDArray[np.bool_]:
+        """States in which something was done, or might have been: entered to go on."""
+        entered = np.bincount(self.n_sas.indices, self.n_sas.data, self.n_states)
+        return np.asarray((self.n_sa.sum(axis=1) > 0) | (entered > self._ended))
+
     @cached_property
     def terminal(self) -> NDArray[np.bool_]:
         """States that are only ever entered as the end of the process, and never acted in."""
-        entered, ended = (
-            np.bincount(tally.indices, tally.data, self.n_states)
-            for tally in (self.n_sas, self.n_end)
-        )
-        return np.asarray((self.n_sa.sum(axis=1) == 0) & (ended > 0) & (ended == entered))
+        return np.asarray(~self.is_met & (self._ended > 0))
 
     @property
     def initial(self) -> NDArray[np.float64]:
@@ -209,7 +228,40 @@ class Counts:
     @property
     def n_ended(self) -> int:
         """Rows that ended the process."""
-        return int(self.n_end.sum()) + int(self.n_sa.sum()) - int(self.n_sas.sum())
+        return int(self.n_end.data.sum() + self.n_sa.sum() - self.n_sas.data.sum())
+
+    def renamed(self, states: Names, actions: Names) -> Counts:
+        """Return the same counts under larger or reordered lists of names."""
+        if (states, actions) == (self.states, self.actions):
+            return self
+        rows, columns = moved(self.states, states), moved(self.actions, actions)
+        pairs = (rows[:, None] * actions.size + columns).ravel()
+        shape = (states.size, actions.size)
+
+        def table(old: NDArray[Any]) -> NDArray[Any]:
+            new = np.zeros(shape, dtype=old.dtype)
+            new[np.ix_(rows, columns)] = old
+            return new
+
+        def tally(old: sp.csr_array) -> sp.csr_array:
+            found = old.tocoo()
+            places = (pairs[found.row], rows[found.col])
+            return sp.csr_array(
+                sp.coo_array((found.data, places), shape=(states.size * actions.size, states.size))
+            )
+
+        n_initial = np.zeros(states.size, dtype=np.int64)
+        n_initial[rows] = self.n_initial
+        return replace(
+            self,
+            n_sa=table(self.n_sa),
+            n_sas=tally(self.n_sas),
+            n_end=tally(self.n_end),
+            reward_sum=table(self.reward_sum),
+            n_initial=n_initial,
+            state_labels=states.labels,
+            action_labels=actions.labels,
+        )
 
     def to_mdp(
         self, gamma: float, unseen: Unseen = "average", initial: NDArray[np.float64] | None = None
@@ -223,16 +275,16 @@ class Counts:
             initial: Distribution of the first state; None: that of the log.
         """
         model = self.estimate(gamma, unseen, initial)
-        return TabularMDP(
-            model.rows, model.reward, gamma, model.initial, self.terminal, model.ending
-        )
+        indptr, indices, data = model.rows
+        rows = sp.csr_array((data, indices, indptr), shape=self.n_sas.shape)
+        return TabularMDP(rows, model.reward, gamma, model.initial, self.terminal, model.ending)
 
     def estimate(
         self, gamma: float, unseen: Unseen = "average", initial: NDArray[np.float64] | None = None
-    ) -> Estimate:
+    ) -> ModelArrays:
         """Return the arrays of :meth:`to_mdp` without building and checking the model."""
         going_on = self._continuing()
-        found = estimate_model(
+        return estimate_model(
             Rows(
                 going_on.indptr.astype(np.int64),
                 going_on.indices.astype(np.int32, copy=False),
@@ -242,12 +294,10 @@ class Counts:
             self.reward_sum,
             self.n_ended,
             self.terminal,
-            unseen,
+            initial=self.initial if initial is None else initial,
+            gamma=gamma,
+            unseen=unseen,
         )
-        indptr, indices, data = found.rows
-        rows = sp.csr_array((data, indices, indptr), shape=going_on.shape)
-        start = self.initial if initial is None else initial
-        return Estimate(rows, found.reward, found.ending, start, gamma)
 
     def _continuing(self) -> sp.csr_array:
         """Return `n_sas` without ends inside a state where others go on.
@@ -255,22 +305,12 @@ class Counts:
         Such an end is no transition to that state, whose value it must not collect; an end in a
         terminal state is harmless, since nothing is earned there.
         """
-        if self.n_end.nnz == 0 or self.terminal[self.n_end.indices].all():
+        if self.terminal[self.n_end.indices].all():
             return self.n_sas
         live = sp.diags_array((~self.terminal).astype(np.int64), dtype=np.int64)
         go_on = sp.csr_array(self.n_sas - self.n_end @ live)
         go_on.eliminate_zeros()
         return go_on
-
-
-class Estimate(NamedTuple):
-    """The arrays of a maximum-likelihood model; see :class:`spibb.mdp.batch.ModelBatch`."""
-
-    rows: sp.csr_array
-    reward: NDArray[np.float64]
-    ending: NDArray[np.float64]
-    initial: NDArray[np.float64]
-    gamma: float
 
 
 def _sums(

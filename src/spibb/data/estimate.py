@@ -18,13 +18,14 @@ Terminal states end and pay nothing, whatever the treatment.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, cast, get_args
+from typing import Literal, cast, get_args
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelArrays, Rows
 
 Unseen = Literal["average", "terminal", "uniform", "self-loop"]
 _TERMINAL, _AVERAGE, _UNIFORM, _SELF_LOOP = range(4)
@@ -34,34 +35,6 @@ _CODES: dict[str, int] = {
 
 Array = NDArray[np.float64]
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-
-
-class Rows(NamedTuple):
-    """Rows of a sparse array: counts, or probabilities.
-
-    Attributes:
-        indptr: Where each row starts, shape (S * A + 1,).
-        indices: Successor states.
-        data: How often, or how likely.
-    """
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    data: Array
-
-
-class Estimated(NamedTuple):
-    """The arrays of a model.
-
-    Attributes:
-        rows: Transition probabilities.
-        reward: R^, shape (S, A).
-        ending: Probability that the step ends the process, shape (S, A).
-    """
-
-    rows: Rows
-    reward: Array
-    ending: Array
 
 
 def checked_unseen(unseen: str) -> Unseen:
@@ -79,9 +52,12 @@ def estimate_model(
     reward_sum: Array,
     n_ended: float,
     terminal: NDArray[np.bool_],
+    *,
+    initial: Array,
+    gamma: float,
     unseen: str = "average",
-) -> Estimated:
-    """Turn counts into a model.
+) -> ModelArrays:
+    """Turn counts into a model: the one place where models come from logs.
 
     Args:
         going_on: How often each pair was followed by each state, ends in terminal states included.
@@ -89,11 +65,13 @@ def estimate_model(
         reward_sum: Sum of rewards, shape (S, A).
         n_ended: How many rows ended the process, in a terminal state or anywhere.
         terminal: Which states end the process, shape (S,).
+        initial: Distribution of the first state, shape (S,).
+        gamma: The discount.
         unseen: What pairs without data do.
     """
     code = _CODES[checked_unseen(unseen)]
     rows, reward, ending = _estimate(*going_on, n_sa, reward_sum, float(n_ended), terminal, code)
-    return Estimated(Rows(*rows), reward, ending)
+    return ModelArrays(Rows(*rows), reward, ending, initial, gamma)
 
 
 @jit

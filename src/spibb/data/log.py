@@ -15,6 +15,7 @@ from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
+from spibb.names import Names
 
 UNKNOWN = -1
 # Beyond it, sums and squares of rewards are no longer numbers.
@@ -219,6 +220,14 @@ class Log:
             return n
         return n + count_late_starts(self.is_first, self.step)
 
+    def reward_extremes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the least and the largest reward of every pair (S, A); inf, -inf where unseen."""
+        shape = (self.n_states, self.n_actions)
+        least, most = np.full(shape, np.inf), np.full(shape, -np.inf)
+        np.minimum.at(least, (self.state, self.action), self.reward)
+        np.maximum.at(most, (self.state, self.action), self.reward)
+        return least, most
+
     def take(self, rows: NDArray[np.bool_]) -> Log:
         """Return the rows that are marked; states and actions stay as they are."""
         if not rows.any():
@@ -235,26 +244,42 @@ class Log:
             step=None if self.step is None else self.step[rows],
         )
 
-    def with_labels(
-        self, state_labels: Sequence[str] | None, action_labels: Sequence[str] | None
-    ) -> Log:
-        """Return the same log under larger or reordered sets of labels.
+    @property
+    def states(self) -> Names:
+        """Names of the states."""
+        return Names(self.state_labels, self.n_states)
 
-        The new labels must contain the old ones.
-        """
-        states = _mapping(self.state_labels, self.n_states, state_labels)
-        actions = _mapping(self.action_labels, self.n_actions, action_labels)
+    @property
+    def actions(self) -> Names:
+        """Names of the actions."""
+        return Names(self.action_labels, self.n_actions)
+
+    def renamed(self, states: Names, actions: Names) -> Log:
+        """Return the same log under larger or reordered lists of names."""
+        if (states, actions) == (self.states, self.actions):
+            return self
+        to_state, to_action = moved(self.states, states), moved(self.actions, actions)
         known = self.next_state >= 0
         return replace(
             self,
-            state=states[self.state],
-            action=actions[self.action],
-            next_state=np.where(known, states[np.where(known, self.next_state, 0)], UNKNOWN),
-            n_states=self.n_states if state_labels is None else len(state_labels),
-            n_actions=self.n_actions if action_labels is None else len(action_labels),
-            state_labels=None if state_labels is None else tuple(state_labels),
-            action_labels=None if action_labels is None else tuple(action_labels),
+            state=to_state[self.state],
+            action=to_action[self.action],
+            next_state=np.where(known, to_state[np.where(known, self.next_state, 0)], UNKNOWN),
+            n_states=states.size,
+            n_actions=actions.size,
+            state_labels=states.labels,
+            action_labels=actions.labels,
         )
+
+
+def moved(old: Names, new: Names) -> NDArray[np.int64]:
+    """Return where each old name stands among new ones, which must hold all of them."""
+    places = old.within(new)
+    if (places < 0).any():
+        raise DataError(
+            f"the new names lack {old[int(np.argmax(places < 0))]!r}", expected="all of the old"
+        )
+    return places
 
 
 def _refuse_odd_columns(episodes: list[dict[str, Any]]) -> None:
@@ -268,19 +293,6 @@ def _refuse_odd_columns(episodes: list[dict[str, Any]]) -> None:
             f"episodes with columns {', '.join(map(str, names))}",
             expected=f"state, action, reward and, if known, {', '.join(_COLUMNS[3:])}",
         )
-
-
-def _mapping(
-    old: tuple[str, ...] | None, size: int, new: Sequence[str] | None
-) -> NDArray[np.int64]:
-    if new is None:
-        return np.arange(size)
-    names = old if old is not None else tuple(str(index) for index in range(size))
-    place = {label: index for index, label in enumerate(new)}
-    missing = [name for name in names if name not in place]
-    if missing:
-        raise DataError(f"the new labels lack {missing[0]!r}", expected="all of the old ones")
-    return np.array([place[name] for name in names], dtype=np.int64)
 
 
 def _checked_columns(

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.errors import MOST_WHOLE, DataError
+from spibb.names import nearest
 from spibb.tables import (
     decoded,
     encode,
     encode_together,
-    nearest,
     read_numbers,
     read_table,
     refuse_empty,

@@ -4,37 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.errors import ModelError
 
+if TYPE_CHECKING:
+    from spibb.mdp.model import TabularMDP
 
-class Model(Protocol):
-    """What a batch takes of each model: see the attributes of :class:`spibb.TabularMDP`."""
 
-    @property
-    def rows(self) -> sp.csr_array:
-        """P as sparse rows, shape (S * A, S)."""
+class Rows(NamedTuple):
+    """Rows of a sparse array: counts, or probabilities.
 
-    @property
-    def reward(self) -> NDArray[np.float64]:
-        """R(x, a)."""
+    Attributes:
+        indptr: Where each row starts, shape (S * A + 1,).
+        indices: Successor states.
+        data: How often, or how likely.
+    """
 
-    @property
-    def ending(self) -> NDArray[np.float64]:
-        """Probability that the step ends the episode."""
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float64]
 
-    @property
-    def initial(self) -> NDArray[np.float64]:
-        """Distribution of the first state."""
 
-    @property
-    def gamma(self) -> float:
-        """The discount."""
+class ModelArrays(NamedTuple):
+    """The arrays of one model, neither copied nor checked.
+
+    Attributes:
+        rows: Transition probabilities.
+        reward: R(x, a), shape (S, A).
+        ending: Probability that the step ends the process, shape (S, A).
+        initial: Distribution of the first state, shape (S,).
+        gamma: The discount.
+    """
+
+    rows: Rows
+    reward: NDArray[np.float64]
+    ending: NDArray[np.float64]
+    initial: NDArray[np.float64]
+    gamma: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +100,7 @@ class ModelBatch:
         return np.asarray(array)
 
     @classmethod
-    def stack(cls, models: Sequence[Model]) -> ModelBatch:
+    def stack(cls, models: Sequence[TabularMDP | ModelArrays]) -> ModelBatch:
         """Lay models of one shape and one discount behind each other."""
         first = models[0]
         for index, model in enumerate(models):
@@ -102,7 +112,7 @@ class ModelBatch:
                     expected="one number of states, of actions, and one discount",
                     hint="call improve_many once for each shape",
                 )
-        sizes = np.array([model.rows.nnz for model in models], dtype=np.int64)
+        sizes = np.array([len(model.rows.indices) for model in models], dtype=np.int64)
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         starts = [
             model.rows.indptr[:-1].astype(np.int64) + offset

@@ -52,7 +52,7 @@ class Status(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Iterated:
+class SearchResult:
     """What a search returns for a batch of B problems.
 
     Attributes:
@@ -79,7 +79,7 @@ def policy_iteration(
     *,
     first: Values | None = None,
     max_iterations: int | None = None,
-) -> Iterated:
+) -> SearchResult:
     """Improve ``start`` in every model of the batch until it no longer changes.
 
     Args:
@@ -112,7 +112,7 @@ def policy_iteration(
         if cap > 1:
             status[active[settled & ends]] = Status.CONVERGED
         active = active[~settled & ends]
-    return Iterated(batch.fetch(policy), batch.fetch(v), batch.fetch(q), n_iterations, status)
+    return SearchResult(batch.fetch(policy), batch.fetch(v), batch.fetch(q), n_iterations, status)
 
 
 def checked_cap(max_iterations: int | None) -> int:

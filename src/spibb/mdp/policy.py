@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import PolicyError
 from spibb.files import as_path, write_whole
+from spibb.names import Names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,13 +115,15 @@ class TabularPolicy:
         """Draw an action for ``state``."""
         return int(rng.choice(self.n_actions, p=self.probabilities[state]))
 
-    def state_name(self, state: int) -> str:
-        """Return how users call ``state``."""
-        return str(state) if self.state_labels is None else self.state_labels[state]
+    @property
+    def states(self) -> Names:
+        """Names of the states."""
+        return Names(self.state_labels, self.n_states)
 
-    def action_name(self, action: int) -> str:
-        """Return how users call ``action``."""
-        return str(action) if self.action_labels is None else self.action_labels[action]
+    @property
+    def actions(self) -> Names:
+        """Names of the actions."""
+        return Names(self.action_labels, self.n_actions)
 
     def write(self, path: str | Path, metadata: dict[str, Any] | None = None) -> None:
         """Write the long table ``state, action, probability`` as CSV or Parquet.

@@ -30,12 +30,14 @@ from numpy.typing import NDArray
 from spibb.data.estimate import Unseen
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
+from spibb.mdp.policy import TabularPolicy
+from spibb.names import nearest
 from spibb.ope.fitted import fit_models
 from spibb.ope.model_value import ModelValue
 from spibb.ope.statistics import Array, Mean, Statistic, StepwiseMean, WeightedMean
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, Walk, running_weights, walk
-from spibb.tables import nearest
+from spibb.problem import Problem
 
 ESTIMATORS = {
     "is": "importance sampling",
@@ -81,6 +83,12 @@ class OffPolicy:
     baseline: Array
     gamma: float
     unseen: Unseen = "average"
+
+    @classmethod
+    def of(cls, problem: Problem, policy: TabularPolicy) -> OffPolicy:
+        """Take the episodes of a problem, and a policy in its states and actions."""
+        tables = policy.probabilities, problem.baseline.probabilities
+        return cls(Trajectories.from_log(problem.log), *tables, problem.gamma, problem.unseen)
 
     @cached_property
     def plain(self) -> Walk:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from spibb.data.baseline import align, estimate_baseline
-from spibb.data.counts import Counts
-from spibb.data.estimate import Unseen
-from spibb.data.log import Log
-from spibb.errors import DataError, PolicyError, SettingsError
-from spibb.mdp.model import checked_gamma
+from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import notes
 from spibb.ope.bounds import (
@@ -35,7 +30,9 @@ from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.plain import strict_json
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem import Problem, ProblemOptions
+from spibb.problem.problem import Baseline
+from spibb.problem.ranges import ValueRange
 
 FORMAT_VERSION = 2
 
@@ -117,66 +114,69 @@ class PolicyEvaluation:
 
 
 def evaluate_policy(
-    log: Log,
+    log: Any,
     *,
     policy: TabularPolicy,
-    gamma: float,
-    baseline: TabularPolicy | None = None,
+    baseline: Baseline | None = None,
+    gamma: float | None = None,
     estimators: Sequence[str] | None = None,
     bound: str = "bca",
     delta: float = 0.05,
-    reward_range: tuple[float, float] | None = None,
     return_range: tuple[float, float] | None = None,
-    unseen: Unseen = "average",
     rng: np.random.Generator | None = None,
+    **options: Unpack[ProblemOptions],
 ) -> PolicyEvaluation:
     """Estimate the performance of a policy from the log of another, with intervals.
 
     Args:
-        log: The log that the baseline made; it must have episodes.
+        log: The log that the baseline made, which must have episodes; or a problem; see
+            :meth:`spibb.Problem.of`.
         policy: The policy to estimate.
+        baseline: The policy that made the log, or "estimate", which the result then says.
         gamma: The discount.
-        baseline: The policy that made the log; None estimates it from the log, and says so.
         estimators: Ids, of is, pdis, wis, cwpdis, dr, model; None: those the bound is valid for.
         bound: Approximate: "bca" or "student-t" (means only: is, pdis, dr). Exact: "betting" (is,
             pdis) or "concentration" (is, and pdis where no reward is negative).
         delta: The intervals fail with this probability.
-        reward_range: Smallest and largest possible reward; None: those in the log.
         return_range: Smallest and largest possible return, from any step of an episode on; None:
             what the rewards imply, if gamma < 1. Estimates are kept inside, and exact bounds of
             "is" need it.
-        unseen: What pairs without data do in the models of "dr" and "model".
         rng: Draws resamples and folds; None: always the same.
+        **options: As for :meth:`spibb.Problem.of`; ``unseen`` concerns the models of "dr" and
+            "model".
 
     Example:
         Two episodes of one step; the policy takes the logged actions with 1.5 and 0.5 times the
         baseline's probability.
 
+        >>> from spibb import Log
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[2.0, 4.0], episode=[0, 1])
         >>> found = evaluate_policy(log, policy=TabularPolicy([[0.75, 0.25]]), gamma=0.9,
         ...                         baseline=TabularPolicy([[0.5, 0.5]]), estimators=["is", "wis"])
         >>> found["is"].estimate, found["wis"].estimate, found.baseline.estimate
         (2.5, 2.5, 3.0)
     """
-    gamma = checked_gamma(gamma)
     checked_name(bound, BOUNDS, "bound")
     level = checked_level(delta) / 2.0
     if bound == "bca":
         refuse_beyond_resampling(level)
-    log, policy, baseline = _aligned(log, policy, baseline)
-    episodes = Trajectories.from_log(log)
+    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
+    episodes, policy, gamma = (
+        Trajectories.from_log(problem.log),
+        problem.align(policy),
+        problem.gamma,
+    )
     _refuse_few(episodes, bound)
-    episodes.check_propensities(baseline)
-    counts = Counts.from_log(log)
-    rewards = ValueRange.of(counts, gamma, reward_range)
+    episodes.check_propensities(problem.baseline)
+    counts, rewards = problem.counts, problem.values
     chosen = _chosen_estimators(estimators, bound, gamma, rewards)
-    off = OffPolicy(episodes, policy.probabilities, baseline.probabilities, gamma, unseen)
+    off = OffPolicy.of(problem, policy)
     reach = None
     if bound in EXACT or return_range is not None or gamma < 1.0:
         reach = ReturnRange.of(rewards, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
-    job = _Job(off, bound, level, reach, rng, LogReturn.of(log, gamma))
-    own = replace(job, off=OffPolicy(episodes, off.baseline, off.baseline, gamma, unseen))
+    job = _Job(off, bound, level, reach, rng, LogReturn.of(problem.log, gamma))
+    own = replace(job, off=replace(off, policy=off.baseline))
     estimates = tuple(job.estimate(name) for name in chosen)
     missing = notes.beyond_the_record(off, rewards)
     return PolicyEvaluation(
@@ -189,19 +189,19 @@ def evaluate_policy(
         n_rows=len(episodes.state),
         n_truncated=int(episodes.is_cut.sum()),
         missing=missing,
-        is_baseline_estimated=baseline.is_estimated,
+        is_baseline_estimated=problem.baseline.is_estimated,
         warnings=(
             *notes.log_warnings(off, policy, counts.n_gaps),
-            *notes.sample_warnings(off, log, rewards, bound, float(delta)),
+            *notes.sample_warnings(off, problem, bound, float(delta)),
             *notes.range_warnings(bound, reach, chosen),
         ),
         assumptions=notes.assumptions(
-            bound, reach, episodes, missing, chosen, is_estimated=baseline.is_estimated
+            bound, reach, episodes, missing, chosen, is_estimated=problem.baseline.is_estimated
         ),
         is_exact=bound in EXACT
         and reach is not None
         and reach.is_known(*chosen)
-        and not baseline.is_estimated
+        and not problem.baseline.is_estimated
         and counts.n_gaps == 0,
         return_range=None if reach is None else (reach.low, reach.high),
     )
@@ -283,24 +283,6 @@ def _terms_of(statistic: Statistic) -> Array:
     terms = statistic.terms
     assert terms is not None, "refused before: Student's t is for means"
     return terms
-
-
-def _aligned(
-    log: Log, policy: TabularPolicy, baseline: TabularPolicy | None
-) -> tuple[Log, TabularPolicy, TabularPolicy]:
-    """Bring log, policy and baseline to the same states and actions."""
-    if not isinstance(log, Log):
-        Trajectories.from_log(None)
-    if baseline is None:
-        baseline = estimate_baseline(log)
-    log, baseline = align(log, baseline)
-    log, policy = align(log, policy, role="policy")
-    if policy.probabilities.shape != baseline.probabilities.shape:
-        raise PolicyError(
-            f"the policy has {policy.n_states} states and {policy.n_actions} actions",
-            expected=f"{baseline.n_states} and {baseline.n_actions}, those of log and baseline",
-        )
-    return log, policy, baseline
 
 
 def _refuse_few(episodes: Trajectories, bound: str) -> None:

@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.estimate import Estimated, Rows, Unseen, estimate_model
-from spibb.mdp.batch import ModelBatch
+from spibb.data.estimate import Unseen, estimate_model
+from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
 from spibb.mdp.parallel import over_chunks
 from spibb.ope.trajectories import Trajectories
 
@@ -62,16 +62,19 @@ class Fitted:
         """Estimate the models; arguments as the attributes."""
         # Ends are no transitions here: a state that only ends is never entered, so none need end.
         live = np.zeros(n_sa.shape[1], dtype=np.bool_)
-        parts: dict[int, Estimated] = {}
+        parts: dict[int, ModelArrays] = {}
 
         def part(places: NDArray[np.int64]) -> None:
             for k in places.tolist():
                 n_ended = float(n_sa[k].sum() - counts[k].data.sum())
-                parts[k] = estimate_model(counts[k], n_sa[k], reward_sum[k], n_ended, live, unseen)
+                parts[k] = estimate_model(
+                    counts[k], n_sa[k], reward_sum[k], n_ended, live,
+                    initial=initial[k], gamma=gamma, unseen=unseen,
+                )  # fmt: skip
 
         over_chunks(part, np.arange(len(counts)))
-        found = [parts[k] for k in range(len(counts))]
-        return cls(_stacked(found, initial, gamma), n_sa, counts, reward_sum, initial, unseen)
+        models = ModelBatch.stack([parts[k] for k in range(len(counts))])
+        return cls(models, n_sa, counts, reward_sum, initial, unseen)
 
     def as_recorded(self, choices: Sequence[Choice]) -> ModelBatch:
         """Return the models in which the end of a record is an end.
@@ -143,25 +146,6 @@ def _mean_rows(parts: Sequence[Rows], n_states: int) -> Rows:
         both = _side_by_side(*found, *part)
         found = Rows(*_joined(both[0], both[1], both[2], n_states))
     return found._replace(data=found.data / max(1, len(parts) - 1))
-
-
-def _stacked(parts: Sequence[Estimated], initial: NDArray[np.float64], gamma: float) -> ModelBatch:
-    """Lay models behind each other."""
-    n_pairs = parts[0].reward.size
-    offsets = np.concatenate([[0], np.cumsum([len(part.rows.indices) for part in parts])])
-    indptr = np.empty(len(parts) * n_pairs + 1, dtype=np.int64)
-    for place, part in enumerate(parts):
-        indptr[place * n_pairs : (place + 1) * n_pairs] = part.rows.indptr[:-1] + offsets[place]
-    indptr[-1] = offsets[-1]
-    return ModelBatch(
-        indptr=indptr,
-        indices=np.concatenate([part.rows.indices for part in parts]),
-        data=np.concatenate([part.rows.data for part in parts]),
-        reward=np.stack([part.reward for part in parts]),
-        ending=np.stack([part.ending for part in parts]),
-        initial=initial,
-        gamma=gamma,
-    )
 
 
 def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:

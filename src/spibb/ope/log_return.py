@@ -12,7 +12,7 @@ from spibb.data.log import Log
 from spibb.ope.bounds import student_t
 from spibb.ope.notes import few_warnings
 from spibb.ope.trajectories import Trajectories
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem.ranges import ValueRange
 
 LEVEL = 0.95
 # The model contradicts the log if its value of the baseline is so many standard errors away.

@@ -36,7 +36,7 @@ from spibb.ope.betting import betting
 from spibb.ope.bounds import Ends, bca, concentration, student_t
 from spibb.ope.statistics import Array, Mean
 from spibb.ope.weights import Walk
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem.ranges import ValueRange
 
 # Estimators whose terms can be put about an end.
 ONE_SIDED = ("is", "pdis")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spibb.data.log import Log
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.bounds import EXACT, Ends
@@ -19,7 +18,8 @@ from spibb.ope.rare_events import hidden_loss
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, largest_share
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem import Problem
+from spibb.problem.ranges import ValueRange
 
 # Below so many effective episodes, a sample need not hold the rare heavy ones at all: see
 # docs/evaluation.md for what that does to approximate bounds.
@@ -114,7 +114,7 @@ def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[st
     if len(outside):
         found.append(
             f"In {len(outside)} visited states the policy takes actions that the baseline never "
-            f"takes (first: {policy.state_name(int(outside[0]))}, with probability "
+            f"takes (first: {policy.states[int(outside[0])]}, with probability "
             f"{off.unsupported[outside[0]]:.3g}): no weight accounts for them, and weighted "
             "estimates are off by what those actions earn."
         )
@@ -144,9 +144,7 @@ def range_warnings(
     )
 
 
-def sample_warnings(
-    off: OffPolicy, log: Log, rewards: ValueRange, bound: str, delta: float
-) -> tuple[str, ...]:
+def sample_warnings(off: OffPolicy, problem: Problem, bound: str, delta: float) -> tuple[str, ...]:
     """Say where a log looks like those on which approximate intervals fail."""
     if bound in EXACT:
         return ()
@@ -163,26 +161,24 @@ def sample_warnings(
             f"less than {100 * _RARE:g} % of the cases: approximate intervals are too narrow where "
             "the baseline is nearly deterministic (docs/evaluation.md)."
         )
-    hidden = _hidden(off, log, rewards, delta)
+    hidden, rewards, paid = _hidden(off, problem, delta), problem.values, problem.episodes().reward
     spread = float(off.plain.gain.std(ddof=1)) / math.sqrt(len(off.episodes))
     if hidden > spread:
         found.append(
             f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach "
-            f"from {log.reward.min():g} to {log.reward.max():g}: extremes that it happens not to "
+            f"from {paid.min():g} to {paid.max():g}: extremes that it happens not to "
             f"hold could be worth {hidden:.3g}, and approximate intervals know nothing of them."
         )
     return tuple(found)
 
 
-def _hidden(off: OffPolicy, log: Log, rewards: ValueRange, delta: float) -> float:
-    if rewards.is_observed:
+def _hidden(off: OffPolicy, problem: Problem, delta: float) -> float:
+    if problem.values.is_observed:
         return 0.0
     episodes = off.episodes
     models = fit_models([(episodes, episodes.everything)], off.gamma, unseen=off.unseen).models
     _, _, ends = evaluate_batch(models, off.policy[None].copy())
-    if not ends[0]:
-        return 0.0
-    return hidden_loss(log, models, 0, off.policy, off.baseline, rewards, delta)
+    return hidden_loss(problem, models, 0, off.policy, delta) if ends[0] else 0.0
 
 
 def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float]:

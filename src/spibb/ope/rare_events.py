@@ -21,47 +21,38 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.log import Log
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.visits import discounted_visits
-from spibb.uncertainty.ranges import ValueRange
+from spibb.problem import Problem
 
 Array = NDArray[np.float64]
 
 
 def hidden_loss(
-    log: Log,
-    batch: ModelBatch,
-    problem: int,
-    policy: Array,
-    baseline: Array,
-    rewards: ValueRange,
-    delta: float,
+    problem: Problem, models: ModelBatch, place: int, policy: Array, delta: float
 ) -> float:
     """Return what hidden extremes could take from the gain of a policy over the baseline.
 
     Args:
-        log: The log.
-        batch: Estimated models.
-        problem: Which of them belongs to the log.
+        problem: The problem, with its log; a range of rewards that was only observed hides nothing.
+        models: Estimated models.
+        place: Which of them belongs to the problem.
         policy: Shape (S, A).
-        baseline: Shape (S, A).
-        rewards: The range of rewards; one that was only observed hides nothing.
         delta: Probability that an extreme stays hidden though it is likelier.
     """
+    rewards, baseline = problem.values, problem.baseline.probabilities
     if rewards.is_observed or (policy == baseline).all():
         return 0.0
-    pair = log.state * log.n_actions + log.action
-    n = np.bincount(pair, minlength=policy.size).reshape(policy.shape)
-    least, most = np.full(policy.size, rewards.high), np.full(policy.size, rewards.low)
-    np.minimum.at(least, pair, log.reward)
-    np.maximum.at(most, pair, log.reward)
-    gap = np.where(
-        policy > baseline,
-        least.reshape(policy.shape) - rewards.low,
-        rewards.high - most.reshape(policy.shape),
+    log = problem.episodes()
+    n = np.bincount(log.state * log.n_actions + log.action, minlength=policy.size)
+    n = n.reshape(policy.shape)
+    least, most = log.reward_extremes()
+    below, above = (
+        np.minimum(least, rewards.high) - rewards.low,
+        rewards.high - np.maximum(most, rewards.low),
     )
-    visits = discounted_visits(batch, problem, policy)
+    gap = np.where(policy > baseline, below, above)
+    visits = discounted_visits(models, place, policy)
     weight = visits[:, None] * np.abs(policy - baseline) * gap
     seen = np.minimum(1.0, -math.log(delta) / np.maximum(n, 1))
     never = float(weight[n == 0].sum())  # nothing is known of these at all

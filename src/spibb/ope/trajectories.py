@@ -122,8 +122,8 @@ class Trajectories:
             raise PolicyError(
                 f"the baseline gives probability 0 to the action taken in "
                 f"{int(impossible.sum())} of {len(taken)} rows",
-                where=f"state {baseline.state_name(int(self.state[row]))}, "
-                f"action {baseline.action_name(int(self.action[row]))}",
+                where=f"state {baseline.states[int(self.state[row])]}, "
+                f"action {baseline.actions[int(self.action[row])]}",
                 expected="the policy that made the log: weights divide by its probabilities",
                 hint="check that the policy belongs to this log, leave out episodes it did not "
                 "make, or estimate it from the log (--baseline estimate)",

@@ -47,12 +47,12 @@ def list_changes(
     order = changed[np.argsort(-weight, kind="stable")]
     return [
         Change(
-            state=policy.state_name(int(x)),
+            state=policy.states[int(x)],
             n_rows=int(states.n_rows[x]),
             moved=float(states.moved[x]),
-            less=policy.action_name(int(difference[x].argmin())),
+            less=policy.actions[int(difference[x].argmin())],
             less_by=float(-difference[x].min()),
-            more=policy.action_name(int(difference[x].argmax())),
+            more=policy.actions[int(difference[x].argmax())],
             more_by=float(difference[x].max()),
             spent=float(states.spent[x]),
             value_gain=float(states.improvement[x]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
-from spibb.data.log import Log
 from spibb.files import write_whole
 from spibb.folders import write_folder
 from spibb.ope import OffPolicy, Trajectories, effective_sample_size, student_t
 from spibb.ope.normalised import ReturnRange
 from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
+from spibb.problem import Problem
 from spibb.report.folder import fill_result, write_json
 from spibb.report.summary import summarise
 
@@ -78,10 +78,9 @@ class _Judged:
 
 
 def compare(
-    log: Log,
+    problem: Problem,
     algorithms: Sequence[Algorithm],
     results: Sequence[Improvement],
-    asked: Mapping[str, Any],
     *,
     delta: float,
 ) -> list[Compared]:
@@ -90,16 +89,15 @@ def compare(
     Too few episodes give no off-policy estimate.
 
     Args:
-        log: The log.
+        problem: The log and its baseline.
         algorithms: The algorithms.
         results: What they came to.
-        asked: What ``improve`` was called with, baseline and discount among it.
         delta: Level of the off-policy intervals.
     """
-    rows = [_baseline_row(log, results[0], delta)]
+    rows = [_baseline_row(problem, delta)]
     for algorithm, result in zip(algorithms, results, strict=True):
         states = result.certificate.states
-        judged = _cross_fitted(log, algorithm, result, asked, delta)
+        judged = _cross_fitted(algorithm, result, delta)
         withheld = result.withheld
         notes: tuple[str, ...] = ()
         if withheld is not None:
@@ -133,11 +131,12 @@ def merged_warnings(rows: Sequence[Compared]) -> dict[str, list[str]]:
     return found
 
 
-def _baseline_row(log: Log, result: Improvement, delta: float) -> Compared:
+def _baseline_row(problem: Problem, delta: float) -> Compared:
     """Return the baseline's own row: its off-policy estimate is the mean return of the log."""
     estimate, low, high = np.nan, np.nan, np.nan
-    if log.n_episodes >= _FEWEST_EPISODES:
-        returns = Trajectories.from_log(log).returns(result.model.gamma)
+    n_episodes = 0 if problem.log is None else problem.log.n_episodes
+    if n_episodes >= _FEWEST_EPISODES:
+        returns = Trajectories.from_log(problem.log).returns(problem.gamma)
         estimate, (low, high) = float(returns.mean()), student_t(returns, delta / 2)
     return Compared(
         algorithm="baseline",
@@ -149,56 +148,50 @@ def _baseline_row(log: Log, result: Improvement, delta: float) -> Compared:
         off_policy_low=_finite(low),
         off_policy_high=_finite(high),
         status="as-it-is",
-        ess=float(log.n_episodes) if log.n_episodes else None,
-        warnings=few_warnings(log.n_episodes, "student-t") if np.isfinite(estimate) else (),
+        ess=float(n_episodes) if n_episodes else None,
+        warnings=few_warnings(n_episodes, "student-t") if np.isfinite(estimate) else (),
     )
 
 
-def _cross_fitted(
-    log: Log, algorithm: Algorithm, result: Improvement, asked: Mapping[str, Any], delta: float
-) -> _Judged:
+def _cross_fitted(algorithm: Algorithm, result: Improvement, delta: float) -> _Judged:
     """Let each half of the episodes judge the policy made of the other, by doubly robust terms.
 
     A policy judged by the log that made it looks better than it is; its own estimate would not help
     to choose.
     """
-    if log.episode is None or log.n_episodes < _FEWEST_EPISODES:
+    problem = result.problem
+    log = problem.log
+    if log is None or log.episode is None or log.n_episodes < _FEWEST_EPISODES:
         return _Judged()
     first = np.unique(log.episode, return_inverse=True)[1] % 2 == 0
     halves = [
-        _judge(log.take(judges), algorithm.improve(log.take(~judges), **asked))
+        _judge(problem.part(judges), algorithm.improve(problem.part(~judges)))
         for judges in (first, ~first)
     ]
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
-    warnings = [*_looks(log, result, delta), *weight_warnings(weight)]
+    warnings = [*_looks(result, delta), *weight_warnings(weight)]
     estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
     if result.model.gamma < 1.0:
-        reach = ReturnRange.of(result.problem.evidence.values, None, terms)
+        reach = ReturnRange.of(result.problem.values, None, terms)
         estimate, ends, told = reach.kept_inside(estimate, ends)
         warnings += told
     return _Judged(estimate, ends, float(effective_sample_size(weight)), tuple(warnings))
 
 
-def _off_policy(log: Log, result: Improvement) -> OffPolicy:
-    policy, baseline = result.policy.probabilities, result.baseline.policy.probabilities
-    episodes = Trajectories.from_log(log)
-    return OffPolicy(episodes, policy, baseline, result.model.gamma, result.problem.unseen)
-
-
-def _looks(log: Log, result: Improvement, delta: float) -> tuple[str, ...]:
+def _looks(result: Improvement, delta: float) -> tuple[str, ...]:
     """Say where log and policy look like those on which approximate intervals fail."""
     if not result.certificate.states.moved.any():
-        return few_warnings(log.n_episodes, "student-t")
-    off, rewards = _off_policy(log, result), result.problem.evidence.values
+        return few_warnings(result.problem.episodes().n_episodes, "student-t")
+    off = OffPolicy.of(result.problem, result.policy)
     return (
         *log_warnings(off, result.policy, result.counts.n_gaps),
-        *sample_warnings(off, log, rewards, "student-t", delta),
+        *sample_warnings(off, result.problem, "student-t", delta),
     )
 
 
-def _judge(half: Log, made: Improvement) -> tuple[Array, Array]:
+def _judge(half: Problem, made: Improvement) -> tuple[Array, Array]:
     """Return doubly robust terms of one half's episodes, and their weights."""
-    off = _off_policy(half, made)
+    off = OffPolicy.of(half, made.policy)
     if (off.policy == off.baseline).all():
         # The log's own policy needs no estimator.
         return off.episodes.returns(off.gamma), np.ones(len(off.episodes))

@@ -30,7 +30,7 @@ def change_figure(
     """
     from matplotlib.figure import Figure
 
-    names = [policy.state_name(x) for x in range(policy.n_states)]
+    names = [policy.states[x] for x in range(policy.n_states)]
     rows = [names.index(change.state) for change in changes[:n_shown]]
     actions = _most_changed(policy, baseline, rows)
     figure = Figure(figsize=(1.6 + 1.9 * len(actions), 1.1 + 0.36 * max(len(rows), 1)))
@@ -43,7 +43,7 @@ def change_figure(
     axes.set_ylim(len(rows), 0)
     # Names are names, also those with dollar signs in them.
     sides = [_short(names[x], _ROW_LETTERS) for x in rows]
-    heads = [_short(policy.action_name(a), _CELL_LETTERS) for a in actions]
+    heads = [_short(policy.actions[a], _CELL_LETTERS) for a in actions]
     axes.set_yticks(np.arange(len(rows)) + 0.5, sides, parse_math=False)
     axes.set_xticks(np.arange(len(actions)) + 0.45, heads, parse_math=False)
     axes.xaxis.tick_top()

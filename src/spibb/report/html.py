@@ -6,11 +6,11 @@ import warnings
 from importlib import resources
 from typing import Any
 
-from spibb.algorithms.base import in_words
 from spibb.algorithms.improvement import Improvement
 from spibb.pictures import own_settings
 from spibb.report.changes import Change
 from spibb.report.figures import change_figure, to_svg
+from spibb.settings import in_words
 
 _N_SHOWN = 100
 

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any
 
 from spibb.errors import SettingsError
+from spibb.names import nearest
 from spibb.runner.jobs import Engine, Job
 from spibb.runner.local import run_local
-from spibb.tables import nearest
 
 
 def _local(workers: int | None, address: str | None) -> Engine:

@@ -11,6 +11,7 @@ from typing import Any
 
 from spibb.deep.arrays import import_torch
 from spibb.errors import SettingsError
+from spibb.names import nearest
 from spibb.runner.engines import find_engine
 from spibb.runner.jobs import Engine, Job, JobError
 from spibb.runner.store import PLAN_FILE, Store
@@ -28,7 +29,6 @@ from spibb.studies.random_mdps import plans as random_mdps
 from spibb.studies.random_mdps.draws import check_plan as check_random_mdps
 from spibb.studies.random_mdps.run import run_job as run_random_mdps
 from spibb.studies.recording import Recorder, find_piece
-from spibb.tables import nearest
 
 # A study of many runs has larger jobs, which keep a GPU busy: about so many jobs, of so many runs.
 _N_JOBS, _LARGEST_JOB = 200, 50

@@ -193,13 +193,13 @@ def _promised(
 ) -> Iterator[Statement]:
     """Yield the certificate of the policy that was chosen for a promise, as --guarantee does."""
     problem = Problem.of(log, **asked)
-    if obstacle(problem.evidence, is_estimated=False) is not None:
+    if obstacle(problem) is not None:
         return
-    zeta = problem.evidence.values.v_max / 4.0
+    zeta = problem.values.v_max / 4.0
     promise = plan_promise(problem, zeta=zeta, delta=delta)
     if not promise.is_vacuous:
         policy = PiBSPIBB(n_wedge=promise.n_wedge).improve(log, **asked).policy
-        scale = 2.0 * problem.evidence.values.v_max
+        scale = 2.0 * problem.values.v_max
         yield Statement("Regret test", True, promise.bound, math.inf, adversary.gain(policy), scale)
 
 

@@ -22,15 +22,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Problems
+from spibb.algorithms.base import Algorithm
 from spibb.errors import DataError, OutputError
 from spibb.files import replace_whole
+from spibb.mdp.policy import TabularPolicy
+from spibb.problem import Problem, ProblemBatch
+from spibb.problem.ranges import ValueRange
 from spibb.runner.jobs import THREADS_VARIABLE
 from spibb.runner.store import as_written, to_bytes
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.run import draw_counts, make_baseline
-from spibb.uncertainty.error_functions import Evidence
-from spibb.uncertainty.ranges import ValueRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,14 +70,13 @@ def measure(plan: ComplexityPlan) -> pa.Table:
 
 def _measure_world(plan: ComplexityPlan, eta: float, n_actions: int) -> Iterator[tuple[Any, ...]]:
     n_logs = max(plan.n_timed, plan.n_together)
-    evidence = [_evidence(plan, run, eta, n_actions) for run in range(n_logs)]
-    groups = [(run, evidence[run : run + 1]) for run in range(plan.n_timed)]
-    if plan.n_together:
-        groups.append((0, evidence[: plan.n_together]))
     baseline = make_baseline(plan, eta, n_actions)
+    drawn = [_problem(plan, run, eta, n_actions, baseline) for run in range(n_logs)]
+    groups = [(run, drawn[run : run + 1]) for run in range(plan.n_timed)]
+    if plan.n_together:
+        groups.append((0, drawn[: plan.n_together]))
     for run, group in groups:
-        models = [part.counts.estimate(plan.gamma, plan.unseen) for part in group]
-        problems = Problems.of(group, models, [baseline] * len(group))
+        problems = ProblemBatch.of(group)
         for setting in plan.settings:
             seconds, n_iterations = _time(setting.build(), problems, plan.n_repeats)
             n, label = len(group), setting.label
@@ -84,7 +84,7 @@ def _measure_world(plan: ComplexityPlan, eta: float, n_actions: int) -> Iterator
 
 
 def _time(
-    algorithm: Algorithm, problems: Problems, n_repeats: int
+    algorithm: Algorithm, problems: ProblemBatch, n_repeats: int
 ) -> tuple[float, NDArray[np.int64]]:
     n_iterations = algorithm.search(problems).n_iterations
     seconds = []
@@ -95,9 +95,12 @@ def _time(
     return median(seconds), n_iterations
 
 
-def _evidence(plan: ComplexityPlan, run: int, eta: float, n_actions: int) -> Evidence:
+def _problem(
+    plan: ComplexityPlan, run: int, eta: float, n_actions: int, baseline: TabularPolicy
+) -> Problem:
     counts = draw_counts(plan, run, eta, n_actions)
-    return Evidence(counts, ValueRange.of(counts, plan.gamma, None))
+    values = ValueRange.of(counts, plan.gamma, None)
+    return Problem(counts, baseline, values, unseen=plan.unseen)
 
 
 def write_timings(table: pa.Table, plan: ComplexityPlan, file: Path) -> None:

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
 from spibb.algorithms.base import Algorithm
-from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.many import improve_many
 from spibb.data.counts import Counts
 from spibb.data.estimate import checked_unseen
@@ -49,7 +47,7 @@ class _Problem:
     counts: Counts
     log: Log | None
 
-    def evidence(self, *, with_log: bool) -> Log | Counts:
+    def data(self, *, with_log: bool) -> Log | Counts:
         """Return what an algorithm is given: pieces of a trajectory only where it needs them."""
         return self.log if with_log and self.log is not None else self.counts
 
@@ -67,7 +65,7 @@ def run_job(plan: FinitePlan, first: int, last: int) -> pa.Table:
 def _run_process(plan: FinitePlan, process: str, places: list[int], runs: range) -> pa.Table:
     known = know(process, plan.gamma)
     algorithms = [plan.settings[place].build() for place in places]
-    with_logs = any(_needs_log(one) for one in algorithms)
+    with_logs = any(one.needs_log for one in algorithms)
     problems = [
         problem for run in runs for problem in _draw(plan, process, run, with_logs=with_logs)
     ]
@@ -108,14 +106,6 @@ def _in_pieces(log: Log) -> Log:
     )
 
 
-def _needs_log(algorithm: Algorithm) -> bool:
-    """Tell whether counts do not suffice."""
-    error = getattr(algorithm, "error", None)
-    return isinstance(algorithm, HCPI | AdvApproxSoftSPIBB | ExactAdvSoftSPIBB) or (
-        getattr(error, "meaning", "") == "return-q"
-    )
-
-
 def _train(
     plan: FinitePlan,
     algorithms: Sequence[Algorithm],
@@ -128,11 +118,11 @@ def _train(
     policies = np.empty((len(algorithms), len(problems), *shape))
     groups: dict[tuple[bool, str], list[int]] = {}
     for k, (algorithm, treatment) in enumerate(zip(algorithms, unseen, strict=True)):
-        groups.setdefault((_needs_log(algorithm), treatment), []).append(k)
+        groups.setdefault((algorithm.needs_log, treatment), []).append(k)
     for (with_logs, treatment), which in groups.items():
         found = improve_many(
             [algorithms[k] for k in which],
-            [problem.evidence(with_log=with_logs) for problem in problems],
+            [problem.data(with_log=with_logs) for problem in problems],
             baselines=[problem.baseline for problem in problems],
             gamma=plan.gamma,
             # The benchmarks' algorithms know the states and where episodes begin.

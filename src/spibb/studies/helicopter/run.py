@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Device
 from spibb.deep.population import Member, PopulationState, Trainings
 from spibb.deep.pseudo_counts import FittedCounts, KernelCounts
 from spibb.deep.training import Curves, Engine, Population, choose_engine, train_population
 from spibb.deep.training_data import TrainingData
 from spibb.envs.flights import Returns
 from spibb.errors import SettingsError
+from spibb.problem.batch import Device
 from spibb.studies.helicopter.acting import ActingPopulation, Networks
 from spibb.studies.helicopter.plan import LONG, SHORT, HelicopterPlan
 

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Device, Problems
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.envs.garnet import Garnet
@@ -24,10 +23,11 @@ from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
+from spibb.problem import Problem, ProblemBatch
+from spibb.problem.batch import Device
+from spibb.problem.declarations import Declarations
+from spibb.problem.ranges import ValueRange
 from spibb.studies.plan import Plan
-from spibb.uncertainty.declared import Declared
-from spibb.uncertainty.error_functions import Evidence, EvidenceBatch
-from spibb.uncertainty.ranges import ValueRange
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,13 @@ class Drawn:
     starts: NDArray[np.int64]
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def problem(self) -> Problem:
         """What algorithms may look at: counts, and the log itself."""
         counts = Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
         values = ValueRange.of(counts, self.plan.gamma, None)
         # The benchmark's algorithms know the states and where episodes begin.
-        declared = Declared(initial=self.truth.initial, states_complete=True)
-        return Evidence(counts, values, self.log(), declared)
+        declared = Declarations(initial=self.truth.initial, states_complete=True)
+        return Problem(counts, self.baseline, values, self.log(), declared, self.plan.unseen)
 
     def log(self) -> Log:
         """Draw the log again, step by step."""
@@ -123,14 +123,13 @@ def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([plan.seed, run, eta, size]))
 
 
-def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> Problems:
+def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> ProblemBatch:
     """Return the estimated models of logs, as `spibb.improve_many` would make them."""
     plan = drawn[0].plan
     n_sa = np.stack([one.n_pairs for one in drawn]).reshape(len(drawn), plan.n_states, -1)
     batch = _ending(drawn) if plan.unseen == "terminal" else _by_counts(drawn)
     baseline = np.stack([one.baseline.probabilities for one in drawn])
-    evidence = EvidenceBatch(n_sa, lambda place: drawn[place].evidence)
-    return Problems.stacked(evidence, batch, baseline, device, unseen=plan.unseen)
+    return ProblemBatch(n_sa, batch, baseline, lambda place: drawn[place].problem, device)
 
 
 def _by_counts(drawn: Sequence[Drawn]) -> ModelBatch:

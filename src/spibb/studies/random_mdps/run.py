@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Device, Problems
 from spibb.mdp.evaluation import evaluate_batch
+from spibb.problem.batch import Device, on_device
 from spibb.studies.metrics import normalised_performance
 from spibb.studies.plan import Plan
 from spibb.studies.random_mdps.draws import Drawn, draw_run, estimate, true_models
@@ -46,16 +46,15 @@ def score(plan: Plan, drawn: list[Drawn], device: Device = "cpu") -> NDArray[np.
 
 def _scores(plan: Plan, drawn: list[Drawn], device: Device) -> Iterator[NDArray[np.float32]]:
     problems = estimate(drawn, device)
-    truth = Problems.stacked(problems.evidence, true_models(drawn), problems.baseline, device)
+    truth = on_device(true_models(drawn), device)
     best = np.array([one.best for one in drawn])
 
-    def performance(v: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((truth.batch.initial * v).sum(axis=1))
+    def performance(policy: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray((truth.initial * evaluate_batch(truth, policy)[0]).sum(axis=1))
 
-    baseline = performance(truth.first[0])
+    baseline = performance(problems.baseline)
     for setting in plan.settings:
-        policy = setting.build().search(problems).policy
-        found = performance(evaluate_batch(truth.batch, policy)[0])
+        found = performance(setting.build().search(problems).policy)
         yield normalised_performance(found, baseline, best).astype(np.float32)
 
 

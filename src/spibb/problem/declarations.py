@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.counts import Counts
 from spibb.errors import DataError, SettingsError
+from spibb.names import Names
 
 # Probabilities by state, or (state, next state) or (state, action, next state), by name or number.
 Start = Mapping[Any, float] | ArrayLike
@@ -26,7 +27,7 @@ _SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Declared:
+class Declarations:
     """Declarations, in the states and actions of the problem.
 
     Attributes:
@@ -53,7 +54,7 @@ class Declared:
         states_complete: bool = False,
         never_ends: bool = False,
         successors: Successors | None = None,
-    ) -> Declared:
+    ) -> Declarations:
         """Check declarations against the counts of the log."""
         if never_ends and counts.n_ended:
             raise SettingsError(
@@ -70,7 +71,7 @@ class Declared:
             is_seen=isinstance(successors, str),
         )
 
-    def for_counts(self, counts: Counts) -> Declared:
+    def for_counts(self, counts: Counts) -> Declarations:
         """Return what is declared on other counts of the same states: what was seen may differ."""
         if not self.is_seen:
             return self
@@ -96,28 +97,22 @@ class Declared:
         return tuple(found)
 
 
-def _names(labels: tuple[str, ...] | None, size: int) -> dict[str, int]:
-    listed = labels if labels is not None else tuple(str(index) for index in range(size))
-    return {name: index for index, name in enumerate(listed)}
-
-
-def _place(name: Any, known: Mapping[str, int], what: str, where: str) -> int:
-    if str(name) not in known:
+def _place(name: Any, known: Names, what: str, where: str) -> int:
+    if str(name) not in known.places:
         raise DataError(
             f"{where} names the {what} {str(name)!r}",
-            expected=f"one of the log or the baseline, such as {next(iter(known))!r}",
+            expected=f"one of the log or the baseline, such as {known[0]!r}",
             hint="check that names are spelt alike",
         )
-    return known[str(name)]
+    return known.places[str(name)]
 
 
 def _checked_start(counts: Counts, initial: Start) -> NDArray[np.float64]:
     """Return a start distribution over the states of the counts."""
     start = np.zeros(counts.n_states)
     if isinstance(initial, Mapping):
-        known = _names(counts.state_labels, counts.n_states)
         for name, probability in initial.items():
-            start[_place(name, known, "state", "initial")] = float(probability)
+            start[_place(name, counts.states, "state", "initial")] = float(probability)
     elif counts.state_labels is not None:
         raise SettingsError(
             "initial is a list, but states have names",
@@ -154,8 +149,7 @@ def _checked_successors(counts: Counts, successors: Successors | None) -> sp.csr
                 f"successors is {successors!r}", expected="'seen', or rows of states that follow"
             )
         return _of_states(counts, _by_state(counts))
-    states = _names(counts.state_labels, counts.n_states)
-    actions = _names(counts.action_labels, counts.n_actions)
+    states, actions = counts.states, counts.actions
     pairs, followers = [], []
     for row in successors:
         if len(row) not in (2, 3):
@@ -200,17 +194,11 @@ def _refuse_contradiction(counts: Counts, given: sp.csr_array) -> None:
     if wrong.any():
         place = int(np.argmax(wrong))
         state, action = divmod(int(rows[place]), counts.n_actions)
-        names = (counts.state_labels, counts.action_labels)
-
-        def name(kind: int, index: int) -> str:
-            labels = names[kind]
-            return str(index) if labels is None else labels[index]
-
         raise DataError(
             f"the log holds {int(counts.n_sas.data[wrong].sum())} transitions that successors rule "
             "out",
-            where=f"state {name(0, state)}, action {name(1, action)}, next state "
-            f"{name(0, int(counts.n_sas.indices[place]))}",
+            where=f"state {counts.states[state]}, action {counts.actions[action]}, next state "
+            f"{counts.states[int(counts.n_sas.indices[place])]}",
             expected="every state that followed among those that may follow",
             hint="complete the successors, or correct the log",
         )

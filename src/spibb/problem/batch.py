@@ -1,0 +1,121 @@
+"""Problems of one shape, stacked: what algorithms search in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import Values, evaluate_batch
+from spibb.mdp.planning import SearchResult, Status
+from spibb.problem.problem import Problem
+
+# Where policies are iterated.
+Device = Literal["cpu", "cuda"]
+Array = NDArray[np.float64]
+
+
+class ProblemBatch(Sequence[Problem]):
+    """B problems of one shape, with what every algorithm starts from.
+
+    Args:
+        n_sa: N(x, a) of every problem, shape (B, S, A).
+        models: The estimated models.
+        baseline: The baselines, shape (B, S, A).
+        make: Returns one of the problems, made when it is asked for.
+        device: "cuda" keeps models on a GPU.
+        baseline_values: Values of the baselines in the models, once for all algorithms; None:
+            compute them.
+    """
+
+    def __init__(
+        self,
+        n_sa: NDArray[np.int64],
+        models: ModelBatch,
+        baseline: Array,
+        make: Callable[[int], Problem],
+        device: Device = "cpu",
+        baseline_values: Values | None = None,
+    ) -> None:
+        self.n_sa = n_sa
+        self.models = on_device(models, device)
+        self.baseline = baseline
+        self.baseline_values = baseline_values or evaluate_batch(self.models, baseline)
+        self._make = make
+        # What error functions have computed: settings often differ in the budget alone.
+        self.memory: dict[Any, Array] = {}
+
+    @classmethod
+    def of(cls, problems: Sequence[Problem], device: Device = "cpu") -> ProblemBatch:
+        """Stack problems; those of several shapes are refused."""
+        models = ModelBatch.stack([problem.estimate() for problem in problems])
+        n_sa = np.stack([problem.counts.n_sa for problem in problems])
+        baseline = np.stack([problem.baseline.probabilities for problem in problems])
+        return cls(n_sa, models, baseline, problems.__getitem__, device)
+
+    @classmethod
+    def alone(cls, problem: Problem) -> ProblemBatch:
+        """Take one problem, with the model and the values that it has."""
+        at_baseline = problem.baseline_values
+        return cls(
+            problem.counts.n_sa[None],
+            ModelBatch.stack([problem.model]),
+            problem.baseline.probabilities[None].copy(),
+            [problem].__getitem__,
+            baseline_values=(
+                at_baseline.v[None],
+                at_baseline.q[None],
+                np.array([np.isfinite(at_baseline.v).all()]),
+            ),
+        )
+
+    def __len__(self) -> int:
+        return len(self.n_sa)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self._make(one) for one in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        return self._make(int(place) % len(self))
+
+    @property
+    def gamma(self) -> float:
+        """The discount, one for all."""
+        return self.models.gamma
+
+    def kept_where_endless(self, found: SearchResult, ends: NDArray[np.bool_]) -> SearchResult:
+        """Return the baseline for problems whose policy, with gamma = 1, never ends in the model.
+
+        Args:
+            found: What a search came to.
+            ends: Whether each of its policies ends, shape (B,).
+        """
+        if ends.all():
+            return found
+        v_b, q_b, _ = self.baseline_values
+        status = found.status.copy()
+        status[~ends] = Status.NOT_TERMINATING
+        return replace(
+            found,
+            policy=np.where(ends[:, None, None], found.policy, self.baseline),
+            v=np.where(ends[:, None], found.v, v_b),
+            q=np.where(ends[:, None, None], found.q, q_b),
+            status=status,
+        )
+
+
+def on_device(models: ModelBatch, device: Device) -> ModelBatch:
+    """Return models where policies are to be iterated."""
+    if device == "cuda":
+        from spibb.mdp.cuda import CudaBatch
+
+        return CudaBatch.of(models)
+    if device != "cpu":
+        raise SettingsError(f"device is {device!r}", expected="'cpu' or 'cuda'")
+    return models

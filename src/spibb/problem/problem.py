@@ -1,0 +1,199 @@
+"""A log and the policy that made it, brought together, once for everything that starts from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
+from spibb.data.counts import Counts
+from spibb.data.estimate import Unseen, checked_unseen
+from spibb.data.log import Log
+from spibb.data.returns import Returns, first_visit_returns
+from spibb.errors import DataError, SettingsError
+from spibb.mdp.batch import ModelArrays
+from spibb.mdp.evaluation import Evaluation, evaluate
+from spibb.mdp.model import TabularMDP, checked_gamma
+from spibb.mdp.policy import TabularPolicy
+from spibb.names import Names
+from spibb.problem.declarations import Declarations, Start, Successors
+from spibb.problem.ranges import ValueRange
+
+# The policy that made a log: itself, or its estimate from the log.
+Baseline = TabularPolicy | Literal["estimate"]
+
+
+class ProblemOptions(TypedDict, total=False):
+    """What may be said of a problem beside its log, baseline and discount; see `Problem.of`."""
+
+    reward_range: tuple[float, float] | None
+    initial: Start | None
+    unseen: Unseen
+    states_complete: bool
+    never_ends: bool
+    successors: Successors | None
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A log and the policy that made it, in the same states and actions.
+
+    Attributes:
+        counts: Counts of the log.
+        baseline: The policy that made the log.
+        values: Range of rewards and values, with the discount.
+        log: The log itself, where it was given.
+        declared: What the user knows beyond it.
+        unseen: What pairs without data do in the estimated model.
+
+    Example:
+        >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
+        >>> problem = Problem.of(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
+        >>> problem.model.reward, problem.baseline_values.performance
+        (array([[1., 3.]]), 2.0)
+    """
+
+    counts: Counts
+    baseline: TabularPolicy
+    values: ValueRange
+    log: Log | None = None
+    declared: Declarations = field(default_factory=Declarations)
+    unseen: Unseen = "average"
+
+    @classmethod
+    def of(
+        cls,
+        log: Any,
+        *,
+        baseline: Baseline | None = None,
+        gamma: float | None = None,
+        **options: Unpack[ProblemOptions],
+    ) -> Problem:
+        """Align a log and its baseline, and check what is said about both.
+
+        Args:
+            log: The log that the baseline made: a Log, a pandas, polars or Arrow table, or counts
+                where counts suffice. A problem is returned as it is, and takes no other arguments.
+            baseline: The policy that made the log, or "estimate".
+            gamma: The discount, in [0, 1]; 1 where every policy in play ends.
+            **options: What else is known:
+
+                * reward_range: smallest and largest possible reward; None: those in the log.
+                * initial: distribution of the first state, a mapping from states to probabilities,
+                  or a list where states are numbers; None: as the episodes of the log begin.
+                * unseen: what pairs without data do in the estimated model: what was seen in their
+                  state on average ("average"), or "terminal", "uniform", "self-loop".
+                * states_complete: declares that there are no states but those of log and baseline.
+                * never_ends: declares that the process never ends.
+                * successors: declares what may follow: rows (state, next_state) or (state, action,
+                  next_state), or "seen" for what followed in the log.
+        """
+        if isinstance(log, Problem):
+            if baseline is not None or gamma is not None or options:
+                raise SettingsError(
+                    "a problem was given, and more beside it",
+                    expected="a problem alone: it has its baseline, discount and declarations",
+                )
+            return log
+        if baseline is None or gamma is None:
+            lacking = "baseline" if baseline is None else "gamma"
+            raise SettingsError(f"{lacking} is not given", expected="a baseline and a discount")
+        gamma = checked_gamma(gamma)
+        data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
+        policy = _checked_baseline(data, baseline)
+        data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
+        counts = data if isinstance(data, Counts) else Counts.from_log(data)
+        policy = align_policy(counts, policy, role="baseline")
+        check_baseline(counts, policy)
+        known: dict[str, Any] = dict(options)
+        unseen = checked_unseen(known.pop("unseen", "average"))
+        reward_range = known.pop("reward_range", None)
+        declared = Declarations.of(counts, **known)
+        if declared.never_ends and unseen != "average":
+            raise SettingsError(
+                f"never_ends with unseen = {unseen!r}, which lets pairs end, or pay 0 for ever",
+                expected="unseen = 'average' where the process is declared never to end",
+            )
+        values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
+        kept = data if isinstance(data, Log) else None
+        return cls(counts, policy, values, kept, declared, unseen)
+
+    @property
+    def gamma(self) -> float:
+        """The discount."""
+        return self.values.gamma
+
+    @property
+    def states(self) -> Names:
+        """Names of the states."""
+        return self.counts.states
+
+    @property
+    def actions(self) -> Names:
+        """Names of the actions."""
+        return self.counts.actions
+
+    @cached_property
+    def model(self) -> TabularMDP:
+        """The estimated model."""
+        return self.counts.to_mdp(self.gamma, self.unseen, self.declared.initial)
+
+    @cached_property
+    def baseline_values(self) -> Evaluation:
+        """Values of the baseline in the estimated model."""
+        return evaluate(self.model, self.baseline)
+
+    def estimate(self) -> ModelArrays:
+        """Return the arrays of the estimated model without building and checking it."""
+        return self.counts.estimate(self.gamma, self.unseen, self.declared.initial)
+
+    def align(self, policy: TabularPolicy) -> TabularPolicy:
+        """Return another policy in the states and actions of the problem."""
+        return align_policy(self.counts, policy, role="policy")
+
+    def episodes(self) -> Log:
+        """Return the log, or refuse a problem that has none, or none with episodes."""
+        if self.log is None or self.log.episode is None:
+            raise DataError(
+                "only counts were given" if self.log is None else "the log has no episodes",
+                expected="a log with an episode for each row",
+                hint="give the log itself, with the column 'episode', or choose an error function "
+                "or an algorithm that needs counts only",
+            )
+        return self.log
+
+    def returns(self) -> Returns:
+        """Return the first-visit returns of the log."""
+        return first_visit_returns(self.episodes(), self.gamma)
+
+    def part(self, rows: NDArray[np.bool_]) -> Problem:
+        """Return the problem that some rows of the log alone would pose.
+
+        A range of rewards, and successors, that were read off the log are read off these rows.
+        """
+        log = self.episodes().take(rows)
+        counts, values = Counts.from_log(log), self.values
+        given = None if values.is_observed else (values.low, values.high)
+        return replace(
+            self,
+            counts=counts,
+            log=log,
+            values=ValueRange.of(counts, self.gamma, given, never_ends=values.never_ends),
+            declared=self.declared.for_counts(counts),
+        )
+
+
+def _checked_baseline(data: Log | Counts, baseline: Any) -> TabularPolicy:
+    if isinstance(baseline, TabularPolicy):
+        return baseline
+    if isinstance(baseline, str) and baseline == "estimate":
+        return estimate_baseline(data)
+    raise SettingsError(
+        f"baseline is {baseline!r}",
+        expected="a TabularPolicy, or 'estimate'",
+        hint="read a file by TabularPolicy.read, or make one of an array by TabularPolicy",
+    )
