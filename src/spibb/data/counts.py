@@ -124,16 +124,14 @@ class Counts:
         if not n_pairs.any():
             raise DataError("every sampled episode began in a terminal state")
         rows = mdp.rows
-        # Copies: removing zeros works in place.
-        n_sas = sp.csr_array(
-            (n_entries.copy(), rows.indices.copy(), rows.indptr.copy()), rows.shape
-        )
-        n_end = sp.csr_array(
-            (n_entries * mdp.terminal[rows.indices], rows.indices.copy(), rows.indptr.copy()),
-            rows.shape,
-        )
-        for tally in (n_sas, n_end):
-            tally.eliminate_zeros()
+
+        def tally(kept: NDArray[np.bool_]) -> sp.csr_array:
+            places = np.flatnonzero(kept)
+            indptr = np.searchsorted(places, rows.indptr).astype(rows.indptr.dtype)
+            return sp.csr_array((n_entries[places], rows.indices[places], indptr), rows.shape)
+
+        n_sas = tally(n_entries > 0)
+        n_end = tally((n_entries > 0) & mdp.terminal[rows.indices])
         n_sa = n_pairs.reshape(mdp.reward.shape)
         if mdp.entry_reward is None:
             reward_sum, paid = n_sa * mdp.reward, mdp.reward[n_sa > 0]

@@ -59,10 +59,14 @@ class Drawn:
     starts: NDArray[np.int64]
 
     @cached_property
+    def counts(self) -> Counts:
+        """Counts of the log."""
+        return Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
+
+    @cached_property
     def problem(self) -> Problem:
         """What algorithms may look at: counts, and the log itself."""
-        counts = Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
-        values = ValueRange.of(counts, self.plan.gamma, None)
+        counts, values = self.counts, ValueRange.of(self.counts, self.plan.gamma, None)
         # The benchmark's algorithms know the states and where episodes begin.
         declared = Declarations(initial=self.truth.initial, states_complete=True)
         return Problem(counts, self.baseline, values, self.log(), declared, self.plan.unseen)
@@ -124,57 +128,17 @@ def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
 
 
 def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> ProblemBatch:
-    """Return the estimated models of logs, as `spibb.improve_many` would make them."""
-    plan = drawn[0].plan
-    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(len(drawn), plan.n_states, -1)
-    batch = _ending(drawn) if plan.unseen == "terminal" else _by_counts(drawn)
+    """Return the problems of logs, as `spibb.improve_many` would make them."""
+    gamma, unseen = drawn[0].plan.gamma, drawn[0].plan.unseen
+    models = [one.counts.estimate(gamma, unseen, one.truth.initial) for one in drawn]
+    n_sa = np.stack([one.counts.n_sa for one in drawn])
     baseline = np.stack([one.baseline.probabilities for one in drawn])
-    return ProblemBatch(n_sa, batch, baseline, lambda place: drawn[place].problem, device)
-
-
-def _by_counts(drawn: Sequence[Drawn]) -> ModelBatch:
-    """Return the models with any treatment of pairs without data."""
-    return ModelBatch.stack(
-        [
-            Counts.from_tally(one.truth, one.n_pairs, one.n_entries, one.starts).estimate(
-                one.plan.gamma, one.plan.unseen, one.truth.initial
-            )
-            for one in drawn
-        ]
-    )
-
-
-def _ending(drawn: Sequence[Drawn]) -> ModelBatch:
-    """Return the models in which pairs without data end for nothing.
-
-    The structure of a true process serves all logs from it: successors that were never seen stay,
-    with probability zero.
-    """
-    shape = (len(drawn), drawn[0].plan.n_states, drawn[0].plan.n_actions)
-    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(shape)
-    truth = true_models(drawn)
-    n_entries = np.concatenate([one.n_entries for one in drawn])
-    lengths = np.diff(truth.indptr)
-    entry = np.concatenate([_entry_reward(one)[one.truth.rows.indices] for one in drawn])
-    rows = np.repeat(np.arange(n_sa.size), lengths)
-    paid = np.bincount(rows, n_entries * entry, minlength=n_sa.size).reshape(shape)
-    return ModelBatch(
-        indptr=truth.indptr,
-        indices=truth.indices,
-        data=n_entries / np.maximum(np.repeat(n_sa.ravel(), lengths), 1),
-        reward=np.divide(paid, n_sa, out=np.zeros(shape), where=n_sa > 0),
-        ending=np.where(n_sa > 0, 0.0, 1.0),
-        initial=truth.initial,
-        gamma=truth.gamma,
+    # Most algorithms need no log: a problem, which draws its log again, is made when asked for.
+    return ProblemBatch(
+        n_sa, ModelBatch.stack(models), baseline, lambda place: drawn[place].problem, device
     )
 
 
 def true_models(drawn: Sequence[Drawn]) -> ModelBatch:
     """Return the processes that the logs come from."""
     return ModelBatch.stack([one.truth for one in drawn])
-
-
-def _entry_reward(drawn: Drawn) -> NDArray[np.float64]:
-    reward = drawn.truth.entry_reward
-    assert reward is not None  # garnets pay on entry
-    return reward
