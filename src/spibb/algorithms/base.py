@@ -70,8 +70,9 @@ class Algorithm(Settings):
         """Whether counts do not suffice."""
         return False
 
+    @property
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
-        """Return the errors and the budget by which the distance to the baseline is judged."""
+        """The errors and the budget by which the distance to the baseline is judged."""
         return HoeffdingQ(), None
 
     @property
@@ -121,7 +122,7 @@ class Algorithm(Settings):
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:
         """Claim the regret test at its level, or the algorithm's own test; the other beside it."""
-        error, epsilon = self.yardstick()
+        error, epsilon = self.yardstick
         regret, own = regret_test(replace(case, delta=level)), self.claim(case, finding)
         claims = [regret]
         if own is not None and (own.theorem, own.delta) != (regret.theorem, regret.delta):

@@ -25,7 +25,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
+from spibb.algorithms.base import Rng
+from spibb.algorithms.robust_mdp import ModelSetAlgorithm
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
@@ -34,11 +35,10 @@ from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
 from spibb.mdp.robust import robust_planning
 from spibb.problem import ProblemBatch
-from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingP, checked_delta
 
 
 @dataclass(frozen=True, kw_only=True)
-class MBIE(Algorithm):
+class MBIE(ModelSetAlgorithm):
     """Plan for the worst transitions that the log cannot rule out, without a safety test.
 
     Args:
@@ -57,11 +57,7 @@ class MBIE(Algorithm):
                [1., 0.]])
     """
 
-    delta: float = DEFAULT_DELTA
     id: ClassVar[str] = "mbie"
-
-    def __post_init__(self) -> None:
-        checked_delta(self.delta)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan in the worst models."""
@@ -78,7 +74,3 @@ class MBIE(Algorithm):
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the worst value of the policy minus the best value of the baseline."""
         return robust_test(case, known_rewards=True)
-
-    def yardstick(self) -> tuple[ErrorFunction, float | None]:
-        """Judge by the L1 error of the transitions; there is no budget."""
-        return HoeffdingP(), None

@@ -30,8 +30,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
-from spibb.algorithms.robust_mdp import decided
+from spibb.algorithms.base import Rng
+from spibb.algorithms.robust_mdp import ModelSetAlgorithm, decided
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
@@ -41,7 +41,6 @@ from spibb.mdp.mixed_action import with_mixed_action
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.robust import RobustPlan, RobustValues, robust_planning
 from spibb.problem import ProblemBatch
-from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingP, checked_delta
 
 # Regret steps from the better plan; on random problems a fifth one finds next to nothing.
 _STEPS = 4
@@ -50,7 +49,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustBaselineRegret(Algorithm):
+class RobustBaselineRegret(ModelSetAlgorithm):
     """Return the policy whose surely gained value over the baseline is largest.
 
     Args:
@@ -71,11 +70,7 @@ class RobustBaselineRegret(Algorithm):
         (array([[0., 1.]]), 0.1013)
     """
 
-    delta: float = DEFAULT_DELTA
     id: ClassVar[str] = "robust-baseline-regret"
-
-    def __post_init__(self) -> None:
-        checked_delta(self.delta)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Find candidates, test each, keep the best."""
@@ -99,10 +94,6 @@ class RobustBaselineRegret(Algorithm):
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the test found."""
         return regret_test(case, finding)
-
-    def yardstick(self) -> tuple[ErrorFunction, float | None]:
-        """Judge by the radii of the set; there is no budget."""
-        return HoeffdingP(), None
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,7 +37,22 @@ from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingP, checked
 
 
 @dataclass(frozen=True, kw_only=True)
-class RobustMDP(Algorithm):
+class ModelSetAlgorithm(Algorithm):
+    """Base of the algorithms that plan in a set of models."""
+
+    delta: float = DEFAULT_DELTA
+
+    def __post_init__(self) -> None:
+        checked_delta(self.delta)
+
+    @property
+    def yardstick(self) -> tuple[ErrorFunction, float | None]:
+        """The L1 error of transitions; there is no budget."""
+        return HoeffdingP(), None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustMDP(ModelSetAlgorithm):
     """Plan for the worst model of a set, and return the plan only if it is surely no worse.
 
     Args:
@@ -57,11 +72,7 @@ class RobustMDP(Algorithm):
         (array([[0., 1.]]), 0.2541)
     """
 
-    delta: float = DEFAULT_DELTA
     id: ClassVar[str] = "robust-mdp"
-
-    def __post_init__(self) -> None:
-        checked_delta(self.delta)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan, then test."""
@@ -76,10 +87,6 @@ class RobustMDP(Algorithm):
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the safety test found."""
         return robust_test(case, finding)
-
-    def yardstick(self) -> tuple[ErrorFunction, float | None]:
-        """Judge by the radii of the set; there is no budget."""
-        return HoeffdingP(), None
 
 
 def decided(

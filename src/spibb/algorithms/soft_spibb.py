@@ -66,8 +66,9 @@ class SoftSPIBB(PolicyIterating):
         """Whether the errors are of returns."""
         return bool(self.error.needs_log)
 
+    @property
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
-        """Judge by the algorithm's own errors and budget."""
+        """The algorithm's own errors and budget."""
         return self.error, self.epsilon
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:

@@ -15,33 +15,26 @@ from spibb.certify.certificate import Condition
 Flags = NDArray[np.bool_]
 
 
-def _condition(
+def in_all(
     case: Case, name: str, statement: str, fails: Flags, value: float, limit: float | None = 0.0
 ) -> Condition:
-    """Return what must hold in every state (S,), or for every pair (S, A)."""
-    states = fails.any(axis=1) if fails.ndim == 2 else fails
+    """Return what must hold in every state, of flags (S,), or for every pair, of flags (S, A)."""
+    first = np.argwhere(fails)[:1].tolist()
     return Condition(
         name,
         statement,
-        is_satisfied=not fails.any(),
+        is_satisfied=not first,
         value=value,
         limit=limit,
         n_violations=int(fails.sum()),
-        where=f"state {case.problem.baseline.states[int(np.argmax(states))]}"
-        if fails.any()
-        else None,
+        where=case.problem.counts.place(*first[0]) if first else None,
     )
 
 
-def _count(name: str, statement: str, n_violations: int) -> Condition:
-    """Return what must not occur at all."""
+def none_of(name: str, statement: str, n: int, where: str | None = None) -> Condition:
+    """Return what must not occur at all, and occurs so many times."""
     return Condition(
-        name,
-        statement,
-        is_satisfied=n_violations == 0,
-        value=float(n_violations),
-        limit=0.0,
-        n_violations=n_violations,
+        name, statement, is_satisfied=n == 0, value=float(n), limit=0.0, n_violations=n, where=where
     )
 
 
@@ -57,7 +50,7 @@ def constraint(
     cost = "sum_a e max(0, pi - pi_b)" if is_one_sided else "sum_a e |pi - pi_b|"
     limit = "finite" if epsilon is None else "<= epsilon"
     most = np.finfo(np.float64).max if epsilon is None else epsilon * (1 + ROUNDING) + ROUNDING
-    return _condition(
+    return in_all(
         case,
         "constraint",
         f"the policy is (pi_b, e, epsilon)-constrained: {cost} {limit}",
@@ -75,7 +68,7 @@ def advantage(case: Case, values: NDArray[np.float64], kind: str) -> Condition:
         values: sum_a pi(a | x) A_b(x, a), shape (S,).
         kind: By which estimate of the baseline's Q: "the estimated model", "mean returns".
     """
-    return _condition(
+    return in_all(
         case,
         "advantage",
         f"the policy is advantageous in every state by {kind}: sum_a pi A_b >= 0",
@@ -86,7 +79,7 @@ def advantage(case: Case, values: NDArray[np.float64], kind: str) -> Condition:
 
 def improvement(case: Case) -> Condition:
     """Check that the policy is at least as good as the baseline in the model, in every state."""
-    return _condition(
+    return in_all(
         case,
         "improvement",
         "the policy is an improvement in the estimated model: V >= V_b in every state",
@@ -98,7 +91,7 @@ def improvement(case: Case) -> Condition:
 def bootstrapped_copy(case: Case, n_wedge: float) -> Condition:
     """Check that the policy equals the baseline on every pair seen less than n_wedge times."""
     moved = np.where(case.problem.counts.n_sa < n_wedge, np.abs(case.difference), 0.0)
-    return _condition(
+    return in_all(
         case,
         "bootstrapped-copy",
         f"the policy equals the baseline on pairs seen less than {n_wedge:g} times",
@@ -111,7 +104,7 @@ def only_trusted(case: Case, n_wedge: float) -> Condition:
     """Check that neither policy takes a pair seen less than n_wedge times, in any state."""
     taken = (case.policy.policy.probabilities > 0) | (case.problem.baseline.probabilities > 0)
     rare = taken & (case.problem.counts.n_sa < n_wedge) & ~case.model.terminal[:, None]
-    return _condition(
+    return in_all(
         case,
         "trusted-pairs",
         f"every pair that policy or baseline takes was seen {n_wedge:g} times: what "
@@ -125,7 +118,7 @@ def one_step(case: Case) -> Condition:
     """Check that the estimated Q of the baseline is a mean of observations."""
     counts = case.problem.counts
     n_going_on = int(counts.n_sa.sum()) - counts.n_ended
-    return _count(
+    return none_of(
         "one-step",
         "gamma = 0, or every row ends the process: else the model's Q of the baseline is "
         "no mean of observations, and its error is not bounded by e_Q",
@@ -148,7 +141,7 @@ def start_known(case: Case) -> Condition:
 
 def no_gaps(case: Case) -> Condition:
     """Check that no steps of episodes are missing."""
-    return _count("whole-episodes", "no step of an episode is missing", case.problem.counts.n_gaps)
+    return none_of("whole-episodes", "no step of an episode is missing", case.problem.counts.n_gaps)
 
 
 def states_listed(case: Case) -> Condition:
@@ -179,7 +172,7 @@ def rewards_known(case: Case) -> Condition:
         return Condition("rewards-known", statement, is_checked=False)
     least, most = log.reward_extremes()
     varies = least < most
-    return _condition(case, "rewards-known", statement, varies, float(varies.sum()))
+    return in_all(case, "rewards-known", statement, varies, float(varies.sum()))
 
 
 def common(case: Case) -> tuple[Condition, ...]:

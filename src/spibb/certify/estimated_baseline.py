@@ -24,6 +24,7 @@ import math
 import numpy as np
 
 from spibb.certify.certificate import Condition
+from spibb.certify.checks import none_of
 from spibb.data.log import Log
 
 
@@ -51,13 +52,5 @@ def recorded_in_full(log: Log | None) -> tuple[Condition, int, int]:
     last = np.append(first[1:], len(log)) - 1
     short = ~log.terminated[last] & (lengths < longest)
     where = f"episode {log.episode[first][np.argmax(short)]}" if short.any() else None
-    condition = Condition(
-        name="full-record",
-        statement=statement,
-        is_satisfied=not short.any(),
-        value=float(short.sum()),
-        limit=0.0,
-        n_violations=int(short.sum()),
-        where=where,
-    )
+    condition = none_of("full-record", statement, int(short.sum()), where)
     return condition, len(first), longest

@@ -13,6 +13,7 @@ under further conditions, checked on the log, under which it is proved there.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ from spibb.certify.occupancy import occupancy_error
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ
 from spibb.uncertainty.thresholds import zeta
 
+# The number of a theorem, and those that it is made of.
+Bound = Callable[[], tuple[float, dict[str, float]]]
 # Below so many observations the SPIBB radius for a fixed count does not cover a random one.
 _FEWEST_TRUSTED = 4.0
 
@@ -192,7 +195,7 @@ def apply_theorem(
     statement: str,
     conditions: tuple[Condition, ...],
     assumptions: tuple[str, ...],
-    bound: Callable[[], tuple[float, dict[str, float]]],
+    bound: Bound,
     is_uniform: bool = False,
 ) -> Guarantee:
     """Apply a theorem: its number is computed only if every condition holds.
@@ -200,28 +203,39 @@ def apply_theorem(
     ``is_uniform`` says that it holds for all baselines at once, an estimated one among them.
     """
     assumptions = (*assumptions, *_common_assumptions(case))
-    is_estimated = case.baseline.policy.is_estimated
+    delta, values, is_estimated = (
+        case.delta,
+        case.problem.values,
+        case.problem.baseline.is_estimated,
+    )
     if not case.difference.any():  # the baseline gains nothing over itself, and loses nothing
         bound = _nothing
         if not is_estimated:  # whatever the log is like; but without a discount nothing is said
             conditions = tuple(part for part in conditions if part.name == "discount")
             assumptions = ()
     if is_estimated and is_uniform and case.problem.log is not None:
-        return _over_the_true_baseline(case, theorem, statement, conditions, assumptions, bound)
-    if is_estimated:
+        # Beside it stands the event that the estimate of the baseline is near: delta for each.
+        condition, n_episodes, longest = recorded_in_full(case.problem.log)
+        conditions += (condition,)
+        assumptions += (_EPISODES.format(longest=longest),)
+        delta = min(1.0, 2 * delta)
+        theorem += ", estimated baseline"
+        statement += " What the estimate of the baseline may miss is subtracted."
+        bound = partial(_over_the_true_baseline, case, bound, n_episodes, longest)
+    elif is_estimated:
         assumptions += (_ESTIMATED,)
     holds = all(condition.is_satisfied for condition in conditions)
     number, details = bound() if holds else (None, {})
-    proviso = case.problem.values.proviso if assumptions else None
+    proviso = values.proviso if assumptions else None
     return Guarantee(
         theorem=theorem,
         statement=statement,
         conditions=conditions,
         assumptions=assumptions,
-        delta=case.delta,
+        delta=delta,
         bound=number,
         details=details,
-        worst_loss=2.0 * case.problem.values.v_max,
+        worst_loss=2.0 * values.v_max,
         is_exact=proviso is None,
         proviso=proviso,
     )
@@ -247,60 +261,31 @@ def _nothing() -> tuple[float, dict[str, float]]:
 
 
 def _over_the_true_baseline(
-    case: Case,
-    theorem: str,
-    statement: str,
-    conditions: tuple[Condition, ...],
-    assumptions: tuple[str, ...],
-    bound: Callable[[], tuple[float, dict[str, float]]],
-) -> Guarantee:
-    """Add the loss of having estimated the baseline; both events fail with delta each."""
-    condition, n_episodes, longest = recorded_in_full(case.problem.log)
-    conditions += (condition,)
-    number: float | None = None
-    details: dict[str, float] = {}
-    if all(condition.is_satisfied for condition in conditions):
-        over_estimate, details = bound()
-        details["estimation_loss"] = estimation_loss(
-            n_episodes=n_episodes,
-            longest=longest,
-            n_pairs=case.difference.size,
-            v_max=case.problem.values.v_max,
-            gamma=case.model.gamma,
-            delta=case.delta,
-        )
-        number = over_estimate - details["estimation_loss"]
-    return Guarantee(
-        theorem=f"{theorem}, estimated baseline",
-        statement=f"{statement} What the estimate of the baseline may miss is subtracted.",
-        conditions=conditions,
-        assumptions=(*assumptions, _EPISODES.format(longest=longest)),
-        delta=min(1.0, 2 * case.delta),
-        bound=number,
-        details=details,
-        worst_loss=2.0 * case.problem.values.v_max,
-        is_exact=not case.problem.values.is_observed,
-        proviso=case.problem.values.proviso,
+    case: Case, over_estimate: Bound, n_episodes: int, longest: int
+) -> tuple[float, dict[str, float]]:
+    """Subtract the loss of having estimated the baseline."""
+    number, details = over_estimate()
+    loss = estimation_loss(
+        n_episodes=n_episodes,
+        longest=longest,
+        n_pairs=case.difference.size,
+        v_max=case.problem.values.v_max,
+        gamma=case.model.gamma,
+        delta=case.delta,
     )
+    return number - loss, {**details, "estimation_loss": loss}
 
 
 def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:
     gamma = case.model.gamma
     limit = 1 / gamma if gamma > 0 else np.inf
-    fails = needed >= limit
-    place = None
-    if fails.any():
-        state, action = np.argwhere(fails)[0]
-        names = case.policy.policy
-        place = f"state {names.states[state]}, action {names.actions[action]}"
-    return Condition(
-        name="assumption-1",
-        statement="Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball",
-        is_satisfied=not fails.any(),
-        value=float(needed.max()),
-        limit=float(limit),
-        n_violations=int(fails.sum()),
-        where=place,
+    return checks.in_all(
+        case,
+        "assumption-1",
+        "Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball",
+        needed >= limit,
+        float(needed.max()),
+        float(limit),
     )
 
 

@@ -76,8 +76,7 @@ def check_baseline(counts: Counts, baseline: TabularPolicy) -> None:
         raise PolicyError(
             f"the baseline gives probability 0 to actions that were taken in "
             f"{int(counts.n_sa[impossible].sum())} rows of the log",
-            where=f"state {baseline.states[state]}, action {baseline.actions[action]}, "
-            f"{counts.n_sa[state, action]} rows",
+            where=f"{counts.place(state, action)}, {counts.n_sa[state, action]} rows",
             expected="the policy that made the log",
             hint="check that the policy belongs to this log, remove rows it did not make, or "
             "estimate it from the log (--baseline estimate)",

@@ -199,6 +199,11 @@ class Counts:
         """Names of the actions."""
         return Names(self.action_labels, self.n_actions)
 
+    def place(self, state: int, action: int | None = None) -> str:
+        """Return a state, or a pair, as messages name it."""
+        named = f"state {self.states[state]}"
+        return named if action is None else f"{named}, action {self.actions[action]}"
+
     @cached_property
     def _ended(self) -> NDArray[Any]:
         """How often each state was entered as the end of the process."""

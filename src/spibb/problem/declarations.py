@@ -197,8 +197,8 @@ def _refuse_contradiction(counts: Counts, given: sp.csr_array) -> None:
         raise DataError(
             f"the log holds {int(counts.n_sas.data[wrong].sum())} transitions that successors rule "
             "out",
-            where=f"state {counts.states[state]}, action {counts.actions[action]}, next state "
-            f"{counts.states[int(counts.n_sas.indices[place])]}",
+            where=f"{counts.place(state, action)}, next "
+            f"{counts.place(int(counts.n_sas.indices[place]))}",
             expected="every state that followed among those that may follow",
             hint="complete the successors, or correct the log",
         )
