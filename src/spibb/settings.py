@@ -2,7 +2,7 @@
 
 A family (algorithms, error functions, rules of networks) names the key under which its members
 write their id: ``{"algorithm": "ramdp", "kappa": 0.003}``. Members are found by their id among all
-classes of the family that have been imported, in a registry of the package or not.
+classes of the family, whether they stand in a list of the package or not.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from spibb.errors import SettingsError
 from spibb.names import nearest
 from spibb.plain import strict_json
+from spibb.plugins import load_plugins
 
 Kind = TypeVar("Kind")
 # Of a longer list, people are told so many.
@@ -65,11 +66,17 @@ class Settings:
     @classmethod
     def named(cls, name: str) -> type[Self]:
         """Return the member of this family that has this id."""
-        return found(name, dict(cls.members()), cls.family.replace("_", " "))
+        return found(name, cls.known(), cls.family)
+
+    @classmethod
+    def known(cls) -> dict[str, type[Self]]:
+        """Return all members, by id: the package's, those of plugins, and any that was imported."""
+        load_plugins()
+        return dict(cls.members())
 
     @classmethod
     def members(cls) -> Iterator[tuple[str, type[Self]]]:
-        """Return all members that have been imported, by id."""
+        """Return the members that have been imported, by id."""
         if "id" in cls.__dict__:
             yield cls.id, cls
         for kind in cls.__subclasses__():

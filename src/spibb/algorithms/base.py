@@ -41,11 +41,11 @@ class Algorithm(Settings):
     is_one_sided: ClassVar[bool] = False
 
     @classmethod
-    def named(cls, name: str) -> type[Self]:
-        """Return the algorithm of this id, whichever of the package's have been imported."""
+    def known(cls) -> dict[str, type[Self]]:
+        """Return all algorithms, those of the package first."""
         import spibb.algorithms.registry  # noqa: F401
 
-        return super().named(name)
+        return super().known()
 
     @abstractmethod
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:

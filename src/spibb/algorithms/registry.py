@@ -14,7 +14,6 @@ from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
 from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.settings import found
 
 ALGORITHMS: dict[str, type[Algorithm]] = {
     kind.id: kind
@@ -40,5 +39,5 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
 
 
 def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the algorithm of this id: of the list, or any other that has been imported."""
-    return found(name, ALGORITHMS | dict(Algorithm.members()), "algorithm")
+    """Return the algorithm of this id: of the list, of a plugin, or any that was imported."""
+    return ALGORITHMS.get(name) or Algorithm.named(name)
