@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,30 @@ class Names:
         ordered = tuple(sorted(both, key=lambda name: (int(name), name)))
         is_plain = self.labels is None and ordered == tuple(Names(None, len(both)))
         return Names(None if is_plain else ordered, len(both))
+
+
+class Named:
+    """Base of what has states and actions, by number and by name."""
+
+    n_states: Any
+    n_actions: Any
+    state_labels: tuple[str, ...] | None
+    action_labels: tuple[str, ...] | None
+
+    @property
+    def states(self) -> Names:
+        """Names of the states."""
+        return Names(self.state_labels, self.n_states)
+
+    @property
+    def actions(self) -> Names:
+        """Names of the actions."""
+        return Names(self.action_labels, self.n_actions)
+
+    def place(self, state: int, action: int | None = None) -> str:
+        """Return a state, or a pair, as messages name it."""
+        named = f"state {self.states[state]}"
+        return named if action is None else f"{named}, action {self.actions[action]}"
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

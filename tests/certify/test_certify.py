@@ -340,7 +340,7 @@ def test_the_spibb_bound_is_refused_where_the_baseline_takes_rare_pairs():
     )
     found = own(result.certificate)
     assert [part.name for part in found.failed] == ["trusted-pairs"]
-    assert found.failed[0].where == "state 2"
+    assert found.failed[0].where == "state 2, action 1"
 
 
 @pytest.mark.parametrize("algorithm", [ApproxSoftSPIBB(delta=1.0), PiBSPIBB(delta=1.0)])

@@ -17,11 +17,11 @@ from spibb.mdp.batch import ModelArrays, Rows
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
-from spibb.names import Names
+from spibb.names import Named, Names
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class Counts(Named):
     """Sufficient statistics of a log; ``a + b`` merges the counts of two logs.
 
     Attributes:
@@ -188,21 +188,6 @@ class Counts:
     def n_actions(self) -> int:
         """Number of actions, taken or not."""
         return int(self.n_sa.shape[1])
-
-    @property
-    def states(self) -> Names:
-        """Names of the states."""
-        return Names(self.state_labels, self.n_states)
-
-    @property
-    def actions(self) -> Names:
-        """Names of the actions."""
-        return Names(self.action_labels, self.n_actions)
-
-    def place(self, state: int, action: int | None = None) -> str:
-        """Return a state, or a pair, as messages name it."""
-        named = f"state {self.states[state]}"
-        return named if action is None else f"{named}, action {self.actions[action]}"
 
     @cached_property
     def _ended(self) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
-from spibb.names import Names
+from spibb.names import Named, Names
 
 UNKNOWN = -1
 # Beyond it, sums and squares of rewards are no longer numbers.
@@ -24,7 +24,7 @@ _COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated"
 
 
 @dataclass(frozen=True, eq=False)
-class Log:
+class Log(Named):
     """Transitions (x, a, r, x') with the episode they belong to.
 
     Build one with :meth:`from_arrays`, :meth:`from_dataframe`, :meth:`from_episodes`,
@@ -243,16 +243,6 @@ class Log:
             episode=None if self.episode is None else self.episode[rows],
             step=None if self.step is None else self.step[rows],
         )
-
-    @property
-    def states(self) -> Names:
-        """Names of the states."""
-        return Names(self.state_labels, self.n_states)
-
-    @property
-    def actions(self) -> Names:
-        """Names of the actions."""
-        return Names(self.action_labels, self.n_actions)
 
     def renamed(self, states: Names, actions: Names) -> Log:
         """Return the same log under larger or reordered lists of names."""

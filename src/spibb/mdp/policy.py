@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import PolicyError
 from spibb.files import as_path, write_whole
-from spibb.names import Names
+from spibb.names import Named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ _SUM_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class TabularPolicy:
+class TabularPolicy(Named):
     """For every state, a distribution over the actions.
 
     Args:
@@ -114,16 +114,6 @@ class TabularPolicy:
     def sample(self, state: int, rng: np.random.Generator) -> int:
         """Draw an action for ``state``."""
         return int(rng.choice(self.n_actions, p=self.probabilities[state]))
-
-    @property
-    def states(self) -> Names:
-        """Names of the states."""
-        return Names(self.state_labels, self.n_states)
-
-    @property
-    def actions(self) -> Names:
-        """Names of the actions."""
-        return Names(self.action_labels, self.n_actions)
 
     def write(self, path: str | Path, metadata: dict[str, Any] | None = None) -> None:
         """Write the long table ``state, action, probability`` as CSV or Parquet.

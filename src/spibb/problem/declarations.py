@@ -80,21 +80,16 @@ class Declarations:
     @property
     def statements(self) -> tuple[str, ...]:
         """What was declared, as assumptions in words."""
-        found = []
-        if self.initial is not None:
-            found.append("The first state is distributed as given.")
-        if self.states_complete:
-            found.append("The process has no states but those listed, as declared.")
-        if self.never_ends:
-            found.append("The process never ends, as declared.")
-        if self.is_seen:
-            found.append(
-                "A state is followed only by states that followed it in the log, under any action: "
-                "what can follow was seen to follow."
-            )
-        elif self.successors is not None:
-            found.append("States are followed only by the successors that were given for them.")
-        return tuple(found)
+        given = self.successors is not None and not self.is_seen
+        statements = {
+            "The first state is distributed as given.": self.initial is not None,
+            "The process has no states but those listed, as declared.": self.states_complete,
+            "The process never ends, as declared.": self.never_ends,
+            "A state is followed only by states that followed it in the log, under any action: "
+            "what can follow was seen to follow.": self.is_seen,
+            "States are followed only by the successors that were given for them.": given,
+        }
+        return tuple(text for text, holds in statements.items() if holds)
 
 
 def _place(name: Any, known: Names, what: str, where: str) -> int:
@@ -148,7 +143,7 @@ def _checked_successors(counts: Counts, successors: Successors | None) -> sp.csr
             raise SettingsError(
                 f"successors is {successors!r}", expected="'seen', or rows of states that follow"
             )
-        return _of_states(counts, _by_state(counts))
+        return _followers(counts)
     states, actions = counts.states, counts.actions
     pairs, followers = [], []
     for row in successors:
@@ -171,19 +166,11 @@ def _checked_successors(counts: Counts, successors: Successors | None) -> sp.csr
     return given
 
 
-def _by_state(counts: Counts) -> sp.csr_array:
-    """Return which states followed each state, sparse of shape (S, S)."""
-    pairs = np.arange(counts.n_sa.size)
-    pool = sp.csr_array(
-        (np.ones(len(pairs)), (pairs // counts.n_actions, pairs)),
-        shape=(counts.n_states, len(pairs)),
-    )
-    return sp.csr_array((pool @ counts.n_sas) > 0)
-
-
-def _of_states(counts: Counts, followers: sp.csr_array) -> sp.csr_array:
-    """Give every action of a state the state's followers."""
-    return sp.csr_array(followers[np.repeat(np.arange(counts.n_states), counts.n_actions)])
+def _followers(counts: Counts) -> sp.csr_array:
+    """Return what followed each state, under any action, for every one of its pairs."""
+    owner = np.repeat(np.arange(counts.n_states), counts.n_actions)
+    pool = sp.csr_array((np.ones(len(owner)), (owner, np.arange(len(owner)))))
+    return sp.csr_array(sp.csr_array((pool @ counts.n_sas) > 0)[owner])
 
 
 def _refuse_contradiction(counts: Counts, given: sp.csr_array) -> None:

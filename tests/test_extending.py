@@ -1,0 +1,116 @@
+"""What CONTRIBUTING promises: each addition, made as it says, is found everywhere.
+
+A package is put beside spibb, with the entry point that its installation would leave, and the
+command line is asked for what it adds.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+DEMO = ROOT / "src/spibb/cli/demo"
+INPUTS = [str(DEMO / "log.csv"), "--baseline", str(DEMO / "baseline.csv"), "--gamma", "0.95"]
+
+
+def example(title: str) -> str:
+    """The Python of CONTRIBUTING under a heading."""
+    part = GUIDE[GUIDE.index(f"## {title}") :].split("\n## ")[0]
+    (code,) = re.findall(r"^```python\n(.*?)^```", part, re.M | re.S)
+    return code
+
+
+class Package:
+    """A package of somebody else's, installed as far as Python can tell."""
+
+    def __init__(self, folder: Path, code: str) -> None:
+        self.folder = folder
+        (folder / "mine.py").write_text(code, encoding="utf-8")
+        about = folder / "mine-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text("[spibb]\nmine = mine\n")
+
+    def run(self, *words: str) -> subprocess.CompletedProcess:
+        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
+        return subprocess.run(
+            [sys.executable, *words], capture_output=True, text=True,
+            env={**os.environ, "PYTHONPATH": path}, cwd=self.folder,
+        )  # fmt: skip
+
+    def spibb(self, *words: str) -> str:
+        done = self.run("-m", "spibb", *words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def python(self, code: str) -> str:
+        done = self.run("-c", textwrap.dedent(code))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        ("An algorithm with a step that exists", "my-algorithm"),
+        ("An algorithm with a step of its own", "half-way"),
+    ],
+)
+def test_an_algorithm(tmp_path, title, name):
+    package = Package(tmp_path, example(title))
+    listed = json.loads(package.spibb("algorithms", "--format", "json"))
+    assert listed[name]["algorithm"] == name
+    assert name in package.spibb("algorithms")
+    out = package.spibb(
+        "improve", *INPUTS, "--algorithm", name, "--out", "result", "--format", "json"
+    )
+    assert json.loads(out)["algorithm"] == listed[name]
+    assert json.loads((tmp_path / "result/summary.json").read_text())["n_states_changed"] > 0
+    package.spibb("improve", *INPUTS, "--compare", f"{name},basic-rl", "--out", "compared")
+    candidates = f"candidates={name}"
+    package.spibb(
+        "improve", *INPUTS, "--algorithm", "hcpi", "--set", candidates, "--out", "tested"
+    )
+    package.python(
+        f"""
+        from spibb.algorithms.registry import find_algorithm
+        from spibb.testing.checks import check_algorithm
+        check_algorithm(find_algorithm({name!r})())
+        """
+    )
+
+
+def test_an_error_function(tmp_path):
+    package = Package(tmp_path, example("An error function"))
+    out = package.spibb(
+        "improve", *INPUTS, "--error", "wider", "--out", "result", "--format", "json"
+    )
+    assert json.loads(out)["algorithm"]["error"] == {"error": "wider", "factor": 2.0}
+    found = package.python(
+        """
+        import json
+        from mine import Wider
+        from spibb import ApproxSoftSPIBB
+        from spibb.algorithms.base import Algorithm
+        from spibb.testing.checks import check_algorithm
+        once = ApproxSoftSPIBB(error=Wider(factor=3.0))
+        again = Algorithm.from_config(json.loads(json.dumps(once.to_config())))
+        print(again == once)
+        check_algorithm(once)
+        """
+    )
+    assert found == "True\n"
+
+
+def test_a_plugin_that_fails_is_named(tmp_path):
+    package = Package(tmp_path, "import nothing_of_this_name\n")
+    done = package.run("-m", "spibb", "algorithms")
+    assert done.returncode == 2
+    assert "the plugin 'mine' cannot be imported: ModuleNotFoundError" in done.stderr
