@@ -10,8 +10,8 @@ import time
 import numpy as np
 import torch
 
+from spibb.compiled.random_numbers import minibatch
 from spibb.deep import train_cpu, train_fused
-from spibb.deep.counter_rng import minibatch
 from spibb.deep.network import layer_places
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.rules import (

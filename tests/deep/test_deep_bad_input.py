@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from spibb import SpibbError, TabularPolicy
+from spibb.compiled.arrays import checked_device
 from spibb.deep import (
     DQN,
     ExactSoftSPIBBDQN,
@@ -25,7 +26,6 @@ from spibb.deep import (
     choose_width,
     train_population,
 )
-from spibb.deep.arrays import checked_device
 from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.rules import Rule
 from spibb.envs import Helicopter, collect_transitions

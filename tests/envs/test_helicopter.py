@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from spibb.deep.counter_rng import uniforms
+from spibb.compiled.random_numbers import uniforms
 from spibb.envs import Helicopter
 from spibb.envs.helicopter_picture import helicopter_figure, render_rgb
 from spibb.errors import PolicyError, SettingsError

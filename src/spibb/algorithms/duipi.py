@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Problems, kept_where_endless
+from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import Iterated, Status, checked_cap
 
 _TOLERANCE = 1e-6

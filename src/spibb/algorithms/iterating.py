@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Problems
+from spibb.compiled.threads import over_chunks
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values
-from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import Improve, Iterated, policy_iteration
 from spibb.operators.rows import Operator, improve_problems
 from spibb.uncertainty.error_functions import EvidenceBatch

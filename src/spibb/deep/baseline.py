@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spibb.deep.arrays import as_float32, is_tensor, namespace
+from spibb.compiled.arrays import as_float32, is_tensor, namespace
 from spibb.deep.network import Network, read_arrays
 from spibb.errors import PolicyError, SettingsError, as_number
 

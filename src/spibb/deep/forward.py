@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
+from spibb.compiled.threads import over_chunks
 from spibb.deep.products import product
-from spibb.mdp.parallel import over_chunks
 
 Floats = NDArray[np.float32]
 # States that go through a network together: small enough for the cache.
@@ -42,7 +42,7 @@ def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@jit
 def _fill_q(chosen, n_blocks, params, sizes, states, out):  # type: ignore[no-untyped-def]
     """Write the values of some blocks, numbered member by member."""
     n_layers = len(sizes) - 1

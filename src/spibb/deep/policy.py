@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import is_tensor, to_numpy
+from spibb.compiled.arrays import is_tensor, to_numpy
+from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
-from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import (
     FittedCounts,

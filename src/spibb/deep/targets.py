@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from spibb import operators
-from spibb.deep.arrays import is_tensor, namespace
+from spibb.compiled.arrays import is_tensor, namespace
 from spibb.deep.rules import Rule, Step
 from spibb.errors import DataError, SettingsError
 from spibb.operators.rows import Operator

@@ -14,21 +14,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.counter_rng import MINIBATCHES, below, number, stream_state
+from spibb.compiled.jit import inlined_jit, jit
+from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
+from spibb.compiled.threads import n_threads, over_chunks
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
-from spibb.mdp.parallel import n_threads, over_chunks
 from spibb.operators.rows import step_row
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
 _STREAM = np.uint64(MINIBATCHES)
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
-# spibb.mdp.parallel works alone below 32 items and makes four chunks a thread.
+# spibb.compiled.threads works alone below 32 items and makes four chunks a thread.
 _SMALLEST_SHARED, _CHUNKS_PER_THREAD = 32, 4
 
 
@@ -128,7 +126,7 @@ class _Scratch(NamedTuple):
     work: Any  # (4, A): for the row functions
 
 
-@inlined
+@inlined_jit
 def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
     n_layers = len(sizes)
     first = np.zeros(n_layers + 1, np.int64)
@@ -192,7 +190,7 @@ def _train(  # type: ignore[no-untyped-def]
                      np.float32(constants.rms_epsilon))  # fmt: skip
 
 
-@inlined
+@inlined_jit
 def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  # type: ignore[no-untyped-def]
     """Draw a minibatch and write Q - y into ``delta``.
 
@@ -250,7 +248,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     return loss / np.float32(batch_size), total / np.float32(batch_size), is_good
 
 
-@inlined
+@inlined_jit
 def _draw(t, seed, first_row, n_rows, rows):  # type: ignore[no-untyped-def]
     state = stream_state(seed, _STREAM)
     for b in range(len(rows)):
@@ -258,7 +256,7 @@ def _draw(t, seed, first_row, n_rows, rows):  # type: ignore[no-untyped-def]
         rows[b] = first_row + np.int64(below(drawn, np.uint64(n_rows)))
 
 
-@inlined
+@inlined_jit
 def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
     width = table.shape[1]
     for b in range(len(rows)):
@@ -266,7 +264,7 @@ def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
             out[at + b * width + k] = table[rows[b], k]
 
 
-@inlined
+@inlined_jit
 def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
     """Run the online network, keeping the activations of every layer."""
     at = 0
@@ -279,7 +277,7 @@ def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
         at = bias + fan_out
 
 
-@inlined
+@inlined_jit
 def _frozen(sizes, batch_size, params, scratch):  # type: ignore[no-untyped-def]
     """Run the target network on the next states; return the array that holds Q, and the place."""
     source, source_at = scratch.values, batch_size * sizes[0]
@@ -296,7 +294,7 @@ def _frozen(sizes, batch_size, params, scratch):  # type: ignore[no-untyped-def]
     return source, source_at
 
 
-@inlined
+@inlined_jit
 def _backward(sizes, batch_size, records, params, scratch, delta):  # type: ignore[no-untyped-def]
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
@@ -328,7 +326,7 @@ def _backward(sizes, batch_size, records, params, scratch, delta):  # type: igno
         here, below_here = below_here, here
 
 
-@inlined
+@inlined_jit
 def _descend(params, v, gradient, rate, decay, fresh, epsilon):  # type: ignore[no-untyped-def]
     """Take one step of RMSProp."""
     for i in range(len(params)):

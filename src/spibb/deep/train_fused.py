@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import checked_device, import_torch, is_tensor
+from spibb.compiled.arrays import checked_device, import_torch, is_tensor
 from spibb.deep.network import n_parameters
 from spibb.deep.population import (
     PopulationState,

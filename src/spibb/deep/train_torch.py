@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spibb.deep.counter_rng import signed, torch_minibatch
+from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.network import layer_places, n_parameters
 from spibb.deep.population import PopulationState, Records, Trainings
 from spibb.operators.rows import Operator, step_rows

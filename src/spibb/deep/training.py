@@ -25,8 +25,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.arrays import checked_device, import_torch
 from spibb.deep import train_cpu
-from spibb.deep.arrays import checked_device, import_torch
 from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.network import Network
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings

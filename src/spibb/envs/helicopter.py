@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import is_tensor, namespace
+from spibb.compiled.arrays import is_tensor, namespace
+from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import Probabilities, SoftmaxNetwork, as_function
-from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
 from spibb.envs.flights import Flight, Returns, fly, returns_of
 from spibb.errors import DataError, PolicyError, SettingsError, as_number, as_whole

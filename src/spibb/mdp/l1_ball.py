@@ -13,13 +13,12 @@ spibb.mdp.batch.ModelBatch and the spibb.mdp.robust.Balls around its rows; `scra
 :func:`make_scratch` returns.
 """
 
-import numba
 import numpy as np
+
+from spibb.compiled.jit import jit
 
 # Rows of fewer successors are searched again for each outcome that loses mass.
 _SHORT = 12
-
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @jit

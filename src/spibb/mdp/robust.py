@@ -28,11 +28,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
+from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import LARGEST_DENSE, eliminate, evaluate_batch
-from spibb.mdp.l1_ball import back_up, fill_worst, jit, make_scratch, write_worst
-from spibb.mdp.parallel import over_chunks
+from spibb.mdp.greedy import improve_greedily
+from spibb.mdp.l1_ball import back_up, fill_worst, make_scratch, write_worst
 from spibb.mdp.planning import DEFAULT_CAP
 
 # As in spibb.mdp.evaluation: above this, LAPACK or a sparse factorisation.
@@ -41,8 +43,6 @@ _LARGEST_COMPILED = 128
 _TOLERANCE = 1e-13
 # Newton's method needs 2 to 6 solves; where rounding makes it chatter, the residual says so.
 _MOST_SOLVES = 100
-# A row moves only for more than this share of the values: ties keep what is there.
-_STRICT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +201,7 @@ def robust_planning(
             while n_steps[problem] < max_iterations and not settled[problem]:
                 _evaluate_large(batch, balls, int(problem), policy, v, residual)
                 _back_up(int(problem), model, v, q)
-                settled[problem] = not _improve_rows(policy[problem], q[problem])
+                settled[problem] = not improve_greedily(policy[problem], q[problem])
                 n_steps[problem] += 1
     return RobustPlan(policy, _bounded(batch.gamma, v, q, residual), n_steps, settled)
 
@@ -379,7 +379,7 @@ def _plan_small(problems, model, cap, policy, v, q, residual, n_steps, settled):
             )
             back_up(problem, states, model, v[problem], scratch, q[problem])
             n_steps[problem] += 1
-            if not _improve_rows(policy[problem], q[problem]):
+            if not improve_greedily(policy[problem], q[problem]):
                 settled[problem] = True
                 break
 
@@ -395,25 +395,6 @@ def _evaluate_one(problem, states, model, weights, v, scratch, matrix, rhs):  # 
         eliminate(matrix, rhs, 0, 1)
         v[:] = rhs
     return residual
-
-
-@jit
-def _improve_rows(policy, q):  # type: ignore[no-untyped-def]
-    """Move to the best action wherever it is strictly better than the row in place."""
-    changed = False
-    margin = _STRICT * max(1.0, np.abs(q).max())
-    for x in range(policy.shape[0]):
-        best = 0
-        value = 0.0
-        for a in range(policy.shape[1]):
-            value += policy[x, a] * q[x, a]
-            if q[x, a] > q[x, best]:
-                best = a
-        if q[x, best] > value + margin:
-            policy[x, :] = 0.0
-            policy[x, best] = 1.0
-            changed = True
-    return changed
 
 
 @jit

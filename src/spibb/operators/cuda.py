@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.mdp.gpu import device_function, numba_cuda
+from spibb.compiled.gpu import device_function, numba_cuda
 from spibb.operators.rows import Operator, improve_row, step_row
 
 cuda = numba_cuda()

@@ -7,9 +7,10 @@ from enum import IntEnum
 
 import numpy as np
 
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import replace_row
 from spibb.operators.advantageous import adv_approx_row, adv_exact_row
 from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
-from spibb.operators.compiled import row_function
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
 from spibb.operators.lower import lower_approx_row
 from spibb.operators.soft_approx import soft_approx_row
@@ -31,7 +32,7 @@ class Operator(IntEnum):
     GREEDY_ALLOWED = 9
 
 
-@row_function
+@jit
 def step_row(operator, q, baseline, errors, epsilon, side, out, work):
     """Apply one operator to one row; ``side`` is the baseline's Q where the operator wants it."""
     if operator == 0:
@@ -54,7 +55,7 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
         greedy_allowed_row(q, baseline, errors, out)
 
 
-@row_function
+@jit
 def step_rows(operator, q, baseline, errors, epsilon, side, out):
     """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
     work = np.empty((4, q.shape[1]))
@@ -64,7 +65,7 @@ def step_rows(operator, q, baseline, errors, epsilon, side, out):
         )
 
 
-@row_function
+@jit
 def improve_row(operator, q, baseline, errors, epsilon, side, policy, new, work):
     """Improve one row of a policy in place, and tell whether it changed.
 
@@ -74,21 +75,13 @@ def improve_row(operator, q, baseline, errors, epsilon, side, policy, new, work)
     it, as all do in a terminal state; with gamma = 1 a tie may lead into a loop that never ends.
     """
     step_row(operator, q, baseline, errors, epsilon, side, new, work)
-    gain = 0.0
     scale = 0.0
     for a in range(len(q)):
-        gain += (new[a] - policy[a]) * q[a]
         scale = max(scale, abs(q[a]))
-    changed = False
-    if gain > 1e-12 * scale:
-        for a in range(len(q)):
-            if new[a] != policy[a]:
-                changed = True
-                policy[a] = new[a]
-    return changed
+    return replace_row(policy, new, q, scale)
 
 
-@row_function
+@jit
 def improve_problems(
     places, operator, problems, q, baseline, errors, epsilon, side, policy, changed
 ):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb import operators
-from spibb.deep.arrays import is_tensor, namespace, on_device
+from spibb.compiled.arrays import is_tensor, namespace, on_device
 from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.forward import q_values
 from spibb.deep.network import layer_places
