@@ -125,7 +125,7 @@ def in_float64(trainings: Trainings, n_steps: int) -> np.ndarray:
             counts = records.n_next[rows].astype(np.float64)
             with np.errstate(divide="ignore"):
                 errors = 1 / np.sqrt(counts)
-            if recipes.operator[m] < 3:
+            if not recipes.has_budget[m]:
                 errors = np.where(counts >= recipes.n_wedge[m], 0.0, np.inf)
             policy = np.empty_like(q_next)
             step_rows(

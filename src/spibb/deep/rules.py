@@ -19,7 +19,7 @@ from spibb.plain import strict_json
 _INF = math.inf
 
 
-class Step(NamedTuple):
+class TargetStep(NamedTuple):
     """A rule as the engines see it.
 
     Attributes:
@@ -44,13 +44,13 @@ class Rule(ABC):
     id: ClassVar[str]
 
     @abstractmethod
-    def step(self) -> Step:
+    def step(self) -> TargetStep:
         """Return the scalars of this rule."""
 
     @property
     def is_greedy(self) -> bool:
         """Whether acting needs neither baseline nor pseudo-counts."""
-        return self.step().operator is Operator.GREEDY
+        return not self.step().operator.needs.errors
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -90,9 +90,9 @@ class DQN(Rule):
 
     id: ClassVar[str] = "dqn"
 
-    def step(self) -> Step:
+    def step(self) -> TargetStep:
         """Be greedy by the target network."""
-        return Step(Operator.GREEDY, is_double=False)
+        return TargetStep(Operator.GREEDY, is_double=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +101,9 @@ class DoubleDQN(Rule):
 
     id: ClassVar[str] = "double-dqn"
 
-    def step(self) -> Step:
+    def step(self) -> TargetStep:
         """Be greedy by the online network."""
-        return Step(Operator.GREEDY)
+        return TargetStep(Operator.GREEDY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,9 +117,9 @@ class RaMDPDQN(Rule):
     kappa: float = 0.003
     id: ClassVar[str] = "ramdp-dqn"
 
-    def step(self) -> Step:
+    def step(self) -> TargetStep:
         """Be greedy on penalised rewards."""
-        return Step(Operator.GREEDY, kappa=self.kappa)
+        return TargetStep(Operator.GREEDY, kappa=self.kappa)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +127,10 @@ class _Bootstrapping(Rule):
     n_wedge: float = 10.0
     operator: ClassVar[Operator]
 
-    def step(self) -> Step:
+    def step(self) -> TargetStep:
         """Bootstrap on rare pairs; with n_wedge = 0 there are none, and the step is greedy."""
         operator = Operator.GREEDY if self.n_wedge == 0 else self.operator
-        return Step(operator, n_wedge=self.n_wedge)
+        return TargetStep(operator, n_wedge=self.n_wedge)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,10 +162,10 @@ class _Soft(Rule):
     epsilon: float = 0.5
     operator: ClassVar[Operator]
 
-    def step(self) -> Step:
+    def step(self) -> TargetStep:
         """Stay within the budget; with an infinite one the step is greedy."""
         operator = Operator.GREEDY if self.epsilon == _INF else self.operator
-        return Step(operator, epsilon=self.epsilon)
+        return TargetStep(operator, epsilon=self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)

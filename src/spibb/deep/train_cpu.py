@@ -22,8 +22,10 @@ from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_sta
 from spibb.compiled.threads import n_threads, over_chunks
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
-from spibb.operators.rows import step_row
+from spibb.operators.engine import FROM_COUNTS, Engine
+from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
+ENGINE = Engine("engine 'cpu'", FROM_COUNTS, "no training estimates the baseline's Q")
 _STREAM = np.uint64(MINIBATCHES)
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
 # spibb.compiled.threads works alone below 32 items and makes four chunks a thread.
@@ -123,7 +125,7 @@ class _Scratch(NamedTuple):
     zeros: Any  # (widest layer,)
     ones: Any  # (batch,)
     row: Any  # (4, A): q, baseline, errors and the new policy of one next state
-    work: Any  # (4, A): for the row functions
+    work: Any  # for the row functions
 
 
 @inlined_jit
@@ -148,7 +150,7 @@ def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
         np.zeros(widest, np.float32),
         np.ones(batch_size, np.float32),
         np.empty((4, n_actions), np.float64),
-        np.empty((4, n_actions), np.float64),
+        np.empty((N_SCRATCH_ROWS, n_actions), np.float64),
     )
 
 
@@ -209,7 +211,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     values, first = scratch.values, scratch.first[n_layers]
     q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
     operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
-    is_soft = operator == 3 or operator == 4
+    needs_errors, has_budget = recipes.needs_errors[m], recipes.has_budget[m]
     loss, total, is_good = np.float32(0.0), np.float32(0.0), True
     for b in range(batch_size):
         row = scratch.rows[b]
@@ -222,11 +224,11 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
                     q[a] = values[first + (batch_size + b) * n_actions + a]
                 else:
                     q[a] = q_next[at + b * n_actions + a]
-            if operator != 0:
+            if needs_errors:
                 for a in range(n_actions):
                     baseline[a] = records.baseline_next[row, a]
                     n = np.float64(records.n_next[row, a])
-                    if is_soft:
+                    if has_budget:
                         errors[a] = 1.0 / np.sqrt(n)
                     else:
                         errors[a] = 0.0 if n >= n_wedge else np.inf

@@ -63,7 +63,7 @@ class TrainingData:
         Args:
             transitions: The data set.
             baseline: Function of states (N, d) to probabilities (N, A), or an object with a method
-                ``probabilities`` that is one.
+                ``action_probabilities`` that is one.
             pseudo_counts: A way to count, fitted here to the transitions, or already fitted.
         """
         refuse_others(transitions)

@@ -102,7 +102,7 @@ def fly(
     Args:
         domain: What is flown.
         probabilities: The policies: states (R, E, d) to probabilities (R, E, A); a function, or
-            an object with a method of this name.
+            an object with a method ``action_probabilities``.
         seeds: One whole number per member, shape (R,).
         n_steps: Length of a run; 1 makes it one episode.
         n_runs: Runs of each member.

@@ -152,7 +152,7 @@ class Helicopter:
 
         Args:
             probabilities: The policy: states (E, 4) to probabilities (E, 9), NumPy; a function, or
-                an object with a method of this name.
+                an object with a method ``action_probabilities``.
             n_transitions: Size of the data set, >= 1.
             rng: Source of randomness.
         """
@@ -202,7 +202,7 @@ class Helicopter:
         Args:
             probabilities: The policies: states (R, E, 4) to probabilities (R, E, 9), member r's in
                 row r, arrays of the kind and on the device asked for. E shrinks as helicopters
-                land. A function, or an object with a method of this name.
+                land. A function, or an object with a method ``action_probabilities``.
             seeds: One whole number per member, shape (R,): all its randomness.
             n_episodes: Episodes of each member.
             n_steps: Length of a run.

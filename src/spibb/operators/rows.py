@@ -4,6 +4,7 @@ One loop serves every operator, chosen by a number: a single signature to compil
 """
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +18,25 @@ from spibb.operators.soft_approx import soft_approx_row
 from spibb.operators.soft_exact import soft_exact_row
 
 
+class Needs(NamedTuple):
+    """What an operator looks at besides Q.
+
+    Attributes:
+        errors: The baseline, and errors around it.
+        budget: A budget epsilon, of which errors are the prices. Without one they are 0 where an
+            action is trusted and infinite where it is not.
+        q_baseline: An estimate of the baseline's Q.
+        n_scratch_rows: Rows of scratch that it writes to.
+    """
+
+    errors: bool = True
+    budget: bool = False
+    q_baseline: bool = False
+    n_scratch_rows: int = 0
+
+
 class Operator(IntEnum):
-    """The improvement steps, as the compiled loops know them."""
+    """The improvement steps, by the numbers that the compiled loops know."""
 
     GREEDY = 0
     PI_B = 1
@@ -30,6 +48,27 @@ class Operator(IntEnum):
     ADV_EXACT = 7
     ADV_APPROX = 8
     GREEDY_ALLOWED = 9
+
+    @property
+    def needs(self) -> Needs:
+        """What it looks at besides Q."""
+        return _NEEDS[self]
+
+
+_NEEDS = {
+    Operator.GREEDY: Needs(errors=False),
+    Operator.PI_B: Needs(),
+    Operator.PI_LEQ_B: Needs(),
+    Operator.SOFT_EXACT: Needs(budget=True),
+    Operator.SOFT_APPROX: Needs(budget=True),
+    Operator.LOWER_EXACT: Needs(budget=True),
+    Operator.LOWER_APPROX: Needs(budget=True),
+    Operator.ADV_EXACT: Needs(budget=True, q_baseline=True, n_scratch_rows=4),
+    Operator.ADV_APPROX: Needs(budget=True, q_baseline=True),
+    Operator.GREEDY_ALLOWED: Needs(),
+}
+# Enough for any of them.
+N_SCRATCH_ROWS = max(operator.needs.n_scratch_rows for operator in Operator)
 
 
 @jit
@@ -58,7 +97,7 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
 @jit
 def step_rows(operator, q, baseline, errors, epsilon, side, out):
     """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
-    work = np.empty((4, q.shape[1]))
+    work = np.empty((N_SCRATCH_ROWS, q.shape[1]))
     for row in range(len(q)):
         step_row(
             operator, q[row], baseline[row], errors[row], epsilon[row], side[row], out[row], work
@@ -88,7 +127,7 @@ def improve_problems(
     """Improve the policies of some problems in place, and tell which of them changed."""
     n_states = policy.shape[1]
     n_actions = policy.shape[2]
-    work = np.empty((4, n_actions))
+    work = np.empty((N_SCRATCH_ROWS, n_actions))
     new = np.empty(n_actions)
     for place in places:
         problem = problems[place]
