@@ -31,7 +31,7 @@ from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 
 # Own elimination beats LAPACK's call overhead up to about here.
-_LARGEST_COMPILED = 128
+LARGEST_COMPILED = 128
 # Up to here a dense factorisation is quick whatever the sparsity (2,000 states: 32 MB, 0.2 s).
 LARGEST_DENSE = 2_000
 
@@ -122,7 +122,7 @@ def update_values(
     change, scale = np.zeros(len(problems)), np.zeros(len(problems))
     places = np.flatnonzero(ends).astype(np.int64)
     model = (batch.indptr, batch.indices, batch.data, batch.reward, batch.gamma)
-    if batch.shape[1] <= _LARGEST_COMPILED:
+    if batch.shape[1] <= LARGEST_COMPILED:
         over_chunks(
             lambda part: _update_small(part, problems, *model, policy, v, q, change, scale), places
         )
