@@ -365,16 +365,13 @@ def compile_kernel(sizes: Sequence[int], architecture: str, options: Sequence[st
 
 @cache
 def _bindings() -> tuple[Any, Any]:
-    """Return cuda-bindings' driver and nvrtc, which have moved once."""
-    for home in ("cuda.bindings.driver", "cuda.cuda"):
-        try:
-            driver = import_module(home)
-        except ImportError:
-            continue
-        return driver, import_module(home.rpartition(".")[0] + ".nvrtc")
-    raise MissingDependencyError(
-        "the fused kernel needs cuda-bindings", hint='run: pip install "spibb[gpu]"'
-    )
+    """Return cuda-bindings' driver and nvrtc."""
+    try:
+        return import_module("cuda.bindings.driver"), import_module("cuda.bindings.nvrtc")
+    except ImportError:
+        raise MissingDependencyError(
+            "the fused kernel needs cuda-bindings", hint='run: pip install "spibb[gpu]"'
+        ) from None
 
 
 @cache
