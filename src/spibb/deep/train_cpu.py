@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
 from spibb.compiled.threads import n_threads, over_chunks
+from spibb.deep.forward import run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
 from spibb.operators.engine import FROM_COUNTS, Engine
@@ -207,7 +208,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     next_at = batch_size * sizes[0]
     _gather(records.next_state, scratch.rows, scratch.values, next_at)
     _online(sizes, 2 * batch_size if is_double else batch_size, online, scratch)
-    q_next, at = _frozen(sizes, batch_size, frozen, scratch)
+    q_next = run_layers(sizes, batch_size, frozen, scratch.values, next_at, scratch.others)
     values, first = scratch.values, scratch.first[n_layers]
     q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
     operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
@@ -223,7 +224,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
                 if is_double:
                     q[a] = values[first + (batch_size + b) * n_actions + a]
                 else:
-                    q[a] = q_next[at + b * n_actions + a]
+                    q[a] = q_next[b * n_actions + a]
             if needs_errors:
                 for a in range(n_actions):
                     baseline[a] = records.baseline_next[row, a]
@@ -235,7 +236,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
             step_row(operator, q, baseline, errors, recipes.epsilon[m], q, policy, scratch.work)
             ahead = 0.0
             for a in range(n_actions):
-                ahead += policy[a] * q_next[at + b * n_actions + a]
+                ahead += policy[a] * q_next[b * n_actions + a]
             y += constants.gamma * ahead
         own = first + b * n_actions
         best = values[own]
@@ -277,23 +278,6 @@ def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
         product(scratch.values, scratch.first[k], fan_in, 1, params, at, params, bias, floor,
                 scratch.values, scratch.first[k + 1], n_rows, fan_out, fan_in)  # fmt: skip
         at = bias + fan_out
-
-
-@inlined_jit
-def _frozen(sizes, batch_size, params, scratch):  # type: ignore[no-untyped-def]
-    """Run the target network on the next states; return the array that holds Q, and the place."""
-    source, source_at = scratch.values, batch_size * sizes[0]
-    at = 0
-    for k in range(len(sizes) - 1):
-        fan_in, fan_out = sizes[k], sizes[k + 1]
-        to = scratch.others[k % 2]
-        bias = at + fan_in * fan_out
-        floor = _ZERO if k + 2 < len(sizes) else _LEAST
-        product(source, source_at, fan_in, 1, params, at, params, bias, floor, to, 0, batch_size,
-                fan_out, fan_in)  # fmt: skip
-        at = bias + fan_out
-        source, source_at = to, 0
-    return source, source_at
 
 
 @inlined_jit
