@@ -24,7 +24,7 @@ def main() -> None:
     """Time the counts of a data set, and flights of a population with and without counting."""
     helicopter = Helicopter()
     baseline = helicopter.baseline()
-    data = helicopter.collect(baseline.probabilities, 10_000, np.random.default_rng(0))
+    data = helicopter.collect(baseline.action_probabilities, 10_000, np.random.default_rng(0))
     fitted = KernelCounts().fit(data)
     states = torch.as_tensor(data.state, device="cuda")
     gap = np.abs(fitted.counts(states).cpu().numpy() - fitted.counts(data.state)).max()
@@ -36,10 +36,13 @@ def main() -> None:
     def counting(states: torch.Tensor) -> torch.Tensor:
         # What a policy of the SPIBB family must do besides its network.
         fitted.counts(states)
-        return baseline.probabilities(states)
+        return baseline.action_probabilities(states)
 
     seeds = np.arange(300)
-    for name, policy in (("network", baseline.probabilities), ("network and counts", counting)):
+    for name, policy in (
+        ("network", baseline.action_probabilities),
+        ("network and counts", counting),
+    ):
         for length in ({"n_episodes": 1_000}, {"n_steps": 1_000}):
             spent = seconds(
                 lambda p=policy, n=length: helicopter.run_episodes(p, seeds, device="cuda", **n)

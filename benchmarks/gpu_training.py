@@ -10,8 +10,8 @@ import time
 import numpy as np
 import torch
 
+from spibb.compiled.random_numbers import minibatch
 from spibb.deep import train_cpu, train_fused
-from spibb.deep.counter_rng import minibatch
 from spibb.deep.network import layer_places
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.rules import (
@@ -125,7 +125,7 @@ def in_float64(trainings: Trainings, n_steps: int) -> np.ndarray:
             counts = records.n_next[rows].astype(np.float64)
             with np.errstate(divide="ignore"):
                 errors = 1 / np.sqrt(counts)
-            if recipes.operator[m] < 3:
+            if not recipes.has_budget[m]:
                 errors = np.where(counts >= recipes.n_wedge[m], 0.0, np.inf)
             policy = np.empty_like(q_next)
             step_rows(

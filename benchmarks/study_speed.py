@@ -12,7 +12,7 @@ import sys
 import time
 from dataclasses import replace
 
-from spibb.mdp.gpu import numba_cuda
+from spibb.compiled.gpu import numba_cuda
 from spibb.studies.random_mdps.draws import Drawn, draw_run
 from spibb.studies.random_mdps.run import run_job, score
 from spibb.studies.registry import PLANS

@@ -25,7 +25,7 @@ def by_scipy(data: Transitions) -> np.ndarray:
 def test_kernel_counts(benchmark):
     helicopter = Helicopter()
     rng = np.random.default_rng(0)
-    data = helicopter.collect(helicopter.baseline().probabilities, 10_000, rng)
+    data = helicopter.collect(helicopter.baseline().action_probabilities, 10_000, rng)
     fitted = KernelCounts(WIDTH).fit(data)
     found = benchmark(lambda: fitted.counts(data.state))
     start = time.perf_counter()
@@ -40,7 +40,7 @@ def test_kernel_counts(benchmark):
 @pytest.mark.parametrize("kind", ["n_episodes", "n_steps"])
 def test_helicopters(benchmark, kind):
     helicopter = Helicopter()
-    policy = helicopter.baseline().probabilities
+    policy = helicopter.baseline().action_probabilities
     length = {"n_episodes": 20_000} if kind == "n_episodes" else {"n_steps": 1_000, "n_runs": 300}
     found = benchmark.pedantic(lambda: helicopter.run_episodes(policy, [0], **length), rounds=3)
     rate = found.n_steps.sum() / benchmark.stats["mean"]

@@ -75,9 +75,7 @@ def test_an_algorithm(tmp_path, title, name):
     assert json.loads((tmp_path / "result/summary.json").read_text())["n_states_changed"] > 0
     package.spibb("improve", *INPUTS, "--compare", f"{name},basic-rl", "--out", "compared")
     candidates = f"candidates={name}"
-    package.spibb(
-        "improve", *INPUTS, "--algorithm", "hcpi", "--set", candidates, "--out", "tested"
-    )
+    package.spibb("improve", *INPUTS, "--algorithm", "hcpi", "--set", candidates, "--out", "tested")
     package.python(
         f"""
         from spibb.algorithms.registry import find_algorithm

@@ -9,9 +9,9 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-import numba
 import numpy as np
 
+from spibb.compiled.jit import jit
 from spibb.errors import DataError
 
 _QUOTE, _COMMA, _LF, _CR = ord('"'), ord(","), ord("\n"), ord("\r")
@@ -45,7 +45,7 @@ def check_quotes(file: Path, what: str) -> bool:
     )
 
 
-@numba.njit(cache=True, nogil=True)  # Ctrl-C is heard meanwhile
+@jit  # Ctrl-C is heard meanwhile
 def _scan(data):  # type: ignore[no-untyped-def]
     """Return what is wrong, in which row of the table, and whether a field goes over lines."""
     at_start, plain, quoted, closed = 0, 1, 2, 3

@@ -1,11 +1,5 @@
 """Every algorithm: equal to the slow loops, right in the limits, never below the baseline."""
 
-import re
-import subprocess
-import sys
-import textwrap
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -320,17 +314,3 @@ def test_bad_gamma_is_refused(gamma):
 def test_configuration_of_another_algorithm_is_refused():
     with pytest.raises(SettingsError, match="basic-rl"):
         PiBSPIBB.from_config(BasicRL().to_config())
-
-
-def test_the_example_for_contributors_passes_the_suite(tmp_path):
-    guide = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
-    (example,) = re.findall(r"^   ```python\n(.*?)^   ```", guide, re.M | re.S)
-    (tmp_path / "mine.py").write_text(textwrap.dedent(example), encoding="utf-8")
-    code = (
-        "from mine import MyAlgorithm; from spibb.testing.checks import check_algorithm\n"
-        "check_algorithm(MyAlgorithm())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stderr

@@ -88,7 +88,7 @@ class FiniteProblem:
     transitions: Transitions
     gamma: float
 
-    def probabilities(self, one_hot):
+    def action_probabilities(self, one_hot):
         """The baseline, of one-hot states."""
         return self.baseline.probabilities[np.asarray(one_hot).argmax(-1)]
 

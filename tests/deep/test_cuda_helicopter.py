@@ -16,7 +16,7 @@ if not torch.cuda.is_available():
 def test_counts(method):
     helicopter = Helicopter()
     rng = np.random.default_rng(0)
-    data = helicopter.collect(helicopter.baseline().probabilities, 3_000, rng)
+    data = helicopter.collect(helicopter.baseline().action_probabilities, 3_000, rng)
     fitted = method.fit(data)
     found = fitted.counts(torch.as_tensor(data.next_state, device="cuda").reshape(3, 1_000, 4))
     assert found.is_cuda
@@ -27,7 +27,9 @@ def test_counts(method):
 
 def test_bad_states():
     helicopter = Helicopter()
-    data = helicopter.collect(helicopter.baseline().probabilities, 100, np.random.default_rng(0))
+    data = helicopter.collect(
+        helicopter.baseline().action_probabilities, 100, np.random.default_rng(0)
+    )
     states = torch.zeros(5, 4, device="cuda")
     states[3, 1] = torch.nan
     with pytest.raises(DataError, match="first at row 3"):
@@ -37,7 +39,7 @@ def test_bad_states():
 @pytest.mark.parametrize("length", [{"n_episodes": 500}, {"n_steps": 1_000}])
 def test_flights(length):
     helicopter = Helicopter()
-    policy = helicopter.baseline().probabilities
+    policy = helicopter.baseline().action_probabilities
     arrays = helicopter.run_episodes(policy, [1, 2, 3], **length)
     tensors = helicopter.run_episodes(policy, [1, 2, 3], device="cuda", **length)
     # Rounding may turn a choice now and then; the numbers drawn are the same.

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from spibb import SpibbError, TabularPolicy
+from spibb.compiled.arrays import checked_device
 from spibb.deep import (
     DQN,
     ExactSoftSPIBBDQN,
@@ -25,7 +26,6 @@ from spibb.deep import (
     choose_width,
     train_population,
 )
-from spibb.deep.arrays import checked_device
 from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.rules import Rule
 from spibb.envs import Helicopter, collect_transitions
@@ -250,17 +250,21 @@ def test_one_transition_and_one_action():
         settings = TrainingSettings(hidden=(4,), n_passes=64, batch_size=4)
         trained = train(data=ready, settings=settings)
         policy = NetworkPolicy(trained.network(0), RULE, baseline, counts)
-        np.testing.assert_allclose(policy.probabilities(data.state).sum(-1), 1, atol=1e-6)
+        np.testing.assert_allclose(policy.action_probabilities(data.state).sum(-1), 1, atol=1e-6)
 
 
 def test_layouts_do_not_matter():
     wide = np.asfortranarray(RNG.random((6, 4)))[:, ::2]
     tight = np.ascontiguousarray(wide, dtype=np.float32)
-    np.testing.assert_array_equal(POLICY.probabilities(wide), POLICY.probabilities(tight))
+    np.testing.assert_array_equal(
+        POLICY.action_probabilities(wide), POLICY.action_probabilities(tight)
+    )
     np.testing.assert_array_equal(COUNTS.counts(wide), COUNTS.counts(tight))
     locked = tight.copy()
     locked.flags.writeable = False
-    np.testing.assert_array_equal(POLICY.probabilities(locked), POLICY.probabilities(tight))
+    np.testing.assert_array_equal(
+        POLICY.action_probabilities(locked), POLICY.action_probabilities(tight)
+    )
 
 
 POLICIES = {
@@ -368,12 +372,12 @@ def test_objects_with_probabilities_are_policies():
     baseline = helicopter.baseline()
     ours, theirs = (
         helicopter.collect(policy, 50, np.random.default_rng(0))
-        for policy in (baseline, baseline.probabilities)
+        for policy in (baseline, baseline.action_probabilities)
     )
     np.testing.assert_array_equal(ours.state, theirs.state)
     ours, theirs = (
         helicopter.run_episodes(policy, [1], n_episodes=5).total
-        for policy in (baseline, baseline.probabilities)
+        for policy in (baseline, baseline.action_probabilities)
     )
     np.testing.assert_array_equal(ours, theirs)
     assert len(collect_transitions(helicopter_env(), baseline, 5, RNG)) == 5

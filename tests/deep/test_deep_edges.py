@@ -230,7 +230,7 @@ def test_counts_of_ones_own_that_are_good():
     own = Own(lambda x: np.ones((len(x), 2)))
     assert (TrainingData.from_transitions(DATA, uniform, own).n_next == 1).all()
     acting = dataclasses.replace(POLICY, pseudo_counts=own)
-    np.testing.assert_allclose(acting.probabilities(STATES).sum(-1), 1, atol=1e-6)
+    np.testing.assert_allclose(acting.action_probabilities(STATES).sum(-1), 1, atol=1e-6)
 
 
 def test_counts_without_actions():
@@ -352,7 +352,7 @@ def test_temperatures(temperature):
 
 def test_the_coldest_policy_is_greedy():
     policy = SoftmaxNetwork(Network([[[1.0], [-1.0]]], [[0.0, 0.0]]), np.float64(1e-30))
-    found = policy.probabilities([[1.0], [0.0]])
+    found = policy.action_probabilities([[1.0], [0.0]])
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, [[1, 0], [0.5, 0.5]])
 

@@ -60,7 +60,7 @@ def test_each_rule_reaches_the_tabular_answer(problem, population, k):
     policy = NetworkPolicy(network, rule, problem, counts)
     acts = np.isin(np.arange(4), problem.log.state)
     np.testing.assert_allclose(
-        policy.probabilities(states)[acts], expected.policy.probabilities[acts], atol=0.03
+        policy.action_probabilities(states)[acts], expected.policy.probabilities[acts], atol=0.03
     )
     seen = problem.counts.n_sa > 0
     if not getattr(rule, "kappa", 0):  # the tabular result's q is that of the unpenalised rewards

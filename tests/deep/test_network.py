@@ -7,8 +7,8 @@ import pytest
 import safetensors.numpy
 import torch
 
+from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
 from spibb.deep.baseline import SoftmaxNetwork
-from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
 from spibb.deep.network import Network, first_parameters, n_parameters, read_arrays
 from spibb.errors import DataError, OutputError, SettingsError
 

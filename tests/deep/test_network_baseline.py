@@ -18,15 +18,15 @@ def test_softmax_by_hand_and_by_torch():
     states = np.random.default_rng(0).random((2, 5, 4), dtype=np.float32)
     expected = np.exp(policy.network.q(states).astype(float) / 0.1)
     expected /= expected.sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(policy.probabilities(states), expected, atol=1e-5)
-    tensors = policy.probabilities(torch.from_numpy(states))
+    np.testing.assert_allclose(policy.action_probabilities(states), expected, atol=1e-5)
+    tensors = policy.action_probabilities(torch.from_numpy(states))
     assert isinstance(tensors, torch.Tensor)
     np.testing.assert_allclose(tensors.numpy(), expected, atol=1e-5)
 
 
 def test_large_values_do_not_overflow():
     policy = SoftmaxNetwork(Network([[[1.0], [-1.0]]], [[0.0, 0.0]]), temperature=1e-3)
-    np.testing.assert_array_equal(policy.probabilities([[1e6]]), [[1.0, 0.0]])
+    np.testing.assert_array_equal(policy.action_probabilities([[1e6]]), [[1.0, 0.0]])
 
 
 def test_file_round_trip(tmp_path):
@@ -35,8 +35,8 @@ def test_file_round_trip(tmp_path):
     policy = SoftmaxNetwork.read(place, n_features=4, n_actions=3)
     assert policy.temperature == 0.25
     states = np.ones((2, 4), np.float32)
-    expected = SoftmaxNetwork(network(), 0.25).probabilities(states)
-    np.testing.assert_array_equal(policy.probabilities(states), expected)
+    expected = SoftmaxNetwork(network(), 0.25).action_probabilities(states)
+    np.testing.assert_array_equal(policy.action_probabilities(states), expected)
     assert SoftmaxNetwork.read(place, 0.5).temperature == 0.5
 
 
@@ -60,13 +60,13 @@ def test_bad_temperatures(temperature):
 @pytest.mark.parametrize("kind", [np.zeros, torch.zeros])
 def test_states_of_the_wrong_width(kind):
     with pytest.raises(DataError, match=r"shape \(2, 3\); expected \(\.\.\., 4\)"):
-        SoftmaxNetwork(network(), 0.1).probabilities(kind((2, 3)))
+        SoftmaxNetwork(network(), 0.1).action_probabilities(kind((2, 3)))
 
 
 def test_any_callable_or_object_is_a_baseline():
     states = np.ones((2, 4), np.float32)
     policy = SoftmaxNetwork(network(), 0.1)
-    expected = policy.probabilities(states)
+    expected = policy.action_probabilities(states)
     np.testing.assert_array_equal(as_probabilities(policy, 3)(states), expected)
     plain = as_probabilities(lambda x: [[0.5, 0.5]] * len(x), 2)
     np.testing.assert_array_equal(plain(states), np.full((2, 2), 0.5))

@@ -54,26 +54,28 @@ def test_acting_is_the_step_of_the_targets(rule):
     expected = improved_policy(
         rule,
         made.network.q(STATES),
-        baseline=made.baseline.probabilities(STATES),
+        baseline=made.baseline.action_probabilities(STATES),
         counts=made.pseudo_counts.counts(STATES),
     )
-    found = made.probabilities(STATES)
+    found = made.action_probabilities(STATES)
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_allclose(found.sum(-1), 1, atol=1e-6)
-    assert made.probabilities(STATES.reshape(5, 10, 3)).shape == (5, 10, 4)
-    np.testing.assert_allclose(made.probabilities(STATES[7]), found[7], atol=1e-6)
+    assert made.action_probabilities(STATES.reshape(5, 10, 3)).shape == (5, 10, 4)
+    np.testing.assert_allclose(made.action_probabilities(STATES[7]), found[7], atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", LOOSE, ids=lambda rule: rule.id)
 def test_loose_limits_act_as_double_dqn_exactly(rule):
-    expected = NetworkPolicy(network(1), DoubleDQN()).probabilities(STATES)
-    np.testing.assert_array_equal(policy(rule).probabilities(STATES), expected)
+    expected = NetworkPolicy(network(1), DoubleDQN()).action_probabilities(STATES)
+    np.testing.assert_array_equal(policy(rule).action_probabilities(STATES), expected)
 
 
 @pytest.mark.parametrize("rule", TIGHT, ids=lambda rule: rule.id)
 def test_tight_limits_act_as_the_baseline_exactly(rule):
     made = policy(rule)
-    np.testing.assert_array_equal(made.probabilities(STATES), made.baseline.probabilities(STATES))
+    np.testing.assert_array_equal(
+        made.action_probabilities(STATES), made.baseline.action_probabilities(STATES)
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -81,15 +83,15 @@ def test_tight_limits_act_as_the_baseline_exactly(rule):
 def test_tensors_act_as_arrays_do(rule, device):
     made = policy(rule)
     states = torch.tensor(STATES.reshape(5, 10, 3), device=device)
-    found = made.probabilities(states)
+    found = made.action_probabilities(states)
     assert found.device == states.device
     assert found.dtype == torch.float32
-    expected = made.probabilities(STATES).reshape(5, 10, 4)
+    expected = made.action_probabilities(STATES).reshape(5, 10, 4)
     np.testing.assert_allclose(found.cpu().numpy(), expected, atol=1e-4)
     assert made.act(states[0], np.random.default_rng(0)).shape == (10,)
-    assert made.probabilities(states[0, 0]).shape == (4,)
+    assert made.action_probabilities(states[0, 0]).shape == (4,)
     with pytest.raises(DataError, match=r"shape \(1, 2\); expected \(\.\.\., 3\)"):
-        made.probabilities(states[0, 0, :2])
+        made.action_probabilities(states[0, 0, :2])
 
 
 def test_a_policy_flies_on_tensors():
@@ -113,7 +115,7 @@ def test_act():
     many = made.act(np.repeat(STATES[:1], 20_000, axis=0), np.random.default_rng(1))
     assert many.dtype == np.int64
     share = np.bincount(many, minlength=4) / len(many)
-    np.testing.assert_allclose(share, made.probabilities(STATES[0]), atol=0.02)
+    np.testing.assert_allclose(share, made.action_probabilities(STATES[0]), atol=0.02)
     assert made.act(STATES).shape == (50,)
     # A greedy policy always takes its action, also an end of the range.
     greedy = NetworkPolicy(network(1), DQN())
@@ -128,14 +130,16 @@ def test_files_round_trip(rule, counts, tmp_path):
     made.write(path)
     again = NetworkPolicy.read(path)
     assert again.rule == rule
-    np.testing.assert_array_equal(again.probabilities(STATES), made.probabilities(STATES))
+    np.testing.assert_array_equal(
+        again.action_probabilities(STATES), made.action_probabilities(STATES)
+    )
 
 
 def test_what_cannot_be_stored_says_so(tmp_path):
     rule, path = PiBSPIBBDQN(n_wedge=1), tmp_path / "policy"
     counts = KernelCounts().fit(transitions())
     uniform = NetworkPolicy(network(1), rule, lambda x: np.full((len(x), 4), 0.25), counts)
-    np.testing.assert_allclose(uniform.probabilities(STATES).sum(-1), 1, atol=1e-6)
+    np.testing.assert_allclose(uniform.action_probabilities(STATES).sum(-1), 1, atol=1e-6)
     with pytest.raises(OutputError, match="a baseline that is a function cannot be stored"):
         uniform.write(path)
 

@@ -17,7 +17,7 @@ from spibb.deep.rules import (
     PiLeqBSPIBBDQN,
     RaMDPDQN,
     Rule,
-    Step,
+    TargetStep,
     find_rule,
 )
 from spibb.errors import SettingsError
@@ -35,13 +35,13 @@ def test_configurations_round_trip_through_json(rule):
 
 
 def test_scalars():
-    assert DQN().step() == Step(Operator.GREEDY, is_double=False)
-    assert DoubleDQN().step() == Step(Operator.GREEDY)
-    assert RaMDPDQN(kappa=2).step() == Step(Operator.GREEDY, kappa=2.0)
-    assert PiBSPIBBDQN(n_wedge=3).step() == Step(Operator.PI_B, n_wedge=3.0)
-    assert PiLeqBSPIBBDQN(n_wedge=3).step() == Step(Operator.PI_LEQ_B, n_wedge=3.0)
-    assert ApproxSoftSPIBBDQN(epsilon=1).step() == Step(Operator.SOFT_APPROX, epsilon=1.0)
-    assert ExactSoftSPIBBDQN(epsilon=1).step() == Step(Operator.SOFT_EXACT, epsilon=1.0)
+    assert DQN().step() == TargetStep(Operator.GREEDY, is_double=False)
+    assert DoubleDQN().step() == TargetStep(Operator.GREEDY)
+    assert RaMDPDQN(kappa=2).step() == TargetStep(Operator.GREEDY, kappa=2.0)
+    assert PiBSPIBBDQN(n_wedge=3).step() == TargetStep(Operator.PI_B, n_wedge=3.0)
+    assert PiLeqBSPIBBDQN(n_wedge=3).step() == TargetStep(Operator.PI_LEQ_B, n_wedge=3.0)
+    assert ApproxSoftSPIBBDQN(epsilon=1).step() == TargetStep(Operator.SOFT_APPROX, epsilon=1.0)
+    assert ExactSoftSPIBBDQN(epsilon=1).step() == TargetStep(Operator.SOFT_EXACT, epsilon=1.0)
 
 
 @pytest.mark.parametrize("kind", [PiBSPIBBDQN, PiLeqBSPIBBDQN, ApproxSoftSPIBBDQN, RaMDPDQN])

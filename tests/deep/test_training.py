@@ -7,8 +7,8 @@ import pytest
 import torch
 from small_problems import DEVICES, LOOSE, RULES, TIGHT, random_data
 
+from spibb.compiled.random_numbers import minibatch
 from spibb.deep import training
-from spibb.deep.counter_rng import minibatch
 from spibb.deep.network import first_parameters, layer_places
 from spibb.deep.rules import DoubleDQN, ExactSoftSPIBBDQN, PiBSPIBBDQN, RaMDPDQN
 from spibb.deep.targets import targets

@@ -74,8 +74,8 @@ def test_data_of_the_environment_agree_with_the_simulator():
     helicopter = Helicopter()
     baseline = helicopter.baseline()
     rng = np.random.default_rng(0)
-    data = collect_transitions(HelicopterEnv(), baseline.probabilities, 3_000, rng)
-    fast = helicopter.collect(baseline.probabilities, 30_000, rng)
+    data = collect_transitions(HelicopterEnv(), baseline.action_probabilities, 3_000, rng)
+    fast = helicopter.collect(baseline.action_probabilities, 30_000, rng)
     assert (len(data), data.n_actions) == (3_000, 9)
     share = [np.bincount(part.action, minlength=9) / len(part) for part in (data, fast)]
     np.testing.assert_allclose(share[0], share[1], atol=0.04)
@@ -123,7 +123,7 @@ def test_a_safe_policy_for_cart_pole():
     )
     # The baseline holds the pole for some 45 steps, the policy for some 90.
     assert steps_an_episode(soft) > 1.4 * steps_an_episode(baseline)
-    np.testing.assert_array_equal(none.probabilities(data.state), baseline(data.state))
+    np.testing.assert_array_equal(none.action_probabilities(data.state), baseline(data.state))
 
 
 def test_replaced_actions_make_the_pole_fall():

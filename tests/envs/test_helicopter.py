@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
-from spibb.deep.counter_rng import uniforms
+from spibb.compiled.random_numbers import uniforms
 from spibb.envs import Helicopter
 from spibb.envs.helicopter_picture import helicopter_figure, render_rgb
 from spibb.errors import PolicyError, SettingsError
@@ -243,11 +243,11 @@ def test_runs_of_steps_end_with_their_last_episode():
 def test_shipped_baseline_has_the_papers_strength():
     helicopter = Helicopter()
     baseline = helicopter.baseline()
-    long = helicopter.run_episodes(baseline.probabilities, [0], n_episodes=60_000)
+    long = helicopter.run_episodes(baseline.action_probabilities, [0], n_episodes=60_000)
     # One episode has a standard deviation of 4.4, so the mean of these one of 0.018.
     assert 2.2 < long.mean[0] < 2.4
     assert long.mean[0] == pytest.approx(baseline.metadata["mean_return"], abs=0.09)
-    runs = helicopter.run_episodes(baseline.probabilities, [1], n_steps=1_000, n_runs=900)
+    runs = helicopter.run_episodes(baseline.action_probabilities, [1], n_steps=1_000, n_runs=900)
     worst = np.sort(runs.score[0])[:90].mean()
     assert 1.45 < worst < 1.75
 
@@ -255,8 +255,8 @@ def test_shipped_baseline_has_the_papers_strength():
 def test_baseline_on_tensors_equals_arrays():
     helicopter = Helicopter()
     states = helicopter.collect(uniform, 500, np.random.default_rng(4)).state
-    arrays = helicopter.baseline().probabilities(states)
-    tensors = helicopter.baseline().probabilities(torch.from_numpy(states))
+    arrays = helicopter.baseline().action_probabilities(states)
+    tensors = helicopter.baseline().action_probabilities(torch.from_numpy(states))
     np.testing.assert_allclose(tensors.numpy(), arrays, atol=1e-5)
     np.testing.assert_allclose(arrays.sum(axis=1), 1, atol=1e-6)
 

@@ -183,11 +183,11 @@ def test_a_population_acts_as_its_members_alone():
     assert found.dtype == np.float32
     for k, rule in enumerate(rules):
         if rule is None:
-            expected = helicopter.baseline().probabilities(states[k])
+            expected = helicopter.baseline().action_probabilities(states[k])
         else:
             network = Network.from_flat(params[k], sizes)
             policy = NetworkPolicy(network, rule, helicopter.baseline(), data.counts)
-            expected = policy.probabilities(states[k])
+            expected = policy.action_probabilities(states[k])
         np.testing.assert_allclose(found[k], expected, atol=2e-5)
     # Bit for bit the same in any company.
     np.testing.assert_array_equal(act(states[:, :3]), found[:, :3])
@@ -233,10 +233,12 @@ def test_the_short_score_has_the_law_of_flights_one_after_the_other():
     helicopter = PLAN.helicopter
     baseline = helicopter.baseline()
     kept = {"device": None}
-    single = helicopter.run_episodes(baseline.probabilities, np.arange(40), n_episodes=150, **kept)
+    single = helicopter.run_episodes(
+        baseline.action_probabilities, np.arange(40), n_episodes=150, **kept
+    )
     ours, n_ours = short_score(single, 150)
     theirs = helicopter.run_episodes(
-        baseline.probabilities, np.arange(100, 140), n_steps=150, **kept
+        baseline.action_probabilities, np.arange(100, 140), n_steps=150, **kept
     )
     gap = ours.mean() - theirs.mean.mean()
     noise = np.sqrt(ours.var() / 40 + theirs.mean.var() / 40)

@@ -28,9 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
+from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import SearchResult, Status, checked_cap
 from spibb.problem import ProblemBatch
 

@@ -39,10 +39,10 @@ from spibb.algorithms.hcpi_candidates import Learnt, Teacher
 from spibb.algorithms.hcpi_decision import HeldOut, cross_fitted, guarantee, run_tests
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
+from spibb.compiled.threads import n_threads
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.parallel import n_threads
 from spibb.mdp.planning import SearchResult, Status
 from spibb.ope.bounds import BOUNDS, EXACT, checked_level, refuse_beyond_resampling
 from spibb.ope.estimators import MEANS, checked_name

@@ -13,7 +13,7 @@ from spibb.algorithms.hcpi_candidates import Learnt
 from spibb.certify import checks
 from spibb.certify.case import Case
 from spibb.certify.certificate import Condition, Guarantee
-from spibb.mdp.parallel import over_chunks
+from spibb.compiled.threads import over_chunks
 from spibb.ope.bounds import EXACT
 from spibb.ope.estimators import MEANS
 from spibb.ope.gain import GainBound, Split, Tried, effective_episodes, join_walks

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
+from spibb.compiled.threads import over_chunks
+from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values
-from spibb.mdp.parallel import over_chunks
 from spibb.mdp.planning import Improve, SearchResult, policy_iteration
+from spibb.operators.custom import loops_around
 from spibb.operators.rows import Operator, improve_problems
 from spibb.problem import ProblemBatch
 
@@ -23,13 +27,13 @@ class Step:
     """One improvement step on a batch of problems.
 
     Attributes:
-        operator: Which operator.
+        operator: Which operator, or a compiled row function (q, baseline, errors, epsilon, out).
         errors: Shape (B, S, A); for the bootstrapping operators infinite or zero.
         epsilon: The budget, where the operator has one.
         q_baseline: An estimate of the baseline's Q, shape (B, S, A), where the operator wants one.
     """
 
-    operator: Operator
+    operator: Operator | Callable[..., None]
     errors: NDArray[np.float64]
     epsilon: float
     q_baseline: NDArray[np.float64] | None = None
@@ -73,11 +77,9 @@ def iterate(
 
 
 def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:
-    operator, errors = int(step.operator), np.require(step.errors, np.float64, ["C", "W"])
-    epsilon = float(step.epsilon)
-    side = (
-        errors if step.q_baseline is None else np.require(step.q_baseline, np.float64, ["C", "W"])
-    )
+    errors, epsilon = np.require(step.errors, np.float64, ["C", "W"]), float(step.epsilon)
+    given = errors if step.q_baseline is None else step.q_baseline
+    side = np.require(given, np.float64, ["C", "W"])
 
     def improve(
         problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
@@ -85,8 +87,13 @@ def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> I
         changed = np.empty(len(problems), dtype=np.bool_)
 
         def part(places: NDArray[np.int64]) -> None:
-            improve_problems(places, operator, problems, q, baseline, errors, epsilon, side,
-                             policy, changed)  # fmt: skip
+            if isinstance(step.operator, Operator):
+                improve_problems(places, int(step.operator), problems, q, baseline, errors, epsilon,
+                                 side, policy, changed)  # fmt: skip
+            else:
+                loops_around(step.operator)(
+                    places, problems, q, baseline, errors, epsilon, policy, changed
+                )
 
         over_chunks(part, np.arange(len(problems)))
         return changed
@@ -97,12 +104,18 @@ def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> I
 def _gpu_improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:
     from spibb.operators.cuda import improve_problems_on_gpu
 
+    if not isinstance(step.operator, Operator):
+        raise SettingsError(
+            "a GPU does not carry a row function of one's own",
+            expected="a step that names one of spibb.operators.Operator",
+            hint="use device='cpu'",
+        )
     old, errors = batch.keep(baseline), batch.keep(step.errors)
     side = errors if step.q_baseline is None else batch.keep(step.q_baseline)
+    given = (old, errors, float(step.epsilon), side)
+    gpu_step = partial(improve_problems_on_gpu, step.operator)
 
     def improve(problems: NDArray[np.int64], q: Any, policy: Any) -> NDArray[np.bool_]:
-        return improve_problems_on_gpu(
-            step.operator, problems, q, old, errors, float(step.epsilon), side, policy
-        )
+        return gpu_step(problems, q, *given, policy)
 
     return improve

@@ -1,8 +1,8 @@
 """Baselines on continuous states: a softmax of a Q-network, or any callable.
 
 A baseline is whatever maps states (..., d) to probabilities (..., A): an object with a method
-``probabilities``, as :class:`SoftmaxNetwork`, or a plain function. :func:`as_probabilities` turns
-either into a function whose answers are checked.
+``action_probabilities``, as :class:`SoftmaxNetwork`, or a plain function. :func:`as_probabilities`
+turns either into a function whose answers are checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spibb.deep.arrays import as_float32, is_tensor, namespace
+from spibb.compiled.arrays import as_float32, is_tensor, namespace
 from spibb.deep.network import Network, read_arrays
 from spibb.errors import PolicyError, SettingsError, as_number
 
@@ -36,7 +36,7 @@ class SoftmaxNetwork:
 
     Example:
         >>> policy = SoftmaxNetwork(Network([[[1.0], [-1.0]]], [[0.0, 0.0]]), temperature=2.0)
-        >>> policy.probabilities([[0.0], [1.0]]).round(3)
+        >>> policy.action_probabilities([[0.0], [1.0]]).round(3)
         array([[0.5  , 0.5  ],
                [0.731, 0.269]], dtype=float32)
     """
@@ -69,7 +69,7 @@ class SoftmaxNetwork:
         """Return the network's values, shape (..., A): tensors for tensors, on their device."""
         return self.network.q(states)
 
-    def probabilities(self, states: Any) -> Any:
+    def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), float32.
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
@@ -114,14 +114,14 @@ def as_function(policy: Any, name: str = "the policy") -> Probabilities:
     """Return a policy as a function of states.
 
     Args:
-        policy: An object with a method ``probabilities``, or a callable.
+        policy: An object with a method ``action_probabilities``, or a callable.
         name: What it is, for the message.
     """
-    ask = getattr(policy, "probabilities", policy)
+    ask = getattr(policy, "action_probabilities", policy)
     if not callable(ask):
         raise PolicyError(
             f"{name} is {type(policy).__name__}",
-            expected="a callable, or an object with a method probabilities",
+            expected="a callable, or an object with a method action_probabilities",
             hint="wrap a network as SoftmaxNetwork(network, temperature=0.1)",
         )
     return ask  # type: ignore[no-any-return]
@@ -131,7 +131,7 @@ def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
     """Return a baseline as a function of states whose answers are checked.
 
     Args:
-        baseline: An object with a method ``probabilities``, or a callable.
+        baseline: An object with a method ``action_probabilities``, or a callable.
         n_actions: Number of actions it must know.
     """
     ask = as_function(baseline, "the baseline")

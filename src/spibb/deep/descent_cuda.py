@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from spibb.mdp.gpu import numba_cuda
+from spibb.compiled.gpu import numba_cuda
 
 cuda = numba_cuda()
 

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import inlined_jit, jit
+from spibb.compiled.threads import over_chunks
 from spibb.deep.products import product
-from spibb.mdp.parallel import over_chunks
 
 Floats = NDArray[np.float32]
 # States that go through a network together: small enough for the cache.
 _BLOCK = 64
+_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
 def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
@@ -42,28 +43,33 @@ def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
     return out
 
 
-@numba.njit(cache=True, nogil=True)
+@jit
 def _fill_q(chosen, n_blocks, params, sizes, states, out):  # type: ignore[no-untyped-def]
     """Write the values of some blocks, numbered member by member."""
-    n_layers = len(sizes) - 1
+    n_actions = sizes[len(sizes) - 1]
     buffers = np.empty((2, _BLOCK * sizes.max()), np.float32)
+    source = states.reshape(-1)
     for place in chosen:
         m, first = place // n_blocks, place % n_blocks * _BLOCK
-        flat = params[m if len(params) > 1 else 0]
         n_rows = min(_BLOCK, states.shape[1] - first)
-        here, after = buffers[0], buffers[1]
+        at = (m * states.shape[1] + first) * sizes[0]
+        flat = params[m if len(params) > 1 else 0]
+        found = run_layers(sizes, n_rows, flat, source, at, buffers)
         for e in range(n_rows):
-            for k in range(sizes[0]):
-                here[e * sizes[0] + k] = states[m, first + e, k]
-        at = 0
-        for k in range(n_layers):
-            fan_in, fan_out = sizes[k], sizes[k + 1]
-            floor = np.float32(0.0) if k + 1 < n_layers else np.float32(-np.inf)
-            bias = at + fan_in * fan_out
-            product(here, 0, fan_in, 1, flat, at, flat, bias, floor, after, 0, n_rows, fan_out,
-                    fan_in)  # fmt: skip
-            at = bias + fan_out
-            here, after = after, here
-        for e in range(n_rows):
-            for a in range(sizes[n_layers]):
-                out[m, first + e, a] = here[e * sizes[n_layers] + a]
+            for a in range(n_actions):
+                out[m, first + e, a] = found[e * n_actions + a]
+
+
+@inlined_jit
+def run_layers(sizes, n_rows, params, source, source_at, buffers):  # type: ignore[no-untyped-def]
+    """Run one network on rows of states; return the buffer that holds Q, flat."""
+    here, at = source, 0
+    for k in range(len(sizes) - 1):
+        fan_in, fan_out = sizes[k], sizes[k + 1]
+        after = buffers[k % 2]
+        bias = at + fan_in * fan_out
+        floor = _ZERO if k + 2 < len(sizes) else _LEAST
+        product(here, source_at if k == 0 else 0, fan_in, 1, params, at, params, bias, floor, after,
+                0, n_rows, fan_out, fan_in)  # fmt: skip
+        here, at = after, bias + fan_out
+    return here

@@ -20,14 +20,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.compiled.jit import jit
+from spibb.compiled.threads import over_chunks
 from spibb.deep.pseudo_counts import as_length
 from spibb.deep.transitions import Transitions, refuse_others
 from spibb.errors import SettingsError, as_whole
-from spibb.mdp.parallel import over_chunks
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def choose_width(
     )
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy")
+@jit
 def _predict(
     i: int, state: Any, action: Any, outcome: Any, sums: Any, sizes: Any, widths: Any,
     error: Any, neighbours: Any,

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import as_float32, is_tensor
-from spibb.deep.counter_rng import FIRST_WEIGHTS, uniforms
+from spibb.compiled.arrays import as_float32, is_tensor
+from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
 from spibb.deep.forward import q_values
 from spibb.errors import (
     DataError,

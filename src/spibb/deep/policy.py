@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import is_tensor, to_numpy
+from spibb.compiled.arrays import is_tensor, to_numpy
+from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
-from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import (
     FittedCounts,
@@ -29,7 +29,7 @@ from spibb.deep.pseudo_counts import (
     checked_counts,
 )
 from spibb.deep.rules import Rule
-from spibb.deep.targets import improved_policy
+from spibb.deep.targets import checked_step, improved_policy
 from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
 from spibb.files import write_whole
 
@@ -44,8 +44,8 @@ class NetworkPolicy:
     Args:
         network: Its Q-network.
         rule: The rule it was trained by.
-        baseline: The baseline, an object with a method ``probabilities`` or a callable; greedy
-            rules do without.
+        baseline: The baseline, an object with a method ``action_probabilities`` or a callable;
+            greedy rules do without.
         pseudo_counts: Fitted pseudo-counts; greedy rules do without.
 
     Example:
@@ -58,7 +58,7 @@ class NetworkPolicy:
         >>> policy = NetworkPolicy(
         ...     Network([[[0.0], [0.0]]], [[1.0, 2.0]]), PiBSPIBBDQN(n_wedge=1),
         ...     lambda x: np.full((len(x), 2), 0.5), KernelCounts().fit(data))
-        >>> policy.probabilities([0.0])
+        >>> policy.action_probabilities([0.0])
         array([0.5, 0.5], dtype=float32)
     """
 
@@ -75,7 +75,7 @@ class NetworkPolicy:
                     expected=f"a spibb.deep.{kind.__name__}",
                     hint="population.network(0), and the rule it was trained by",
                 )
-        if self.rule.is_greedy:
+        if not checked_step(self.rule).operator.needs.errors:
             return
         if self.baseline is None or self.pseudo_counts is None:
             missing = "baseline" if self.baseline is None else "pseudo_counts"
@@ -118,7 +118,7 @@ class NetworkPolicy:
         """Number of actions."""
         return self.network.n_actions
 
-    def probabilities(self, observations: Any) -> Any:
+    def action_probabilities(self, observations: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), for shape (..., d), float32.
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
@@ -128,12 +128,11 @@ class NetworkPolicy:
             found = checked_observations(found, self.network.n_features)
         rows = found.reshape(-1, found.shape[-1]) if found.ndim > 1 else found[None]
         q = self.network.q(rows)
-        if self.rule.is_greedy:
-            policy = improved_policy(self.rule, q)
-        else:
+        baseline, counts = None, None
+        if not self.rule.is_greedy:
             baseline = as_probabilities(self.baseline, self.n_actions)(rows)
             counts = checked_counts(self.pseudo_counts, rows, self.n_actions)
-            policy = improved_policy(self.rule, q, baseline=baseline, counts=counts)
+        policy = improved_policy(self.rule, q, baseline=baseline, counts=counts)
         return policy.reshape(*found.shape[:-1], self.n_actions)
 
     def act(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
@@ -146,7 +145,7 @@ class NetworkPolicy:
         Returns:
             An int for one observation, an int64 array for a batch.
         """
-        found = to_numpy(self.probabilities(observation))
+        found = to_numpy(self.action_probabilities(observation))
         reached = found.astype(np.float64).cumsum(axis=-1)
         chosen = np.random.default_rng() if rng is None else rng
         refuse_other_rng(chosen)

@@ -15,6 +15,7 @@ from spibb.deep.rules import Rule
 from spibb.deep.training_data import TrainingData
 from spibb.errors import MOST_WHOLE, DataError, SettingsError, as_number, as_whole, as_wholes
 from spibb.mdp.model import checked_gamma
+from spibb.operators.rows import Operator
 
 Floats = NDArray[np.float32]
 # What is not 0 in float32.
@@ -170,6 +171,8 @@ class Recipes(NamedTuple):
     n_steps: NDArray[np.int64]
     seed: NDArray[np.uint64]
     operator: NDArray[np.int64]
+    needs_errors: NDArray[np.bool_]
+    has_budget: NDArray[np.bool_]
     is_double: NDArray[np.bool_]
     kappa: NDArray[np.float64]
     n_wedge: NDArray[np.float64]
@@ -239,6 +242,11 @@ class Trainings:
         """Steps of the longest training."""
         return int(self.recipes.n_steps.max())
 
+    @property
+    def operators(self) -> set[Operator]:
+        """The operators of the members' rules."""
+        return {member.rule.step().operator for member in self.members}
+
     def to_config(self) -> dict[str, Any]:
         """Return what determines the results, as plain JSON values."""
         return {
@@ -301,6 +309,8 @@ def _recipes(
         n_steps=np.array([settings.n_steps(int(n)) for n in n_rows], dtype=np.int64),
         seed=np.array([int(member.seed) % 2**64 for member in members], dtype=np.uint64),
         operator=np.array([int(step.operator) for step in steps], dtype=np.int64),
+        needs_errors=np.array([step.operator.needs.errors for step in steps], dtype=np.bool_),
+        has_budget=np.array([step.operator.needs.budget for step in steps], dtype=np.bool_),
         is_double=np.array([step.is_double for step in steps], dtype=np.bool_),
         kappa=np.array([step.kappa for step in steps], dtype=np.float64),
         n_wedge=np.array([step.n_wedge for step in steps], dtype=np.float64),

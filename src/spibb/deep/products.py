@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.extending import intrinsic
+
+from spibb.compiled.jit import jit
 
 _ROWS = 8
 _INDEX, _PLACE = ir.IntType(64), ir.IntType(32)
@@ -95,7 +96,7 @@ _tall_32, _tall_8, _tall_1 = _tile(_ROWS, 32), _tile(_ROWS, 8), _tile(_ROWS, 1)
 _flat_32, _flat_8, _flat_1 = _tile(1, 32), _tile(1, 8), _tile(1, 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@jit
 def product(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms):  # type: ignore[no-untyped-def]
     """Write ``c = max(floor, a b + d)`` for c (n_rows, n_columns) and b (n_terms, n_columns).
 
@@ -145,7 +146,7 @@ def product(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_
         i += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@jit
 def transpose(source, at, n_rows, n_columns, out):  # type: ignore[no-untyped-def]
     """Write the (n_rows, n_columns) matrix at ``source[at:]`` into ``out`` with axes exchanged."""
     for first in range(0, n_rows, 16):

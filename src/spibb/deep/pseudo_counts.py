@@ -22,14 +22,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import as_float32, is_tensor, to_numpy
+from spibb.compiled.arrays import as_float32, is_tensor, to_numpy
+from spibb.compiled.jit import reassociating_jit
+from spibb.compiled.threads import over_chunks
 from spibb.deep.transitions import Floats, Transitions, refuse_others
 from spibb.errors import DataError, SettingsError, as_number, as_whole
-from spibb.mdp.parallel import over_chunks
 
 # Squares of lengths beyond these leave float32.
 _LEAST_LENGTH, _MOST_LENGTH = 1e-15, 1e15
@@ -201,7 +201,7 @@ def tiled_kernel_counts(
     return out
 
 
-@numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract"})
+@reassociating_jit
 def _kernel_counts(
     queries: Any, points: Any, bounds: Any, axis: int, width: float, out: Any
 ) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,7 +18,7 @@ from spibb.plain import strict_json
 _INF = math.inf
 
 
-class Step(NamedTuple):
+class TargetStep(NamedTuple):
     """A rule as the engines see it.
 
     Attributes:
@@ -38,19 +37,23 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule(ABC):
-    """Base of the rules."""
+class Rule:
+    """Base of the rules: an operator, and its settings as fields with the names of `TargetStep`."""
 
     id: ClassVar[str]
+    operator: ClassVar[Operator] = Operator.GREEDY
+    is_double: ClassVar[bool] = True
 
-    @abstractmethod
-    def step(self) -> Step:
-        """Return the scalars of this rule."""
+    def step(self) -> TargetStep:
+        """Return the scalars of this rule; a step that nothing limits is greedy."""
+        settings = {item.name: getattr(self, item.name) for item in fields(self)}
+        is_free = settings.get("n_wedge") == 0 or settings.get("epsilon") == _INF
+        return TargetStep(Operator.GREEDY if is_free else self.operator, self.is_double, **settings)
 
     @property
     def is_greedy(self) -> bool:
         """Whether acting needs neither baseline nor pseudo-counts."""
-        return self.step().operator is Operator.GREEDY
+        return not self.step().operator.needs.errors
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -89,10 +92,7 @@ class DQN(Rule):
     """y = r + gamma max_a Q_target(x', a)."""
 
     id: ClassVar[str] = "dqn"
-
-    def step(self) -> Step:
-        """Be greedy by the target network."""
-        return Step(Operator.GREEDY, is_double=False)
+    is_double: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +100,6 @@ class DoubleDQN(Rule):
     """y = r + gamma Q_target(x', argmax_a Q_online(x', a))."""
 
     id: ClassVar[str] = "double-dqn"
-
-    def step(self) -> Step:
-        """Be greedy by the online network."""
-        return Step(Operator.GREEDY)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,77 +113,55 @@ class RaMDPDQN(Rule):
     kappa: float = 0.003
     id: ClassVar[str] = "ramdp-dqn"
 
-    def step(self) -> Step:
-        """Be greedy on penalised rewards."""
-        return Step(Operator.GREEDY, kappa=self.kappa)
-
 
 @dataclass(frozen=True, kw_only=True)
-class _Bootstrapping(Rule):
-    n_wedge: float = 10.0
-    operator: ClassVar[Operator]
-
-    def step(self) -> Step:
-        """Bootstrap on rare pairs; with n_wedge = 0 there are none, and the step is greedy."""
-        operator = Operator.GREEDY if self.n_wedge == 0 else self.operator
-        return Step(operator, n_wedge=self.n_wedge)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PiBSPIBBDQN(_Bootstrapping):
+class PiBSPIBBDQN(Rule):
     """SPIBB-DQN: the baseline where N~(x', a) < n_wedge, greedy among the other actions.
 
     Args:
         n_wedge: Pseudo-count from which a pair is trusted; 0 is Double-DQN, inf the baseline.
     """
 
+    n_wedge: float = 10.0
     id: ClassVar[str] = "pi-b-spibb-dqn"
     operator: ClassVar[Operator] = Operator.PI_B
 
 
 @dataclass(frozen=True, kw_only=True)
-class PiLeqBSPIBBDQN(_Bootstrapping):
+class PiLeqBSPIBBDQN(Rule):
     """As SPIBB-DQN, but rare pairs may also lose probability.
 
     Args:
         n_wedge: Pseudo-count from which a pair is trusted; 0 is Double-DQN, inf the baseline.
     """
 
+    n_wedge: float = 10.0
     id: ClassVar[str] = "pi-leq-b-spibb-dqn"
     operator: ClassVar[Operator] = Operator.PI_LEQ_B
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Soft(Rule):
-    epsilon: float = 0.5
-    operator: ClassVar[Operator]
-
-    def step(self) -> Step:
-        """Stay within the budget; with an infinite one the step is greedy."""
-        operator = Operator.GREEDY if self.epsilon == _INF else self.operator
-        return Step(operator, epsilon=self.epsilon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApproxSoftSPIBBDQN(_Soft):
+class ApproxSoftSPIBBDQN(Rule):
     """The approximate Soft-SPIBB step at x' with errors 1 / sqrt(N~(x', a)).
 
     Args:
         epsilon: Budget of sum_a e(x', a) |pi(a) - pi_b(a)|; 0 is the baseline, inf Double-DQN.
     """
 
+    epsilon: float = 0.5
     id: ClassVar[str] = "approx-soft-spibb-dqn"
     operator: ClassVar[Operator] = Operator.SOFT_APPROX
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactSoftSPIBBDQN(_Soft):
+class ExactSoftSPIBBDQN(Rule):
     """The exact Soft-SPIBB step at x', in closed form.
 
     Args:
         epsilon: Budget as for :class:`ApproxSoftSPIBBDQN`.
     """
 
+    epsilon: float = 0.5
     id: ClassVar[str] = "exact-soft-spibb-dqn"
     operator: ClassVar[Operator] = Operator.SOFT_EXACT
 

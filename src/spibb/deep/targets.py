@@ -23,10 +23,15 @@ from typing import Any
 import numpy as np
 
 from spibb import operators
-from spibb.deep.arrays import is_tensor, namespace
-from spibb.deep.rules import Rule, Step
+from spibb.compiled.arrays import is_tensor, namespace
+from spibb.deep.rules import Rule, TargetStep
 from spibb.errors import DataError, SettingsError
+from spibb.operators.engine import FROM_COUNTS, Engine
 from spibb.operators.rows import Operator
+
+ENGINE = Engine(
+    "acting by pseudo-counts", FROM_COUNTS, "spibb.operators carries those with the baseline's Q"
+)
 
 
 def errors_of(counts: Any) -> Any:
@@ -60,17 +65,24 @@ def improved_policy(rule: Rule, q: Any, *, baseline: Any = None, counts: Any = N
         >>> improved_policy(PiBSPIBBDQN(n_wedge=5), [0.0, 1.0], baseline=[0.7, 0.3], counts=[9, 2])
         array([0.7, 0.3])
     """
-    step = _step(rule)
-    if step.operator is Operator.GREEDY:
-        return operators.greedy(q)
-    _refuse_none(rule, baseline=baseline, counts=counts)
-    if step.operator is Operator.PI_B:
-        return operators.pi_b_step(q, baseline, _trusted(counts, step.n_wedge))
-    if step.operator is Operator.PI_LEQ_B:
-        return operators.pi_leq_b_step(q, baseline, _trusted(counts, step.n_wedge))
-    if step.operator is Operator.SOFT_APPROX:
-        return operators.soft_approx_step(q, baseline, errors_of(counts), step.epsilon)
-    return operators.soft_exact_step(q, baseline, errors_of(counts), step.epsilon)
+    step = checked_step(rule)
+    if step.operator.needs.errors:
+        _refuse_none(rule, baseline=baseline, counts=counts)
+    return improved_rows(step.operator, q, baseline, counts, step.n_wedge, step.epsilon)
+
+
+def improved_rows(
+    operator: Operator, q: Any, baseline: Any, counts: Any, n_wedge: Any, epsilon: Any
+) -> Any:
+    """Apply an operator with the errors that pseudo-counts give; ``n_wedge`` broadcasts to them."""
+    if not operator.needs.errors:
+        return operators.apply(operator, q)
+    if operator.needs.budget:
+        errors = errors_of(counts)
+    else:
+        is_trusted = (counts if is_tensor(counts) else np.asarray(counts)) >= n_wedge
+        errors = namespace(is_trusted).where(is_trusted, 0.0, np.inf)
+    return operators.apply(operator, q, baseline, errors, epsilon)
 
 
 def targets(
@@ -106,7 +118,7 @@ def targets(
         ...         q_online=np.array([[0.0, 2.0]]), q_target=np.array([[9.0, 4.0]]))
         array([3.])
     """
-    step = _step(rule)
+    step = checked_step(rule)
     if step.kappa > 0.0:
         _refuse_none(rule, n_here=n_here)
     xp = namespace(q_target)
@@ -120,17 +132,16 @@ def targets(
     return reward + ahead
 
 
-def _step(rule: Any) -> Step:
+def checked_step(rule: Any) -> TargetStep:
+    """Return the step of a rule, or refuse one that cannot be taken."""
     if not isinstance(rule, Rule):
         raise SettingsError(f"the rule is {rule!r}", expected="a rule of spibb.deep.rules")
-    return rule.step()
+    step = rule.step()
+    ENGINE.refuse_others([step.operator])
+    return step
 
 
 def _refuse_none(rule: Rule, **arrays: Any) -> None:
     for name, array in arrays.items():
         if array is None:
             raise DataError(f"{name} is None", expected=f"numbers, because {rule.id} needs them")
-
-
-def _trusted(counts: Any, n_wedge: float) -> Any:
-    return counts >= n_wedge if is_tensor(counts) else np.asarray(counts) >= n_wedge

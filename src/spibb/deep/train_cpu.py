@@ -14,21 +14,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.counter_rng import MINIBATCHES, below, number, stream_state
+from spibb.compiled.jit import inlined_jit, jit
+from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
+from spibb.compiled.threads import n_threads, over_chunks
+from spibb.deep.forward import run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
-from spibb.mdp.parallel import n_threads, over_chunks
-from spibb.operators.rows import step_row
+from spibb.operators.engine import FROM_COUNTS, Engine
+from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
-inlined = numba.njit(cache=True, nogil=True, error_model="numpy", inline="always")
+ENGINE = Engine("engine 'cpu'", FROM_COUNTS, "no training estimates the baseline's Q")
 _STREAM = np.uint64(MINIBATCHES)
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
-# spibb.mdp.parallel works alone below 32 items and makes four chunks a thread.
+# spibb.compiled.threads works alone below 32 items and makes four chunks a thread.
 _SMALLEST_SHARED, _CHUNKS_PER_THREAD = 32, 4
 
 
@@ -125,10 +126,10 @@ class _Scratch(NamedTuple):
     zeros: Any  # (widest layer,)
     ones: Any  # (batch,)
     row: Any  # (4, A): q, baseline, errors and the new policy of one next state
-    work: Any  # (4, A): for the row functions
+    work: Any  # for the row functions
 
 
-@inlined
+@inlined_jit
 def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
     n_layers = len(sizes)
     first = np.zeros(n_layers + 1, np.int64)
@@ -150,7 +151,7 @@ def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
         np.zeros(widest, np.float32),
         np.ones(batch_size, np.float32),
         np.empty((4, n_actions), np.float64),
-        np.empty((4, n_actions), np.float64),
+        np.empty((N_SCRATCH_ROWS, n_actions), np.float64),
     )
 
 
@@ -192,7 +193,7 @@ def _train(  # type: ignore[no-untyped-def]
                      np.float32(constants.rms_epsilon))  # fmt: skip
 
 
-@inlined
+@inlined_jit
 def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  # type: ignore[no-untyped-def]
     """Draw a minibatch and write Q - y into ``delta``.
 
@@ -207,11 +208,11 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     next_at = batch_size * sizes[0]
     _gather(records.next_state, scratch.rows, scratch.values, next_at)
     _online(sizes, 2 * batch_size if is_double else batch_size, online, scratch)
-    q_next, at = _frozen(sizes, batch_size, frozen, scratch)
+    q_next = run_layers(sizes, batch_size, frozen, scratch.values, next_at, scratch.others)
     values, first = scratch.values, scratch.first[n_layers]
     q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
     operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
-    is_soft = operator == 3 or operator == 4
+    needs_errors, has_budget = recipes.needs_errors[m], recipes.has_budget[m]
     loss, total, is_good = np.float32(0.0), np.float32(0.0), True
     for b in range(batch_size):
         row = scratch.rows[b]
@@ -223,19 +224,19 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
                 if is_double:
                     q[a] = values[first + (batch_size + b) * n_actions + a]
                 else:
-                    q[a] = q_next[at + b * n_actions + a]
-            if operator != 0:
+                    q[a] = q_next[b * n_actions + a]
+            if needs_errors:
                 for a in range(n_actions):
                     baseline[a] = records.baseline_next[row, a]
                     n = np.float64(records.n_next[row, a])
-                    if is_soft:
+                    if has_budget:
                         errors[a] = 1.0 / np.sqrt(n)
                     else:
                         errors[a] = 0.0 if n >= n_wedge else np.inf
             step_row(operator, q, baseline, errors, recipes.epsilon[m], q, policy, scratch.work)
             ahead = 0.0
             for a in range(n_actions):
-                ahead += policy[a] * q_next[at + b * n_actions + a]
+                ahead += policy[a] * q_next[b * n_actions + a]
             y += constants.gamma * ahead
         own = first + b * n_actions
         best = values[own]
@@ -250,7 +251,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     return loss / np.float32(batch_size), total / np.float32(batch_size), is_good
 
 
-@inlined
+@inlined_jit
 def _draw(t, seed, first_row, n_rows, rows):  # type: ignore[no-untyped-def]
     state = stream_state(seed, _STREAM)
     for b in range(len(rows)):
@@ -258,7 +259,7 @@ def _draw(t, seed, first_row, n_rows, rows):  # type: ignore[no-untyped-def]
         rows[b] = first_row + np.int64(below(drawn, np.uint64(n_rows)))
 
 
-@inlined
+@inlined_jit
 def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
     width = table.shape[1]
     for b in range(len(rows)):
@@ -266,7 +267,7 @@ def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
             out[at + b * width + k] = table[rows[b], k]
 
 
-@inlined
+@inlined_jit
 def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
     """Run the online network, keeping the activations of every layer."""
     at = 0
@@ -279,24 +280,7 @@ def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
         at = bias + fan_out
 
 
-@inlined
-def _frozen(sizes, batch_size, params, scratch):  # type: ignore[no-untyped-def]
-    """Run the target network on the next states; return the array that holds Q, and the place."""
-    source, source_at = scratch.values, batch_size * sizes[0]
-    at = 0
-    for k in range(len(sizes) - 1):
-        fan_in, fan_out = sizes[k], sizes[k + 1]
-        to = scratch.others[k % 2]
-        bias = at + fan_in * fan_out
-        floor = _ZERO if k + 2 < len(sizes) else _LEAST
-        product(source, source_at, fan_in, 1, params, at, params, bias, floor, to, 0, batch_size,
-                fan_out, fan_in)  # fmt: skip
-        at = bias + fan_out
-        source, source_at = to, 0
-    return source, source_at
-
-
-@inlined
+@inlined_jit
 def _backward(sizes, batch_size, records, params, scratch, delta):  # type: ignore[no-untyped-def]
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
@@ -328,7 +312,7 @@ def _backward(sizes, batch_size, records, params, scratch, delta):  # type: igno
         here, below_here = below_here, here
 
 
-@inlined
+@inlined_jit
 def _descend(params, v, gradient, rate, decay, fresh, epsilon):  # type: ignore[no-untyped-def]
     """Take one step of RMSProp."""
     for i in range(len(params)):

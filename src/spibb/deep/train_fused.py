@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import checked_device, import_torch, is_tensor
+from spibb.compiled.arrays import checked_device, import_torch, is_tensor
 from spibb.deep.network import n_parameters
 from spibb.deep.population import (
     PopulationState,
@@ -37,7 +37,18 @@ from spibb.deep.population import (
     TrainingSettings,
 )
 from spibb.errors import MissingDependencyError, SettingsError
+from spibb.operators.engine import Engine
+from spibb.operators.rows import Operator
 
+# Those that fused.cu has in its own words.
+_OPERATORS = (
+    Operator.GREEDY,
+    Operator.PI_B,
+    Operator.PI_LEQ_B,
+    Operator.SOFT_EXACT,
+    Operator.SOFT_APPROX,
+)
+ENGINE = Engine("engine 'fused'", frozenset(_OPERATORS), "engine='cpu' and 'torch' carry more")
 RECORD = 32
 BATCH_SIZE = 32
 MOST_FEATURES, MOST_ACTIONS = 4, 9
@@ -77,10 +88,11 @@ class FusedEngine:
     """
 
     def __init__(self, trainings: Trainings, device: str = "cuda") -> None:
-        refuse_what_does_not_fit(trainings.sizes, trainings.settings, trainings.n_steps)
-        torch = import_torch()
+        ENGINE.refuse_others(trainings.operators)
         self._device = _checked_device(device)
-        self._records = torch.as_tensor(packed_records(trainings.records), device=self._device)
+        refuse_what_does_not_fit(trainings.sizes, trainings.settings, trainings.n_steps)
+        records = packed_records(trainings.records)
+        self._records = import_torch().as_tensor(records, device=self._device)
 
     def advance(
         self, trainings: Trainings, state: PopulationState, n_steps: int
@@ -129,6 +141,7 @@ def train_fused(
         record_every: Steps between points of the curves; 0: no curves.
         options: More options for the compiler, for measurements.
     """
+    ENGINE.refuse_others(Operator(number) for number in recipes.operator)
     refuse_what_does_not_fit(sizes, settings, t0 + n_steps)
     torch = import_torch()
     device = _checked_device(records.device)
@@ -352,16 +365,13 @@ def compile_kernel(sizes: Sequence[int], architecture: str, options: Sequence[st
 
 @cache
 def _bindings() -> tuple[Any, Any]:
-    """Return cuda-bindings' driver and nvrtc, which have moved once."""
-    for home in ("cuda.bindings.driver", "cuda.cuda"):
-        try:
-            driver = import_module(home)
-        except ImportError:
-            continue
-        return driver, import_module(home.rpartition(".")[0] + ".nvrtc")
-    raise MissingDependencyError(
-        "the fused kernel needs cuda-bindings", hint='run: pip install "spibb[gpu]"'
-    )
+    """Return cuda-bindings' driver and nvrtc."""
+    try:
+        return import_module("cuda.bindings.driver"), import_module("cuda.bindings.nvrtc")
+    except ImportError:
+        raise MissingDependencyError(
+            "the fused kernel needs cuda-bindings", hint='run: pip install "spibb[gpu]"'
+        ) from None
 
 
 @cache

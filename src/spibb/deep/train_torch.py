@@ -19,12 +19,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spibb.deep.counter_rng import signed, torch_minibatch
+from spibb.compiled.arrays import checked_device
+from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.network import layer_places, n_parameters
 from spibb.deep.population import PopulationState, Records, Trainings
+from spibb.operators.engine import FROM_COUNTS, Engine
 from spibb.operators.rows import Operator, step_rows
 
-_SOFT = (Operator.SOFT_APPROX, Operator.SOFT_EXACT)
+ENGINE = Engine("engine 'torch'", FROM_COUNTS, "no training estimates the baseline's Q")
 
 
 class _Group(NamedTuple):
@@ -44,7 +46,8 @@ class TorchEngine:
     """
 
     def __init__(self, trainings: Trainings, device: str) -> None:
-        self._device = torch.device(device)
+        ENGINE.refuse_others(trainings.operators)
+        self._device = checked_device(device)
         self._records = Records._make(
             torch.as_tensor(column, device=self._device) for column in trainings.records
         )
@@ -197,12 +200,12 @@ class _Block:
         ahead = torch.empty_like(q_target[..., 0])
         for operator, is_double, members in self._groups:
             driver = (q_online if is_double else q_target)[members]
-            if operator is Operator.GREEDY:
+            if not operator.needs.errors:
                 best = driver.argmax(-1, keepdim=True)
                 ahead[members] = q_target[members].gather(-1, best)[..., 0]
                 continue
             counts = records.n_next[rows[members]].double()
-            if operator in _SOFT:
+            if operator.needs.budget:
                 errors = 1.0 / counts.sqrt()
             else:
                 is_trusted = counts >= self._n_wedge[members, None, None]

@@ -25,8 +25,8 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep import train_cpu
-from spibb.deep.arrays import checked_device, import_torch
+from spibb.compiled.arrays import checked_device, import_torch
+from spibb.deep import train_cpu, train_fused
 from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.network import Network
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
@@ -272,21 +272,19 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> t
             f"engine {engine!r} does not run on {device!r}",
             hint="use engine='torch', which runs on both, or drop device",
         )
-    if wants_gpu or engine == "fused":
-        checked_device(device or "cuda")
-    has_gpu = _has_gpu() if engine != "cpu" else False
     if engine == "auto":
-        uses_gpu = has_gpu and device != "cpu"
+        if wants_gpu:
+            checked_device(device)
         engine = "cpu"
-        if uses_gpu:
+        if device != "cpu" and _has_gpu():
             engine = "fused" if _fits(trainings, device or "cuda") else "torch"
     if engine == "cpu":
+        train_cpu.ENGINE.refuse_others(trainings.operators)
         return "cpu", train_cpu.advance
-    place = device or ("cuda" if has_gpu else "cpu")
     if engine == "fused":
-        from spibb.deep.train_fused import FusedEngine
-
-        return f"fused on {place}", FusedEngine(trainings, place).advance
+        place = device or "cuda"
+        return f"fused on {place}", train_fused.FusedEngine(trainings, place).advance
+    place = device or ("cuda" if _has_gpu() else "cpu")
     import_torch()
     from spibb.deep.train_torch import TorchEngine
 
@@ -302,9 +300,9 @@ def _has_gpu() -> bool:
 
 
 def _fits(trainings: Trainings, device: str) -> bool:
-    """Say whether the fused kernel can train these networks on this GPU."""
-    from spibb.deep import train_fused
-
+    """Say whether the fused kernel can train these networks, by these rules, on this GPU."""
+    if not trainings.operators <= train_fused.ENGINE.operators:
+        return False
     if not train_fused.fits(trainings.sizes, trainings.settings, trainings.n_steps):
         return False
     if find_spec("cuda") is None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.arrays import as_float32
+from spibb.compiled.arrays import as_float32
 from spibb.deep.baseline import as_probabilities, refuse_bad_rows
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
 from spibb.deep.transitions import Transitions, flags, refuse_others, whole_actions
@@ -63,7 +63,7 @@ class TrainingData:
         Args:
             transitions: The data set.
             baseline: Function of states (N, d) to probabilities (N, A), or an object with a method
-                ``probabilities`` that is one.
+                ``action_probabilities`` that is one.
             pseudo_counts: A way to count, fitted here to the transitions, or already fitted.
         """
         refuse_others(transitions)

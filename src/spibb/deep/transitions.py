@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import as_float32, to_numpy
+from spibb.compiled.arrays import as_float32, to_numpy
 from spibb.errors import DataError, as_whole
 
 Floats = NDArray[np.float32]

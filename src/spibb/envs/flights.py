@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import is_tensor, namespace, on_device
+from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
+from spibb.compiled.random_numbers import signed, torch_numbers, uniforms
 from spibb.deep.baseline import Probabilities, as_function
-from spibb.deep.counter_rng import signed, torch_numbers, uniforms
 from spibb.errors import PolicyError, SettingsError
 
 # Streams of a member's random numbers; 0 and 1 belong to training.
@@ -102,7 +102,7 @@ def fly(
     Args:
         domain: What is flown.
         probabilities: The policies: states (R, E, d) to probabilities (R, E, A); a function, or
-            an object with a method of this name.
+            an object with a method ``action_probabilities``.
         seeds: One whole number per member, shape (R,).
         n_steps: Length of a run; 1 makes it one episode.
         n_runs: Runs of each member.
@@ -172,7 +172,7 @@ def returns_of(
         steps[flight.lane] += flight.is_flying
         episodes[flight.lane] += (flight.terminated | flight.truncated) & flight.is_flying
     shape = (len(keys), n_runs)
-    return Returns(*(_to_numpy(part).reshape(shape) for part in (total, episodes, steps)))
+    return Returns(*(to_numpy(part).reshape(shape) for part in (total, episodes, steps)))
 
 
 def _refuse_bad(is_good: Any) -> None:
@@ -220,7 +220,3 @@ def _checked(policy: Any, state: Any, n_actions: int) -> Any:
             expected=f"probabilities of shape {expected}, as {type(state).__name__}",
         )
     return policy
-
-
-def _to_numpy(array: Any) -> NDArray[Any]:
-    return array.cpu().numpy() if is_tensor(array) else array  # type: ignore[no-any-return]

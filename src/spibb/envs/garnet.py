@@ -24,9 +24,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.algorithms.iterating import Step, iterate
+from spibb.compiled.jit import jit
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Evaluation, eliminate, evaluate, fill_system, jit
+from spibb.mdp.evaluation import Evaluation, eliminate, evaluate, fill_system
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy

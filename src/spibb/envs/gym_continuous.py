@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import as_function
-from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
 from spibb.envs.gym import refuse_step
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter

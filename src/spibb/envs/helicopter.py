@@ -25,9 +25,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.deep.arrays import is_tensor, namespace
+from spibb.compiled.arrays import is_tensor, namespace
+from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import Probabilities, SoftmaxNetwork, as_function
-from spibb.deep.counter_rng import refuse_other_rng
 from spibb.deep.transitions import Transitions
 from spibb.envs.flights import Flight, Returns, fly, returns_of
 from spibb.errors import DataError, PolicyError, SettingsError, as_number, as_whole
@@ -152,7 +152,7 @@ class Helicopter:
 
         Args:
             probabilities: The policy: states (E, 4) to probabilities (E, 9), NumPy; a function, or
-                an object with a method of this name.
+                an object with a method ``action_probabilities``.
             n_transitions: Size of the data set, >= 1.
             rng: Source of randomness.
         """
@@ -202,7 +202,7 @@ class Helicopter:
         Args:
             probabilities: The policies: states (R, E, 4) to probabilities (R, E, 9), member r's in
                 row r, arrays of the kind and on the device asked for. E shrinks as helicopters
-                land. A function, or an object with a method of this name.
+                land. A function, or an object with a method ``action_probabilities``.
             seeds: One whole number per member, shape (R,): all its randomness.
             n_episodes: Episodes of each member.
             n_steps: Length of a run.

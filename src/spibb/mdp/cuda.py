@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.gpu import barrier, check_gpu, device_function, numba_cuda
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import eliminate, fill_system, update_q_rows
-from spibb.mdp.gpu import TWINS, check_gpu, device_function, numba_cuda
-from spibb.mdp.lanes import barrier
 
 cuda = numba_cuda()
 
@@ -99,20 +98,11 @@ def update_values_on_gpu(
     return ends, change, scale
 
 
-@cuda.jit(device=True)
-def warp_barrier():  # type: ignore[no-untyped-def]
-    """Wait for the other lanes; a block is one warp, so that its barrier costs next to nothing."""
-    cuda.syncthreads()
-
-
-TWINS[barrier] = warp_barrier
-
-
 @cache
 def _evaluation_kernel(n_states: int) -> Any:
     """Compile for one number of states, which fixes the shared memory."""
-    fill, solve, write_q = (
-        device_function(part) for part in (fill_system, eliminate, update_q_rows)
+    fill, solve, write_q, wait = (
+        device_function(part) for part in (fill_system, eliminate, update_q_rows, barrier)
     )
     # Rows of odd length lie in different banks: a column is read without waiting.
     shape = (n_states, n_states | 1)
@@ -129,14 +119,14 @@ def _evaluation_kernel(n_states: int) -> Any:
         fill(indptr, indices, data, reward[problem], policy[problem], gamma, problem, matrix, rhs,
              lane, _LANES)  # fmt: skip
         solve(matrix, rhs, lane, _LANES)
-        warp_barrier()
+        wait()
         moved, size = write_q(indptr, indices, data, reward[problem], gamma, problem, rhs,
                               q[problem], lane, _LANES)  # fmt: skip
         for x in range(lane, n_states, _LANES):
             v[problem, x] = rhs[x]
         sums[0, lane] = moved
         sums[1, lane] = size
-        warp_barrier()
+        wait()
         if lane < 2:
             total = 0.0
             for other in range(_LANES):

@@ -16,26 +16,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.compiled.gpu import barrier
+from spibb.compiled.jit import jit
+from spibb.compiled.threads import over_chunks
 from spibb.errors import PolicyError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.lanes import barrier
 from spibb.mdp.model import TabularMDP
-from spibb.mdp.parallel import over_chunks
 from spibb.mdp.policy import TabularPolicy
 
 # Own elimination beats LAPACK's call overhead up to about here.
-_LARGEST_COMPILED = 128
+LARGEST_COMPILED = 128
 # Up to here a dense factorisation is quick whatever the sparsity (2,000 states: 32 MB, 0.2 s).
 LARGEST_DENSE = 2_000
-
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 # v, q, and whether the policy ends, of a batch.
 Values = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]
@@ -124,7 +122,7 @@ def update_values(
     change, scale = np.zeros(len(problems)), np.zeros(len(problems))
     places = np.flatnonzero(ends).astype(np.int64)
     model = (batch.indptr, batch.indices, batch.data, batch.reward, batch.gamma)
-    if batch.shape[1] <= _LARGEST_COMPILED:
+    if batch.shape[1] <= LARGEST_COMPILED:
         over_chunks(
             lambda part: _update_small(part, problems, *model, policy, v, q, change, scale), places
         )

@@ -7,19 +7,34 @@ be a state the row never reaches, and is taken from the row's best outcomes firs
 row's k outcomes hands them out in order: O(k + m log k) for m outcomes that lose mass. Where ending
 is no outcome, or only some states can follow a pair, the worst outcome is the worst of those.
 
-Letters: p and data transition probabilities, v values, w weights of actions. `model` is the tuple
-(indptr, indices, data, reward, ending, gamma, radius, may_end, reach_indptr, reach_indices) of a
-spibb.mdp.batch.ModelBatch and the spibb.mdp.robust.Balls around its rows; `scratch` is what
-:func:`make_scratch` returns.
+Kernels take the arrays out of a tuple before they loop: each time they are taken out they are
+counted. Letters: p and data transition probabilities, v values, w weights of actions. Place
+b * S + x is state x of problem b; `scratch` is what :func:`make_scratch` returns.
 """
 
-import numba
+from typing import Any, NamedTuple
+
 import numpy as np
+
+from spibb.compiled.jit import jit
 
 # Rows of fewer successors are searched again for each outcome that loses mass.
 _SHORT = 12
 
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+class BallArrays(NamedTuple):
+    """What the kernels take of a spibb.mdp.batch.ModelBatch and the Balls around its rows."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    reward: Any
+    ending: Any
+    gamma: float
+    radius: Any
+    may_end: bool
+    reach_indptr: Any
+    reach_indices: Any
 
 
 @jit
@@ -28,11 +43,7 @@ def make_scratch(indptr):  # type: ignore[no-untyped-def]
     longest = 0
     for pair in range(len(indptr) - 1):
         longest = max(longest, indptr[pair + 1] - indptr[pair])
-    return (
-        np.empty(longest + 1),
-        np.empty(longest + 1),
-        np.empty(longest + 1, dtype=np.int64),
-    )
+    return np.empty(longest + 1), np.empty(longest + 1), np.empty(longest + 1, np.int64)
 
 
 @jit
@@ -50,11 +61,11 @@ def worst_outcome(v, may_end):  # type: ignore[no-untyped-def]
 @jit
 def worst_reached(pair, model, v, state, least):  # type: ignore[no-untyped-def]
     """Return the worst outcome of one pair; ``state`` and ``least`` are the worst of all."""
-    may_end, reach_indptr, reach_indices = model[7], model[8], model[9]
+    reach_indptr, reach_indices = model.reach_indptr, model.reach_indices
     if reach_indptr[pair] == reach_indptr[pair + 1]:
         return state, least
     found = -1
-    worst = 0.0 if may_end else np.inf
+    worst = 0.0 if model.may_end else np.inf
     for k in range(reach_indptr[pair], reach_indptr[pair + 1]):
         x = reach_indices[k]
         if v[x] < worst:
@@ -145,11 +156,11 @@ def fill_worst(problem, states, model, weights, v, scratch, matrix, rhs):  # typ
     Returns:
         The residual max |T v - v| over those states.
     """
-    indptr, indices, data, reward, ending, gamma, radius, may_end = model[:8]
+    indptr, indices, data, reward, ending, gamma, radius, may_end, reach, _ = model
     mass, value, heap = scratch
     n_states, n_actions = weights.shape
     everywhere = worst_outcome(v, may_end)
-    is_free = len(model[8]) == 1  # every state may follow every pair
+    is_free = len(reach) == 1  # every state may follow every pair
     residual = 0.0
     for x in states:
         row = matrix[x]
@@ -184,50 +195,58 @@ def fill_worst(problem, states, model, weights, v, scratch, matrix, rhs):  # typ
 
 
 @jit
-def back_up(problem, states, model, v, scratch, q):  # type: ignore[no-untyped-def]
-    """Write q = R + gamma min P.v for every pair of some states."""
-    indptr, indices, data, reward, ending, gamma, radius, may_end = model[:8]
+def back_up(places, model, v, scratch, q):  # type: ignore[no-untyped-def]
+    """Write q = R + gamma min P.v for every pair of some states; v is (B, S)."""
+    indptr, indices, data, reward, ending, gamma, radius, may_end, reach, _ = model
     mass, value, heap = scratch
-    n_states, n_actions = q.shape
-    everywhere = worst_outcome(v, may_end)
-    is_free = len(model[8]) == 1  # every state may follow every pair
-    for x in states:
+    n_states, n_actions = v.shape[1], q.shape[2]
+    last, everywhere = -1, (-1, 0.0)
+    is_free = len(reach) == 1  # every state may follow every pair
+    for at in places:
+        problem, x = at // n_states, at % n_states
+        here = v[problem]
+        if problem != last:
+            last, everywhere = problem, worst_outcome(here, may_end)
         for a in range(n_actions):
-            pair = (problem * n_states + x) * n_actions + a
+            pair = at * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
             state, least = everywhere
             if not is_free:
-                state, least = worst_reached(pair, model, v, state, least)
+                state, least = worst_reached(pair, model, here, state, least)
             _, total = worst_row(first, n, indices, data, ending[problem, x, a],
-                                 radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
-            q[x, a] = reward[problem, x, a] + gamma * total
+                                 radius[problem, x, a], here, least, mass, value, heap)  # fmt: skip
+            q[problem, x, a] = reward[problem, x, a] + gamma * total
 
 
 @jit
-def write_worst(problem, states, model, weights, v, scratch, to):  # type: ignore[no-untyped-def]
+def write_worst(places, model, weights, v, scratch, to):  # type: ignore[no-untyped-def]
     """Write rows of the worst answer to ``v``; each has one more place, for the worst state.
 
     ``to`` is (indptr, indices, data, ending).
     """
-    indptr, indices, data, _, ending, _, radius, may_end = model[:8]
+    indptr, indices, data, _, ending, _, radius, may_end, reach, _ = model
     mass, value, heap = scratch
     to_indptr, to_indices, to_data, to_ending = to
-    n_states, n_actions = weights.shape
-    everywhere = worst_outcome(v, may_end)
-    is_free = len(model[8]) == 1  # every state may follow every pair
-    for x in states:
+    n_states, n_actions = v.shape[1], weights.shape[2]
+    last, everywhere = -1, (-1, 0.0)
+    is_free = len(reach) == 1  # every state may follow every pair
+    for at in places:
+        problem, x = at // n_states, at % n_states
+        here = v[problem]
+        if problem != last:
+            last, everywhere = problem, worst_outcome(here, may_end)
         for a in range(n_actions):
-            if weights[x, a] <= 0.0:
+            if weights[problem, x, a] <= 0.0:
                 continue
-            pair = (problem * n_states + x) * n_actions + a
+            pair = at * n_actions + a
             first = indptr[pair]
             n = indptr[pair + 1] - first
             state, least = everywhere
             if not is_free:
-                state, least = worst_reached(pair, model, v, state, least)
+                state, least = worst_reached(pair, model, here, state, least)
             moved, _ = worst_row(first, n, indices, data, ending[problem, x, a],
-                                 radius[problem, x, a], v, least, mass, value, heap)  # fmt: skip
+                                 radius[problem, x, a], here, least, mass, value, heap)  # fmt: skip
             place = to_indptr[pair]
             for j in range(n):
                 to_indices[place + j] = indices[first + j]

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
+from spibb.compiled.threads import over_chunks
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.l1_ball import jit
-from spibb.mdp.parallel import over_chunks
 
 
 def with_mixed_action(

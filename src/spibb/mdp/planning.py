@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from spibb.errors import ModelError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch, update_values
+from spibb.mdp.greedy import improve_greedily
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 
@@ -148,11 +149,5 @@ def solve(mdp: TabularMDP) -> Evaluation:
 def _greedy(
     problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
 ) -> NDArray[np.bool_]:
-    """Move to the best action, but only where it is better than the policy in place."""
-    q = q[problems]
-    best = np.zeros_like(q)
-    np.put_along_axis(best, q.argmax(axis=-1)[..., None], 1.0, axis=-1)
-    gain = q.max(axis=-1) - (policy[problems] * q).sum(axis=-1)
-    better = gain > 1e-12 * np.maximum(1.0, np.abs(q).max(axis=-1))
-    policy[problems] = np.where(better[..., None], best, policy[problems])
-    return np.asarray(better.any(axis=-1))
+    """Move to the best actions, but only where they are better than the policy in place."""
+    return np.array([improve_greedily(policy[k], q[k]) for k in problems], dtype=np.bool_)

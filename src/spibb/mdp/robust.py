@@ -22,27 +22,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
+from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_DENSE, eliminate, evaluate_batch
-from spibb.mdp.l1_ball import back_up, fill_worst, jit, make_scratch, write_worst
-from spibb.mdp.parallel import over_chunks
+from spibb.mdp.evaluation import LARGEST_COMPILED, LARGEST_DENSE, eliminate, evaluate_batch
+from spibb.mdp.greedy import improve_greedily
+from spibb.mdp.l1_ball import BallArrays, back_up, fill_worst, make_scratch, write_worst
 from spibb.mdp.planning import DEFAULT_CAP
 
-# As in spibb.mdp.evaluation: above this, LAPACK or a sparse factorisation.
-_LARGEST_COMPILED = 128
 # A solve leaves a residual of a few units in the last place; this is 450 of them.
 _TOLERANCE = 1e-13
 # Newton's method needs 2 to 6 solves; where rounding makes it chatter, the residual says so.
 _MOST_SOLVES = 100
-# A row moves only for more than this share of the values: ties keep what is there.
-_STRICT = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +141,12 @@ def robust_evaluation(
     model = _arrays(batch, balls)
     v = np.zeros(batch.shape[:2]) if start is None else start.copy()
     q, residual = np.empty(batch.shape), np.empty(batch.shape[0])
-    if batch.shape[1] <= _LARGEST_COMPILED:
+    if batch.shape[1] <= LARGEST_COMPILED:
         over_chunks(lambda part: _evaluate_small(part, model, weights, v, q, residual), _all(v))
     else:
         for problem in _all(v):
             _evaluate_large(batch, balls, int(problem), weights, v, residual)
-            _back_up(int(problem), model, v, q)
+        _back_up(model, v, q, _places(v))
     return _bounded(batch.gamma, v, q, residual)
 
 
@@ -189,7 +185,7 @@ def robust_planning(
     q, residual = np.empty(batch.shape), np.empty(batch.shape[0])
     n_steps = np.zeros(batch.shape[0], dtype=np.int64)
     settled = np.zeros(batch.shape[0], dtype=np.bool_)
-    if batch.shape[1] <= _LARGEST_COMPILED:
+    if batch.shape[1] <= LARGEST_COMPILED:
         over_chunks(
             lambda part: _plan_small(
                 part, model, max_iterations, policy, v, q, residual, n_steps, settled
@@ -200,8 +196,8 @@ def robust_planning(
         for problem in _all(v):
             while n_steps[problem] < max_iterations and not settled[problem]:
                 _evaluate_large(batch, balls, int(problem), policy, v, residual)
-                _back_up(int(problem), model, v, q)
-                settled[problem] = not _improve_rows(policy[problem], q[problem])
+                _back_up(model, v, q, problem * v.shape[1] + np.arange(v.shape[1]))
+                settled[problem] = not improve_greedily(policy[problem], q[problem])
                 n_steps[problem] += 1
     return RobustPlan(policy, _bounded(batch.gamma, v, q, residual), n_steps, settled)
 
@@ -212,12 +208,7 @@ def worst_expectations(
     """Return min P.v over the ball of every pair, shape (B, S, A)."""
     found = np.empty(batch.shape)
     plain = replace(batch, reward=np.zeros_like(batch.reward), gamma=1.0)
-    model = _arrays(plain, balls)
-    if batch.shape[1] <= _LARGEST_COMPILED:
-        over_chunks(lambda part: _back_up_small(part, model, v, found), _all(v))
-    else:
-        for problem in _all(v):
-            _back_up(int(problem), model, v, found)
+    _back_up(_arrays(plain, balls), v, found, _places(v))
     return found
 
 
@@ -242,9 +233,8 @@ def worst_model(
     data, ending = np.zeros(indptr[-1]), np.ones(batch.shape)
     wanted = np.ones(batch.shape) if weights is None else weights
     written = (indptr, indices, data, ending)
-    for problem in range(n_problems):
-        one = (problem, _arrays(batch, balls), wanted[problem], v[problem], written)
-        over_chunks(partial(_write_some, one), _states(v))
+    model = _arrays(batch, balls)
+    over_chunks(lambda part: _write_some(part, model, wanted, v, written), _places(v))
     return replace(batch, indptr=indptr, indices=indices, data=data, ending=ending)
 
 
@@ -256,20 +246,22 @@ def _require_discount(batch: ModelBatch) -> None:
         )
 
 
-def _arrays(batch: ModelBatch, balls: Balls) -> tuple[Any, ...]:
-    """Return what the kernels take of a batch and its balls: see spibb.mdp.l1_ball."""
+def _arrays(batch: ModelBatch, balls: Balls) -> BallArrays:
+    """Return what the kernels take of a batch and its balls."""
     radius = np.require(balls.radius, np.float64, ["C", "W"])
-    return (batch.indptr, batch.indices, batch.data, batch.reward, batch.ending,
-            float(batch.gamma), radius, balls.may_end, balls.reach_indptr,
-            balls.reach_indices)  # fmt: skip
+    return BallArrays(
+        batch.indptr, batch.indices, batch.data, batch.reward, batch.ending, float(batch.gamma),
+        radius, balls.may_end, balls.reach_indptr, balls.reach_indices,
+    )  # fmt: skip
 
 
 def _all(v: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.arange(len(v), dtype=np.int64)
 
 
-def _states(v: NDArray[np.float64]) -> NDArray[np.int64]:
-    return np.arange(v.shape[1], dtype=np.int64)
+def _places(v: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return every state of every problem, as spibb.mdp.l1_ball numbers them."""
+    return np.arange(v.size, dtype=np.int64)
 
 
 def _bounded(
@@ -310,7 +302,7 @@ def _answer_dense(
     matrix, rhs = np.empty((len(v), len(v))), np.empty(len(v))
     over_chunks(
         lambda part: found.append(_fill_some(part, model, weights, v, matrix, rhs)),
-        _states(v[None]),
+        _all(v),
     )
     return max(found), lambda: np.asarray(np.linalg.solve(matrix, rhs), np.float64)
 
@@ -331,12 +323,10 @@ def _answer_sparse(
 
 
 def _back_up(
-    problem: int, model: tuple[Any, ...], v: NDArray[np.float64], q: NDArray[np.float64]
+    model: BallArrays, v: NDArray[np.float64], q: NDArray[np.float64], places: NDArray[np.int64]
 ) -> None:
-    """Back up one problem, its states spread over the cores."""
-    over_chunks(
-        lambda part: _back_up_some(problem, part, model, v[problem], q[problem]), _states(v)
-    )
+    """Back up some states, spread over the cores."""
+    over_chunks(lambda part: _back_up_some(part, model, v, q), places)
 
 
 def _single(batch: ModelBatch, problem: int) -> ModelBatch:
@@ -358,28 +348,28 @@ def _single(batch: ModelBatch, problem: int) -> ModelBatch:
 @jit
 def _evaluate_small(problems, model, weights, v, q, residual):  # type: ignore[no-untyped-def]
     states = np.arange(v.shape[1])
-    scratch = make_scratch(model[0])
+    scratch = make_scratch(model.indptr)
     matrix, rhs = np.empty((len(states), len(states))), np.empty(len(states))
     for problem in problems:
         residual[problem] = _evaluate_one(
             problem, states, model, weights[problem], v[problem], scratch, matrix, rhs
         )
-        back_up(problem, states, model, v[problem], scratch, q[problem])
+        back_up(problem * len(states) + states, model, v, scratch, q)
 
 
 @jit
 def _plan_small(problems, model, cap, policy, v, q, residual, n_steps, settled):  # type: ignore[no-untyped-def]
     states = np.arange(v.shape[1])
-    scratch = make_scratch(model[0])
+    scratch = make_scratch(model.indptr)
     matrix, rhs = np.empty((len(states), len(states))), np.empty(len(states))
     for problem in problems:
         for _ in range(cap):
             residual[problem] = _evaluate_one(
                 problem, states, model, policy[problem], v[problem], scratch, matrix, rhs
             )
-            back_up(problem, states, model, v[problem], scratch, q[problem])
+            back_up(problem * len(states) + states, model, v, scratch, q)
             n_steps[problem] += 1
-            if not _improve_rows(policy[problem], q[problem]):
+            if not improve_greedily(policy[problem], q[problem]):
                 settled[problem] = True
                 break
 
@@ -398,42 +388,15 @@ def _evaluate_one(problem, states, model, weights, v, scratch, matrix, rhs):  # 
 
 
 @jit
-def _improve_rows(policy, q):  # type: ignore[no-untyped-def]
-    """Move to the best action wherever it is strictly better than the row in place."""
-    changed = False
-    margin = _STRICT * max(1.0, np.abs(q).max())
-    for x in range(policy.shape[0]):
-        best = 0
-        value = 0.0
-        for a in range(policy.shape[1]):
-            value += policy[x, a] * q[x, a]
-            if q[x, a] > q[x, best]:
-                best = a
-        if q[x, best] > value + margin:
-            policy[x, :] = 0.0
-            policy[x, best] = 1.0
-            changed = True
-    return changed
-
-
-@jit
-def _back_up_small(problems, model, v, q):  # type: ignore[no-untyped-def]
-    scratch, states = make_scratch(model[0]), np.arange(v.shape[1])
-    for problem in problems:
-        back_up(problem, states, model, v[problem], scratch, q[problem])
-
-
-@jit
-def _back_up_some(problem, states, model, v, q):  # type: ignore[no-untyped-def]
-    back_up(problem, states, model, v, make_scratch(model[0]), q)
+def _back_up_some(places, model, v, q):  # type: ignore[no-untyped-def]
+    back_up(places, model, v, make_scratch(model.indptr), q)
 
 
 @jit
 def _fill_some(states, model, weights, v, matrix, rhs):  # type: ignore[no-untyped-def]
-    return fill_worst(0, states, model, weights, v, make_scratch(model[0]), matrix, rhs)
+    return fill_worst(0, states, model, weights, v, make_scratch(model.indptr), matrix, rhs)
 
 
 @jit
-def _write_some(one, states):  # type: ignore[no-untyped-def]
-    problem, model, weights, v, to = one
-    write_worst(problem, states, model, weights, v, make_scratch(model[0]), to)
+def _write_some(places, model, weights, v, to):  # type: ignore[no-untyped-def]
+    write_worst(places, model, weights, v, make_scratch(model.indptr), to)

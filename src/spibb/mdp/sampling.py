@@ -1,19 +1,20 @@
 """Sample trajectories of a policy in a model.
 
 The numbers of a log are counted, not drawn in turn: one key comes from the generator, and the i-th
-number is a hash of key and i (the finaliser of SplitMix64; Steele, Lea, Flood 2014). A step of an
-episode then has the same numbers whether episodes are walked one after another, to write them down,
-or several at once, to count them, which hides the waiting of one behind the work of others.
+number is a hash of key and i (see spibb.compiled.random_numbers). A step of an episode then has the
+same numbers whether episodes are walked one after another, to write them down, or several at once,
+to count them, which hides the waiting of one behind the work of others.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.compiled.jit import jit
+from spibb.compiled.random_numbers import number
 from spibb.errors import PolicyError, SettingsError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
@@ -25,8 +26,6 @@ _AT_ONCE = 8
 _MOST_STEPS = 2**61
 # What a model's distributions may lack of one, and a little more.
 _HAIR = 2e-8
-
-_jit = numba.njit(cache=True, nogil=True)
 
 
 class Sampler:
@@ -125,7 +124,7 @@ def _paid(
     return np.where(entered >= 0, mdp.entry_reward[entered], 0.0)
 
 
-@_jit
+@jit
 def _running_sums(weights, indptr):  # type: ignore[no-untyped-def]
     """Return the running sums of each row; a full row's last positive weight is never passed."""
     sums = np.empty(len(weights))
@@ -143,7 +142,7 @@ def _running_sums(weights, indptr):  # type: ignore[no-untyped-def]
     return sums
 
 
-@_jit
+@jit
 def _first_states(initial, n_episodes, place, key):  # type: ignore[no-untyped-def]
     """Draw first states with the numbers behind those of the steps."""
     states = np.empty(n_episodes, dtype=np.int64)
@@ -152,7 +151,7 @@ def _first_states(initial, n_episodes, place, key):  # type: ignore[no-untyped-d
     return states
 
 
-@_jit
+@jit
 def _tally(  # type: ignore[no-untyped-def]
     starts, max_steps, indptr, indices, shares, terminal, choices, key, n_pairs, n_entries
 ):
@@ -182,7 +181,7 @@ def _tally(  # type: ignore[no-untyped-def]
                 break
 
 
-@_jit
+@jit
 def _walk(starts, max_steps, indptr, indices, shares, terminal, choices, key):  # type: ignore[no-untyped-def]
     n_actions = choices.shape[1]
     columns = np.empty((6, 1024), dtype=np.int64)
@@ -215,14 +214,10 @@ def _walk(starts, max_steps, indptr, indices, shares, terminal, choices, key):  
     return n, columns
 
 
-@_jit
+@jit
 def _find(sums, first, last, key, place):  # type: ignore[no-untyped-def]
     """Return the entry that the number at a place falls on; ``last`` for the mass they lack."""
-    z = key + np.uint64(place + 1) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    u = np.float64(z >> np.uint64(11)) * 2.0**-53
+    u = np.float64(number(key, np.uint64(place)) >> np.uint64(11)) * 2.0**-53
     # Counting all of a short row beats leaving it early: there is no branch to guess wrong.
     found = first
     for k in range(first, last):

@@ -13,9 +13,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.threads import over_chunks
 from spibb.data.estimate import Unseen, estimate_model
 from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
-from spibb.mdp.parallel import over_chunks
 from spibb.ope.trajectories import Trajectories
 
 jit = numba.njit(cache=True, nogil=True, error_model="numpy")

@@ -3,6 +3,7 @@
 from spibb.operators.lift import (
     adv_approx_step,
     adv_exact_step,
+    apply,
     greedy,
     lower_approx_step,
     lower_exact_step,
@@ -17,6 +18,7 @@ __all__ = [
     "Operator",
     "adv_approx_step",
     "adv_exact_step",
+    "apply",
     "greedy",
     "lower_approx_step",
     "lower_exact_step",

@@ -16,7 +16,8 @@ baseline, e errors, g the baseline's Q, out the new row, work four rows of scrat
 
 import numpy as np
 
-from spibb.operators.compiled import copy_row, row_function
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import best_action, copy_row
 from spibb.operators.soft_approx import best_receiver, next_worst
 from spibb.operators.soft_exact import soft_exact_row
 
@@ -24,7 +25,7 @@ from spibb.operators.soft_exact import soft_exact_row
 _MOST_PASSES = 1_000
 
 
-@row_function
+@jit
 def dot(u, v):
     """Return u.v."""
     total = 0.0
@@ -33,7 +34,7 @@ def dot(u, v):
     return total
 
 
-@row_function
+@jit
 def gap(g, pi, b):
     """Return the advantage sum_a g(a) (pi(a) - b(a))."""
     total = 0.0
@@ -42,7 +43,7 @@ def gap(g, pi, b):
     return total
 
 
-@row_function
+@jit
 def adv_approx_row(q, b, e, epsilon, g, out):
     """Move mass within the budget and within the advantage earned."""
     copy_row(b, out)
@@ -70,19 +71,16 @@ def adv_approx_row(q, b, e, epsilon, g, out):
             budget = max(0.0, budget - mass * (e[donor] + e[receiver]))
 
 
-@row_function
+@jit
 def _receiver(q, e, epsilon, donor):
     """Return the best bargain within a budget; without one, the action of largest q."""
     if epsilon < np.inf:
         return best_receiver(q, e, donor)
-    best = 0
-    for a in range(1, len(q)):
-        if q[a] > q[best]:
-            best = a
+    best = best_action(q)
     return best if q[best] > q[donor] else -1
 
 
-@row_function
+@jit
 def adv_exact_row(q, b, e, epsilon, g, out, work):
     """Write the row that maximises q within the budget among the advantageous ones."""
     lo, hi, new, mixed = work[0], work[1], work[2], work[3]
@@ -117,7 +115,7 @@ def adv_exact_row(q, b, e, epsilon, g, out, work):
     copy_row(hi, out)
 
 
-@row_function
+@jit
 def _mix(lo, hi, b, e, epsilon, g, out):
     """Write the mix of lo and hi whose advantage is zero; pinned entries stay bit for bit."""
     low, high = gap(g, lo, b), gap(g, hi, b)

@@ -15,11 +15,11 @@ trusted ones a finite error. Letters: q values, b baseline, e errors, out the ne
 
 import numpy as np
 
-from spibb.operators.compiled import row_function
+from spibb.compiled.jit import jit
 from spibb.operators.greedy import best_allowed
 
 
-@row_function
+@jit
 def pi_b_row(q, b, e, out):
     """Copy the baseline on bootstrapped actions, be greedy on the others."""
     best = best_allowed(q, e)
@@ -34,7 +34,7 @@ def pi_b_row(q, b, e, out):
         out[best] = mass
 
 
-@row_function
+@jit
 def pi_leq_b_row(q, b, e, out):
     """Keep at most the baseline's probability on bootstrapped actions."""
     best = best_allowed(q, e)

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.mdp.gpu import device_function, numba_cuda
+from spibb.compiled.gpu import device_function, numba_cuda
+from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator, improve_row, step_row
 
 cuda = numba_cuda()
 
+ENGINE = Engine("the row functions on a GPU")
 _THREADS = 128
 
 
@@ -38,9 +40,9 @@ def step_tensors(
     out = torch.empty_like(q)
     if n_rows == 0:
         return out
-    # Only one operator needs scratch rows.
-    n_work = n_rows if operator is Operator.ADV_EXACT else 1
-    work = torch.empty((n_work, 4, n_actions), dtype=q.dtype, device=q.device)
+    # A pointer to something, also for operators without scratch.
+    n_work = max(1, operator.needs.n_scratch_rows)
+    work = torch.empty((n_rows, n_work, n_actions), dtype=q.dtype, device=q.device)
     with torch.cuda.device(q.device):
         # The kernel must wait for what torch has queued on its current stream.
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
@@ -59,8 +61,7 @@ def _kernel() -> Any:
     def kernel(operator, q, baseline, errors, epsilon, side, out, work):  # type: ignore[no-untyped-def]
         i = cuda.grid(1)
         if i < q.shape[0]:
-            row(operator, q[i], baseline[i], errors[i], epsilon[i], side[i], out[i],
-                work[min(i, work.shape[0] - 1)])  # fmt: skip
+            row(operator, q[i], baseline[i], errors[i], epsilon[i], side[i], out[i], work[i])
 
     return kernel
 
@@ -78,9 +79,7 @@ def improve_problems_on_gpu(
     """Do as `spibb.operators.rows.improve_problems` does; arrays (B, S, A) are on the GPU."""
     _, n_states, n_actions = policy.shape
     n_rows = len(problems) * n_states
-    # Only one operator needs more scratch than the new row.
-    n_work = 5 if operator is Operator.ADV_EXACT else 1
-    work = cuda.device_array((n_rows, n_work, n_actions))
+    work = cuda.device_array((n_rows, 1 + operator.needs.n_scratch_rows, n_actions))
     changed = cuda.to_device(np.zeros(len(problems), dtype=np.bool_))
     blocks = (n_rows + _THREADS - 1) // _THREADS
     _improvement_kernel()[blocks, _THREADS](

@@ -2,20 +2,17 @@
 
 import numpy as np
 
-from spibb.operators.compiled import copy_row, pure_row, row_function
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import best_action, copy_row, pure_row
 
 
-@row_function
+@jit
 def greedy_row(q, b, e, out):
     """Put all mass on the first action of largest q, whatever its error."""
-    best = 0
-    for a in range(1, len(q)):
-        if q[a] > q[best]:
-            best = a
-    pure_row(best, out)
+    pure_row(best_action(q), out)
 
 
-@row_function
+@jit
 def best_allowed(q, e):
     """Return the first action of largest q among those of finite error, or -1."""
     best = -1
@@ -25,7 +22,7 @@ def best_allowed(q, e):
     return best
 
 
-@row_function
+@jit
 def greedy_allowed_row(q, b, e, out):
     """Put all mass on the best action of finite error; copy the baseline if there is none."""
     best = best_allowed(q, e)

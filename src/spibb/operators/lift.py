@@ -8,11 +8,11 @@ of a step is a target, not a layer.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from spibb.compiled.arrays import is_tensor, namespace, to_numpy
 from spibb.errors import SettingsError
 from spibb.operators.rows import Operator, step_rows
 
@@ -24,7 +24,7 @@ def greedy(q: Any) -> Any:
         >>> greedy([1.0, 3.0, 2.0])
         array([0., 1., 0.])
     """
-    return _lift(Operator.GREEDY, q, q, 0.0, 0.0)
+    return apply(Operator.GREEDY, q)
 
 
 def pi_b_step(q: Any, baseline: Any, trusted: Any) -> Any:
@@ -41,7 +41,7 @@ def pi_b_step(q: Any, baseline: Any, trusted: Any) -> Any:
         >>> pi_b_step([1, 2, 3, 4], [0.1, 0.4, 0.3, 0.2], [False, True, True, False])
         array([0.1, 0. , 0.7, 0.2])
     """
-    return _lift(Operator.PI_B, q, baseline, _errors_of(trusted), 0.0)
+    return apply(Operator.PI_B, q, baseline, _errors_of(trusted))
 
 
 def pi_leq_b_step(q: Any, baseline: Any, trusted: Any) -> Any:
@@ -51,7 +51,7 @@ def pi_leq_b_step(q: Any, baseline: Any, trusted: Any) -> Any:
         >>> pi_leq_b_step([1, 2, 3, 4], [0.1, 0.4, 0.3, 0.2], [False, True, True, False])
         array([0. , 0. , 0.8, 0.2])
     """
-    return _lift(Operator.PI_LEQ_B, q, baseline, _errors_of(trusted), 0.0)
+    return apply(Operator.PI_LEQ_B, q, baseline, _errors_of(trusted))
 
 
 def soft_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
@@ -69,7 +69,7 @@ def soft_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
         >>> soft_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
         array([0.3, 0.7])
     """
-    return _lift(Operator.SOFT_EXACT, q, baseline, errors, epsilon)
+    return apply(Operator.SOFT_EXACT, q, baseline, errors, epsilon)
 
 
 def soft_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
@@ -81,7 +81,7 @@ def soft_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
         >>> soft_approx_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
         array([0.3, 0.7])
     """
-    return _lift(Operator.SOFT_APPROX, q, baseline, errors, epsilon)
+    return apply(Operator.SOFT_APPROX, q, baseline, errors, epsilon)
 
 
 def lower_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
@@ -95,7 +95,7 @@ def lower_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
         >>> lower_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
         array([0.1, 0.9])
     """
-    return _lift(Operator.LOWER_EXACT, q, baseline, errors, epsilon)
+    return apply(Operator.LOWER_EXACT, q, baseline, errors, epsilon)
 
 
 def lower_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
@@ -107,7 +107,7 @@ def lower_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
         >>> lower_approx_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
         array([0.1, 0.9])
     """
-    return _lift(Operator.LOWER_APPROX, q, baseline, errors, epsilon)
+    return apply(Operator.LOWER_APPROX, q, baseline, errors, epsilon)
 
 
 def adv_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline: Any) -> Any:
@@ -122,7 +122,7 @@ def adv_exact_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline:
         >>> adv_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4, [1.0, 0.0])
         array([0.5, 0.5])
     """
-    return _lift(Operator.ADV_EXACT, q, baseline, errors, epsilon, q_baseline)
+    return apply(Operator.ADV_EXACT, q, baseline, errors, epsilon, q_baseline)
 
 
 def adv_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline: Any) -> Any:
@@ -134,166 +134,157 @@ def adv_approx_step(q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline
         >>> adv_approx_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4, [1.0, 0.0])
         array([0.5, 0.5])
     """
-    return _lift(Operator.ADV_APPROX, q, baseline, errors, epsilon, q_baseline)
+    return apply(Operator.ADV_APPROX, q, baseline, errors, epsilon, q_baseline)
+
+
+def apply(
+    operator: Operator,
+    q: Any,
+    baseline: Any = None,
+    errors: Any = None,
+    epsilon: Any = 0.0,
+    q_baseline: Any = None,
+) -> Any:
+    """Apply an operator that is known by its number; the functions above are this one.
+
+    Args:
+        operator: Which operator; it says what it needs of the rest.
+        q: Values, last axis actions.
+        baseline: Probabilities of the baseline.
+        errors: Error of each pair, >= 0; 0 or infinite for an operator without a budget.
+        epsilon: Budget, a number or an array over the leading axes; infinite means none.
+        q_baseline: An estimate of the baseline's values, shape as ``q``.
+
+    Example:
+        >>> apply(Operator.SOFT_EXACT, [0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.4)
+        array([0.3, 0.7])
+    """
+    for name, part, is_needed in (
+        ("baseline", baseline, operator.needs.errors),
+        ("errors", errors, operator.needs.errors),
+        ("q_baseline", q_baseline, operator.needs.q_baseline),
+    ):
+        if is_needed and part is None:
+            raise SettingsError(f"{name} is None", expected=f"numbers: {operator.name} needs them")
+    # What an operator does not look at, the loops take all the same.
+    baseline = q if baseline is None else baseline
+    others = (0.0 if part is None else part for part in (errors, q_baseline))
+    parts = [_placed(part, q) for part in (q, baseline, *others)]
+    budget = _placed(epsilon, q)[..., None]
+    shape = _common_shape(*parts, budget)
+    values, baselines, costs, sides = (_flat(part, shape) for part in parts)
+    rows = _Rows(values, baselines, costs, _flat(budget, (*shape[:-1], 1))[:, 0], sides)
+    _refuse_bad_values(operator, rows, _slack(baseline, shape[-1]))
+    if is_tensor(values):
+        from spibb.operators.cuda import step_tensors
+
+        out = step_tensors(operator, *rows)
+    else:
+        out = np.empty_like(values)
+        step_rows(int(operator), *rows, out)
+    return _like(out.reshape(shape), q)
+
+
+class _Rows(NamedTuple):
+    """What the loops take of N rows, (N, A) each, float64; budgets are (N,)."""
+
+    q: Any
+    baseline: Any
+    errors: Any
+    epsilon: Any
+    q_baseline: Any
 
 
 def _errors_of(trusted: Any) -> Any:
-    if _is_tensor(trusted) and trusted.is_cuda and trusted.dtype.itemsize == 1:
-        return trusted.logical_not().double().mul(np.inf).nan_to_num(nan=0.0, posinf=np.inf)
-    flags = _to_numpy(trusted)
-    if flags.dtype != np.bool_:
+    flags = trusted if is_tensor(trusted) else np.asarray(trusted)
+    xp = namespace(flags)
+    if flags.dtype != (np.bool_ if xp is np else xp.bool):
         raise SettingsError(f"trusted has type {flags.dtype}", expected="booleans")
-    return np.where(flags, 0.0, np.inf)
+    return xp.where(flags, 0.0, np.inf)
 
 
-def _lift(
-    operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any, side: Any = 0.0
-) -> Any:
-    if _is_tensor(q) and q.is_cuda and q.ndim > 0 and q.shape[-1] > 0:
-        return _on_gpu(operator, q, (baseline, errors, epsilon, side))
-    values = _to_numpy(q)
-    if values.ndim == 0:
+def _placed(part: Any, q: Any) -> Any:
+    """Return an argument where q is: as a tensor on its GPU, else as an array."""
+    if is_tensor(q) and q.is_cuda:
+        torch = namespace(q)
+        return torch.as_tensor(part, dtype=torch.float64, device=q.device).detach()
+    return np.asarray(to_numpy(part))
+
+
+def _common_shape(q: Any, *others: Any) -> tuple[int, ...]:
+    if q.ndim == 0:
         raise SettingsError("q is a single number", expected="an axis of actions")
-    dtype = np.float32 if values.dtype == np.float32 else np.float64
-    parts = [_to_numpy(part) for part in (values, baseline, errors, side)]
-    budget = _to_numpy(epsilon)[..., None]
     try:
-        shape = np.broadcast_shapes(*(part.shape for part in parts), budget.shape)
+        shape = np.broadcast_shapes(tuple(q.shape), *(tuple(part.shape) for part in others))
     except ValueError:
-        shapes = ", ".join(str(part.shape) for part in (*parts[:3], budget[..., 0]))
+        baseline, errors, _, budget = (tuple(part.shape) for part in others)
+        shapes = ", ".join(map(str, (tuple(q.shape), baseline, errors, budget[:-1])))
         raise SettingsError(
             f"shapes {shapes} of q, baseline, errors and epsilon do not fit together",
             expected="shapes that broadcast, with the actions on the last axis",
         ) from None
     if shape[-1] == 0:
-        raise SettingsError(f"q of shape {values.shape}", expected="at least one action")
-    rows, baselines, errs, sides, budgets = (_flat(part, shape) for part in (*parts, budget))
-    slack = _slack(baseline, shape[-1])
-    _refuse_bad_values(operator, rows, baselines, errs, budgets, sides, slack)
-    out = np.empty_like(rows)
-    epsilons = np.ascontiguousarray(budgets[:, 0])
-    step_rows(int(operator), rows, baselines, errs, epsilons, sides, out)
-    return _like(out.reshape(shape).astype(dtype, copy=False), q)
+        raise SettingsError(f"q of shape {tuple(q.shape)}", expected="at least one action")
+    return shape
 
 
-def _on_gpu(operator: Operator, q: Any, others: tuple[Any, ...]) -> Any:
-    """Run the same step where the tensor is; values are checked there too."""
-    import torch
-
-    from spibb.operators.cuda import step_tensors
-
-    def place(part: Any) -> Any:
-        return torch.as_tensor(part, dtype=torch.float64, device=q.device)
-
-    baseline, errors, epsilon, side = (place(part) for part in others)
-    values = place(q.detach())
-    rows, baselines, errs, sides, budgets = torch.broadcast_tensors(
-        values, baseline, errors, side, epsilon[..., None]
-    )
-    shape = rows.shape
-    flat = [
-        part.reshape(-1, shape[-1]).contiguous() for part in (rows, baselines, errs, sides, budgets)
-    ]
-    _refuse_bad_tensors(operator, flat, _slack(others[0], shape[-1]))
-    out = step_tensors(operator, flat[0], flat[1], flat[2], flat[4][:, 0].contiguous(), flat[3])
-    return out.reshape(shape).to(q.dtype if q.dtype.is_floating_point else torch.float64)
+def _flat(part: Any, shape: tuple[int, ...]) -> Any:
+    """Return rows (N, A) of one memory layout and one type, so that a kernel is compiled once."""
+    if is_tensor(part):
+        return part.broadcast_to(shape).reshape(-1, shape[-1]).contiguous()
+    rows = np.broadcast_to(part, shape).reshape(-1, shape[-1])
+    return np.require(rows, dtype=np.float64, requirements=["C", "W"])
 
 
 def _slack(baseline: Any, n_actions: int) -> float:
     """Return how far the probabilities of a row may be from a sum of 1, as its type rounds."""
-    resolution = 0.0
-    if _is_tensor(baseline) and baseline.dtype.is_floating_point:
-        import torch
-
-        resolution = float(torch.finfo(baseline.dtype).eps)
-    elif np.asarray(baseline).dtype.kind == "f" and not _is_tensor(baseline):
-        resolution = float(np.finfo(np.asarray(baseline).dtype).eps)
+    kind: Any = baseline.dtype if is_tensor(baseline) else np.asarray(baseline).dtype
+    is_float = kind.is_floating_point if is_tensor(baseline) else kind.kind == "f"
+    resolution = float(namespace(baseline).finfo(kind).eps) if is_float else 0.0
     # Rounding errors of many numbers are of both signs, and add up to far less than their number.
     return max(1e-6, 2.0 * resolution * math.sqrt(n_actions))
 
 
-def _refuse_bad_tensors(operator: Operator, flat: list[Any], slack: float) -> None:
-    """Check on the GPU, and fetch the rows only where something is wrong."""
-    q, baseline, errors, side, epsilon = flat
-    is_good = q.isfinite().all()
-    if operator is not Operator.GREEDY:
-        is_good &= ((baseline >= 0) & (baseline <= 1 + 1e-9)).all() & (errors >= 0).all()
-        is_good &= (epsilon >= 0).all() & side.isfinite().all()
-        is_good &= ((baseline.sum(dim=1) - 1.0).abs() <= slack).all()
-    if not bool(is_good):
-        rows, baselines, errs, sides, budgets = (part.cpu().numpy() for part in flat)
-        _refuse_bad_values(operator, rows, baselines, errs, budgets, sides, slack)
-
-
-def _flat(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    rows = np.broadcast_to(array, shape).reshape(-1, shape[-1])
-    # One memory layout and one type, so that the kernel is compiled once.
-    return np.require(rows, dtype=np.float64, requirements=["C", "W"])
-
-
-def _refuse_bad_values(
-    operator: Operator,
-    q: NDArray[np.float64],
-    baseline: NDArray[np.float64],
-    errors: NDArray[np.float64],
-    epsilon: NDArray[np.float64],
-    side: NDArray[np.float64],
-    slack: float,
-) -> None:
-    tables = {
-        "q": q,
-        "baseline": baseline,
-        "errors": errors,
-        "epsilon": epsilon,
-        "q_baseline": side,
-    }
-    checks = [("q", np.isfinite(q), "finite numbers")]
-    if operator is not Operator.GREEDY:
+def _refuse_bad_values(operator: Operator, rows: _Rows, slack: float) -> None:
+    """Check where the rows are, and fetch them only where something is wrong."""
+    q, baseline, errors, epsilon, q_baseline = rows
+    xp = namespace(q)
+    checks = [("q", xp.isfinite(q), "finite numbers")]
+    if operator.needs.errors:
         checks += [
             ("baseline", (baseline >= 0) & (baseline <= 1 + 1e-9), "probabilities"),
             ("errors", errors >= 0, "numbers >= 0, infinite where the baseline must stay"),
             ("epsilon", epsilon >= 0, "a budget >= 0"),
-            ("q_baseline", np.isfinite(side), "finite numbers"),
+            ("q_baseline", xp.isfinite(q_baseline), "finite numbers"),
+            ("sum", abs(baseline.sum(-1) - 1.0) <= slack, "1 in every row"),
         ]
+    is_good = checks[0][1].all()
+    for _, good, _ in checks[1:]:
+        is_good = is_good & good.all()
+    if bool(is_good):
+        return
     for name, good, expected in checks:
-        if not good.all():
-            row, action = np.argwhere(~good)[0]
+        if not bool(good.all()):
+            row, *action = (int(place) for place in np.argwhere(~to_numpy(good))[0])
+            if name == "sum":
+                raise SettingsError(
+                    f"the baseline's probabilities sum to {float(baseline[row].sum()):.9g}",
+                    where=f"row {row}",
+                    expected=expected,
+                    hint="divide each row by its sum",
+                )
             raise SettingsError(
-                f"{name} is {tables[name][row, action]}",
-                where=f"row {row}, action {action}",
+                f"{name} is {float(getattr(rows, name)[(row, *action)])}",
+                where=f"row {row}" + "".join(f", action {a}" for a in action),
                 expected=expected,
             )
-    off = np.abs(baseline.sum(axis=1) - 1.0) > slack
-    if operator is not Operator.GREEDY and off.any():
-        row = int(np.argmax(off))
-        raise SettingsError(
-            f"the baseline's probabilities sum to {baseline[row].sum():.9g}",
-            where=f"row {row}",
-            expected="1 in every row",
-            hint="divide each row by its sum",
-        )
 
 
-def _is_tensor(value: Any) -> bool:
-    return type(value).__module__.split(".")[0] == "torch"
-
-
-def _to_numpy(value: Any) -> NDArray[Any]:
-    if _is_tensor(value):
-        tensor = value.detach().cpu()
-        if tensor.is_floating_point() and tensor.element_size() < 4:
-            tensor = tensor.float()  # NumPy does not know bfloat16
-        array: NDArray[Any] = tensor.numpy()
-        return array
-    return np.asarray(value)
-
-
-def _like(array: NDArray[Any], q: Any) -> Any:
-    if not _is_tensor(q):
-        return array
-    import torch
-
-    tensor = torch.from_numpy(array)
-    # Half-precision inputs come back as they went in.
-    kept = q.dtype if q.dtype.is_floating_point else tensor.dtype
-    return tensor.to(device=q.device, dtype=kept)
+def _like(rows: Any, q: Any) -> Any:
+    """Return rows as the kind of array that q is; half-precision inputs come back as they were."""
+    if is_tensor(q):
+        torch = namespace(q)
+        kind = q.dtype if q.dtype.is_floating_point else torch.float64
+        return torch.as_tensor(rows, dtype=kind, device=q.device)
+    is_single = np.asarray(q).dtype == np.float32
+    return rows.astype(np.float32) if is_single else rows

@@ -9,12 +9,13 @@ increases only. The exact counterpart is in soft_exact. Letters as there.
 
 import numpy as np
 
-from spibb.operators.compiled import copy_row, row_function
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import copy_row
 from spibb.operators.greedy import greedy_row
 from spibb.operators.soft_approx import best_receiver, next_worst
 
 
-@row_function
+@jit
 def lower_approx_row(q, b, e, epsilon, out):
     """Move mass from the worst actions to the best bargains; only receivers pay."""
     if epsilon == np.inf:

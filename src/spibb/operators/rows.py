@@ -4,20 +4,39 @@ One loop serves every operator, chosen by a number: a single signature to compil
 """
 
 from enum import IntEnum
+from typing import NamedTuple
 
 import numpy as np
 
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import replace_row
 from spibb.operators.advantageous import adv_approx_row, adv_exact_row
 from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
-from spibb.operators.compiled import row_function
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
 from spibb.operators.lower import lower_approx_row
 from spibb.operators.soft_approx import soft_approx_row
 from spibb.operators.soft_exact import soft_exact_row
 
 
+class Needs(NamedTuple):
+    """What an operator looks at besides Q.
+
+    Attributes:
+        errors: The baseline, and errors around it.
+        budget: A budget epsilon, of which errors are the prices. Without one they are 0 where an
+            action is trusted and infinite where it is not.
+        q_baseline: An estimate of the baseline's Q.
+        n_scratch_rows: Rows of scratch that it writes to.
+    """
+
+    errors: bool = True
+    budget: bool = False
+    q_baseline: bool = False
+    n_scratch_rows: int = 0
+
+
 class Operator(IntEnum):
-    """The improvement steps, as the compiled loops know them."""
+    """The improvement steps, by the numbers that the compiled loops know."""
 
     GREEDY = 0
     PI_B = 1
@@ -30,8 +49,29 @@ class Operator(IntEnum):
     ADV_APPROX = 8
     GREEDY_ALLOWED = 9
 
+    @property
+    def needs(self) -> Needs:
+        """What it looks at besides Q."""
+        return _NEEDS[self]
 
-@row_function
+
+_NEEDS = {
+    Operator.GREEDY: Needs(errors=False),
+    Operator.PI_B: Needs(),
+    Operator.PI_LEQ_B: Needs(),
+    Operator.SOFT_EXACT: Needs(budget=True),
+    Operator.SOFT_APPROX: Needs(budget=True),
+    Operator.LOWER_EXACT: Needs(budget=True),
+    Operator.LOWER_APPROX: Needs(budget=True),
+    Operator.ADV_EXACT: Needs(budget=True, q_baseline=True, n_scratch_rows=4),
+    Operator.ADV_APPROX: Needs(budget=True, q_baseline=True),
+    Operator.GREEDY_ALLOWED: Needs(),
+}
+# Enough for any of them.
+N_SCRATCH_ROWS = max(operator.needs.n_scratch_rows for operator in Operator)
+
+
+@jit
 def step_row(operator, q, baseline, errors, epsilon, side, out, work):
     """Apply one operator to one row; ``side`` is the baseline's Q where the operator wants it."""
     if operator == 0:
@@ -54,17 +94,17 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
         greedy_allowed_row(q, baseline, errors, out)
 
 
-@row_function
+@jit
 def step_rows(operator, q, baseline, errors, epsilon, side, out):
     """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
-    work = np.empty((4, q.shape[1]))
+    work = np.empty((N_SCRATCH_ROWS, q.shape[1]))
     for row in range(len(q)):
         step_row(
             operator, q[row], baseline[row], errors[row], epsilon[row], side[row], out[row], work
         )
 
 
-@row_function
+@jit
 def improve_row(operator, q, baseline, errors, epsilon, side, policy, new, work):
     """Improve one row of a policy in place, and tell whether it changed.
 
@@ -74,28 +114,20 @@ def improve_row(operator, q, baseline, errors, epsilon, side, policy, new, work)
     it, as all do in a terminal state; with gamma = 1 a tie may lead into a loop that never ends.
     """
     step_row(operator, q, baseline, errors, epsilon, side, new, work)
-    gain = 0.0
     scale = 0.0
     for a in range(len(q)):
-        gain += (new[a] - policy[a]) * q[a]
         scale = max(scale, abs(q[a]))
-    changed = False
-    if gain > 1e-12 * scale:
-        for a in range(len(q)):
-            if new[a] != policy[a]:
-                changed = True
-                policy[a] = new[a]
-    return changed
+    return replace_row(policy, new, q, scale)
 
 
-@row_function
+@jit
 def improve_problems(
     places, operator, problems, q, baseline, errors, epsilon, side, policy, changed
 ):
     """Improve the policies of some problems in place, and tell which of them changed."""
     n_states = policy.shape[1]
     n_actions = policy.shape[2]
-    work = np.empty((4, n_actions))
+    work = np.empty((N_SCRATCH_ROWS, n_actions))
     new = np.empty(n_actions)
     for place in places:
         problem = problems[place]

@@ -15,11 +15,12 @@ the loop: see spibb.operators.rows. Letters: q values, b baseline, e errors, out
 
 import numpy as np
 
-from spibb.operators.compiled import copy_row, row_function
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import copy_row
 from spibb.operators.greedy import greedy_row
 
 
-@row_function
+@jit
 def soft_approx_row(q, b, e, epsilon, out):
     """Move mass from the worst actions to the best bargains until the budget is spent."""
     if epsilon == np.inf:
@@ -45,7 +46,7 @@ def soft_approx_row(q, b, e, epsilon, out):
         budget = max(0.0, budget - mass * (e[donor] + e[receiver]))
 
 
-@row_function
+@jit
 def next_worst(q, last):
     """Return the action that follows ``last`` in the order of increasing (q, index)."""
     following = -1
@@ -56,7 +57,7 @@ def next_worst(q, last):
     return following
 
 
-@row_function
+@jit
 def best_receiver(q, e, donor):
     """Return the action of largest positive gain per unit of error, or -1."""
     receiver = -1

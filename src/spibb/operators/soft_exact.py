@@ -22,11 +22,11 @@ Letters: q values, b baseline, e errors, out the new row, d the receiving vertex
 
 import numpy as np
 
-from spibb.operators.compiled import row_function
+from spibb.compiled.jit import jit
 from spibb.operators.greedy import greedy_row
 
 
-@row_function
+@jit
 def soft_exact_row(q, b, e, epsilon, is_lower, out):
     """Write the row that maximises q within the budget, on increases only if ``is_lower``.
 
@@ -72,7 +72,7 @@ def soft_exact_row(q, b, e, epsilon, is_lower, out):
     out[d] += received
 
 
-@row_function
+@jit
 def _next_donor(q, e, out, d, is_lower):
     """Return the donor that gains most per unit of budget when it gives to d, or -1."""
     donor = -1
@@ -87,7 +87,7 @@ def _next_donor(q, e, out, d, is_lower):
     return donor, best
 
 
-@row_function
+@jit
 def _next_vertex(q, e, d):
     """Return the vertex after d on the frontier of receivers, or -1."""
     vertex = -1

@@ -19,7 +19,7 @@ def _local(workers: int | None, address: str | None) -> Engine:
 
 def _cuda(workers: int | None, address: str | None) -> Engine:
     """Processes of this machine, which draw and keep its one GPU busy between them."""
-    from spibb.mdp.gpu import check_gpu
+    from spibb.compiled.gpu import check_gpu
 
     _refuse_address("cuda", address)
     check_gpu()

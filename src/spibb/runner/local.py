@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from multiprocessing import connection, resource_tracker
 from typing import Any
 
-from spibb.mdp.parallel import n_threads
+from spibb.compiled.threads import n_threads
 from spibb.runner.jobs import (
     BLAS_VARIABLE,
     THREADS_VARIABLE,

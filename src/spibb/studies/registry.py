@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from spibb.deep.arrays import import_torch
+from spibb.compiled.arrays import import_torch
 from spibb.errors import SettingsError
 from spibb.names import nearest
 from spibb.runner.engines import find_engine

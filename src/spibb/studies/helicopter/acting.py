@@ -7,32 +7,26 @@ On a GPU the same runs on tensors, where batched products round as the batch sug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb import operators
-from spibb.deep.arrays import is_tensor, namespace, on_device
+from spibb.compiled.arrays import is_tensor, namespace, on_device
 from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.forward import q_values
 from spibb.deep.network import layer_places
 from spibb.deep.pseudo_counts import FittedCounts
 from spibb.deep.rules import Rule
-from spibb.deep.targets import errors_of
+from spibb.deep.targets import checked_step, improved_rows
 from spibb.envs.helicopter import Helicopter
 from spibb.operators.rows import Operator
 
 Floats = NDArray[np.float32]
-_BASELINE, _TRUSTING = -1, (int(Operator.PI_B), int(Operator.PI_LEQ_B))
-_STEPS: dict[int, Callable[..., Any]] = {
-    int(Operator.PI_B): operators.pi_b_step,
-    int(Operator.PI_LEQ_B): operators.pi_leq_b_step,
-    int(Operator.SOFT_APPROX): operators.soft_approx_step,
-    int(Operator.SOFT_EXACT): operators.soft_exact_step,
-}
+# Stands for members that are the baseline itself.
+_BASELINE = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,22 +71,12 @@ class Networks:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Members whose rules take the same step; numbers of shape (members, 1)."""
+    """Members whose rules take the same step, None: the baseline's; numbers (members, 1)."""
 
-    operator: int
+    operator: Operator | None
     members: Any
     n_wedge: Any
     epsilon: Any
-
-    def step(self, q: Any, baseline: Any, counts: Any) -> Any:
-        """Return the policies from q, baseline and pseudo-counts of shape (members, E, A)."""
-        if self.operator == _BASELINE:
-            return baseline
-        if self.operator == int(Operator.GREEDY):
-            return operators.greedy(q)
-        if self.operator in _TRUSTING:
-            return _STEPS[self.operator](q, baseline, counts >= self.n_wedge[..., None])
-        return _STEPS[self.operator](q, baseline, errors_of(counts), self.epsilon)
 
 
 class ActingPopulation:
@@ -124,13 +108,18 @@ class ActingPopulation:
     def __call__(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A)."""
         q = self._networks.q(states)
-        baseline = self._baseline.probabilities(states)
+        baseline = self._baseline.action_probabilities(states)
         out = namespace(q).empty_like(q)
         for group in self._groups:
-            values, counts = q[group.members], None
-            if group.operator in _STEPS:
+            values, given, counts = q[group.members], baseline[group.members], None
+            if group.operator is None:
+                out[group.members] = given
+                continue
+            if group.operator.needs.errors:
                 counts = self._counts_in_flight(states[group.members], values)
-            out[group.members] = group.step(values, baseline[group.members], counts)
+            out[group.members] = improved_rows(
+                group.operator, values, given, counts, group.n_wedge[..., None], group.epsilon
+            )
         return out
 
     def _counts_in_flight(self, states: Any, q: Any) -> Any:
@@ -153,7 +142,7 @@ def is_over(helicopter: Helicopter, states: Any) -> Any:
 
 def _grouped(rules: Sequence[Rule | None], device: str | None) -> Iterator[_Group]:
     """Yield the members of each kind of step."""
-    steps = [None if rule is None else rule.step() for rule in rules]
+    steps = [None if rule is None else checked_step(rule) for rule in rules]
     kinds = np.array([_BASELINE if step is None else int(step.operator) for step in steps])
     for kind in np.unique(kinds):
         members = np.flatnonzero(kinds == kind)
@@ -161,4 +150,5 @@ def _grouped(rules: Sequence[Rule | None], device: str | None) -> Iterator[_Grou
             np.array([[getattr(steps[k], name, 0.0)] for k in members], np.float64)
             for name in ("n_wedge", "epsilon")
         ]
-        yield _Group(int(kind), *(on_device(part, device) for part in (members, *numbers)))
+        operator = None if kind == _BASELINE else Operator(int(kind))
+        yield _Group(operator, *(on_device(part, device) for part in (members, *numbers)))

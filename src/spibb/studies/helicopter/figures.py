@@ -75,7 +75,7 @@ def draw_helicopter(plan: HelicopterPlan, aggregates: Aggregates) -> list[Drawin
 def _domain(plan: HelicopterPlan) -> Drawing:
     helicopter = plan.helicopter
     rng = np.random.default_rng(plan.seed)
-    flights = helicopter.trajectories(helicopter.baseline().probabilities, _N_FLIGHTS, rng)
+    flights = helicopter.trajectories(helicopter.baseline().action_probabilities, _N_FLIGHTS, rng)
     return Drawing(
         "helicopter-domain",
         "The helicopter's domain",

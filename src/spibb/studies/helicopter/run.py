@@ -122,7 +122,7 @@ def draw_data(plan: HelicopterPlan, number: int) -> list[DrawnData]:
     found = []
     for size in plan.sizes:
         rng = np.random.default_rng(_seed(plan, number, size, _DATA))
-        transitions = helicopter.collect(baseline.probabilities, size, rng)
+        transitions = helicopter.collect(baseline.action_probabilities, size, rng)
         counts = KernelCounts(plan.width).fit(transitions)
         training = TrainingData.from_transitions(transitions, baseline, counts)
         found.append(DrawnData(number, size, counts, training))

@@ -6,7 +6,8 @@ which is the i-th output of splitmix64 (Steele, Lea, Flood, OOPSLA 2014) started
 seed. Nothing has to be carried from one draw to the next, so a training may be stopped, resumed or
 spread over threads without changing what it draws, and every engine draws the same: compiled loops
 call the functions below one number at a time, NumPy calls the very same source on arrays, and torch
-has its own version because it knows neither unsigned integers nor logical shifts.
+has its own version because it knows neither unsigned integers nor logical shifts. So has
+spibb/deep/fused.cu; tests hold all of them to each other.
 
 Streams: 0 draws minibatches, 1 draws first weights.
 """
@@ -15,10 +16,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import inlined_jit
 from spibb.errors import SettingsError
 
 MINIBATCHES = 0
@@ -31,10 +32,8 @@ _SECOND = np.uint64(0x94D049BB133111EB)
 # Shifts are unsigned too: a signed operand would turn the expression into floating point.
 _SHIFT_27, _SHIFT_30, _SHIFT_31, _SHIFT_32, _ONE = (np.uint64(k) for k in (27, 30, 31, 32, 1))
 
-jit = numba.njit(cache=True, nogil=True, inline="always")
 
-
-@jit
+@inlined_jit
 def mix64(z):  # type: ignore[no-untyped-def]
     """Return splitmix64's finaliser of an unsigned 64-bit number."""
     z = (z ^ (z >> _SHIFT_30)) * _FIRST
@@ -42,19 +41,19 @@ def mix64(z):  # type: ignore[no-untyped-def]
     return z ^ (z >> _SHIFT_31)
 
 
-@jit
+@inlined_jit
 def stream_state(seed, stream):  # type: ignore[no-untyped-def]
     """Return where a stream starts; all arguments here are unsigned 64-bit numbers."""
     return mix64(seed + stream * _STREAM)
 
 
-@jit
+@inlined_jit
 def number(state, i):  # type: ignore[no-untyped-def]
     """Return the i-th number of the stream that starts at ``state``."""
     return mix64(state + (i + _ONE) * _GOLDEN)
 
 
-@jit
+@inlined_jit
 def below(value, n):  # type: ignore[no-untyped-def]
     """Map a 64-bit number to 0 .. n - 1 by its upper half; n at most 2^31."""
     return ((value >> _SHIFT_32) * n) >> _SHIFT_32

@@ -4,9 +4,8 @@ import numba
 import numpy as np
 import pytest
 import torch
-from small_problems import DEVICES
 
-from spibb.deep.counter_rng import (
+from spibb.compiled.random_numbers import (
     below,
     minibatch,
     mix64,
@@ -19,6 +18,7 @@ from spibb.deep.counter_rng import (
     uniforms,
 )
 
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 SEEDS = [0, 1, 7, 2**63, 2**64 - 1]
 PLACES = np.array([0, 1, 2, 1_000, 2**40], dtype=np.uint64)
 

@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 
-from spibb.mdp.parallel import over_chunks
+from spibb.compiled.threads import over_chunks
 
 
 def test_every_item_is_done_once():
