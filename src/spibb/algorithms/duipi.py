@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
+from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate_batch
@@ -72,49 +72,56 @@ class DUIPI(Algorithm):
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Sweep values, variances and policies together."""
         batch = problems.models
-        n_sa = problems.n_sa.astype(np.float64)
+        n_sa, prior = problems.n_sa.astype(np.float64), float(self.prior)
+        model = _Model(batch.indptr, batch.indices, batch.data, batch.reward, batch.ending, n_sa,
+                       batch.gamma, prior)  # fmt: skip
         policy = problems.baseline.copy()
         n_sweeps = np.zeros(len(policy), dtype=np.int64)
         settled = np.zeros(len(policy), dtype=np.bool_)
-
-        def part(places: NDArray[np.int64]) -> None:
-            _sweep_problems(
-                places, batch.indptr, batch.indices, batch.data, batch.reward, batch.ending,
-                batch.gamma, n_sa, float(self.xi), float(self.prior), self.max_iterations,
-                policy, n_sweeps, settled,
-            )  # fmt: skip
-
-        over_chunks(part, np.arange(len(policy)))
+        over_chunks(
+            lambda places: _sweep_problems(
+                places, model, float(self.xi), self.max_iterations, policy, n_sweeps, settled
+            ),
+            np.arange(len(policy)),
+        )
         v, q, ends = evaluate_batch(batch, policy)
         status = np.full(len(policy), Status.MAX_ITERATIONS, dtype=object)
         status[settled] = Status.CONVERGED
         return problems.kept_where_endless(SearchResult(policy, v, q, n_sweeps, status), ends)
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _sweep_problems(  # type: ignore[no-untyped-def]
-    places, indptr, indices, data, reward, ending, gamma, n_sa, xi, prior, cap, policy, n_sweeps,
-    settled,
-):  # fmt: skip
-    n_states, n_actions = reward.shape[1], reward.shape[2]
-    q, var_q = np.empty((n_states, n_actions)), np.empty((n_states, n_actions))
-    v, var_v = np.empty(n_states), np.empty(n_states)
+class _Model(NamedTuple):
+    """Estimated models, as in `ModelBatch`, with counts and the prior on outcomes."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    data: NDArray[np.float64]
+    reward: NDArray[np.float64]
+    ending: NDArray[np.float64]
+    n_sa: NDArray[np.float64]
+    gamma: float
+    prior: float
+
+
+@jit
+def _sweep_problems(places, model, xi, cap, policy, n_sweeps, settled):  # type: ignore[no-untyped-def]
+    shape = model.reward.shape[1:]
+    q, var_q, v, var_v = np.empty(shape), np.empty(shape), np.empty(shape[0]), np.empty(shape[0])
     for problem in places:
         q[:] = 0.0
         var_q[:] = 0.0
         for sweep in range(1, cap + 1):
             n_sweeps[problem] = sweep
             _mix(policy[problem], q, var_q, v, var_v)
-            change = _back_up(problem, indptr, indices, data, reward[problem], ending[problem],
-                              gamma, n_sa[problem], prior, v, var_v, q, var_q)  # fmt: skip
-            moved = _shift(policy[problem], n_sa[problem], q, var_q, xi, sweep)
+            change = _back_up(problem, model, v, var_v, q, var_q)
+            moved = _shift(policy[problem], model.n_sa[problem], q, var_q, xi, sweep)
             scale = max(1.0, np.abs(q).max())
             if change <= _TOLERANCE * scale and moved <= _TOLERANCE:
                 settled[problem] = True
                 break
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit
 def _mix(policy, q, var_q, v, var_v):  # type: ignore[no-untyped-def]
     """Write V and VarV."""
     for x in range(len(v)):
@@ -125,12 +132,11 @@ def _mix(policy, q, var_q, v, var_v):  # type: ignore[no-untyped-def]
             var_v[x] += policy[x, a] ** 2 * var_q[x, a]
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _back_up(  # type: ignore[no-untyped-def]
-    problem, indptr, indices, data, reward, ending, gamma, n_sa, prior, v, var_v, q, var_q
-):
+@jit
+def _back_up(problem, model, v, var_v, q, var_q):  # type: ignore[no-untyped-def]
     """Write Q and VarQ; return the largest change in Q."""
-    n_states, n_actions = reward.shape
+    gamma, prior, n_sa = model.gamma, model.prior, model.n_sa[problem]
+    n_states, n_actions = n_sa.shape
     n_outcomes = n_states + 1.0
     sum_v, sum_square, sum_var = v.sum(), (v * v).sum(), var_v.sum()
     change = 0.0
@@ -139,7 +145,7 @@ def _back_up(  # type: ignore[no-untyped-def]
             n = n_sa[x, a]
             if n == 0.0:
                 continue
-            r = reward[x, a]
+            r = model.reward[problem, x, a]
             total = n + prior * n_outcomes
             rest = prior / total  # probability of an outcome that was not seen
             mean = gamma * rest * sum_v
@@ -147,14 +153,14 @@ def _back_up(  # type: ignore[no-untyped-def]
             square = n_outcomes * r * r + 2.0 * r * gamma * sum_v + gamma**2 * sum_square
             var = _var(rest, n, total, prior) * square + gamma**2 * rest**2 * sum_var
             pair = (problem * n_states + x) * n_actions + a
-            for k in range(indptr[pair], indptr[pair + 1]):
-                y = indices[k]
-                p = (n * data[k] + prior) / total
+            for k in range(model.indptr[pair], model.indptr[pair + 1]):
+                y = model.indices[k]
+                p = (n * model.data[k] + prior) / total
                 value = r + gamma * v[y]
                 mean += gamma * (p - rest) * v[y]
                 var += (_var(p, n, total, prior) - _var(rest, n, total, prior)) * value**2
                 var += gamma**2 * (p**2 - rest**2) * var_v[y]
-            p = (n * ending[x, a] + prior) / total
+            p = (n * model.ending[problem, x, a] + prior) / total
             var += (_var(p, n, total, prior) - _var(rest, n, total, prior)) * r**2
             change = max(change, abs(r + mean - q[x, a]))
             q[x, a] = r + mean
@@ -162,7 +168,7 @@ def _back_up(  # type: ignore[no-untyped-def]
     return change
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit
 def _var(p, n, total, prior):  # type: ignore[no-untyped-def]
     """Return the variance of an estimated probability."""
     if prior > 0.0:
@@ -172,7 +178,7 @@ def _var(p, n, total, prior):  # type: ignore[no-untyped-def]
     return p * (1.0 - p) / (n - 1.0) if n > 1.0 else 0.25
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit
 def _shift(policy, n_sa, q, var_q, xi, sweep):  # type: ignore[no-untyped-def]
     """Give the best action by Q - xi sd min(1 / sweep, 1 - pi); return the most that moved."""
     most = 0.0

@@ -22,7 +22,7 @@ the regret test. D depends on n_wedge and is left out (D = 0). V_max is the half
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from bisect import bisect_left
 from typing import Literal, get_args
 
 import numpy as np
@@ -109,24 +109,13 @@ def n_wedge(
         error = radius(n, delta=delta, n_states=n_states, n_actions=n_actions, bound=bound)
         return error <= wanted
 
-    return _smallest(enough)
-
-
-def _smallest(enough: Callable[[int], bool]) -> int:
-    """Return the smallest n >= 1 that is enough, by doubling and bisection."""
-    high = 1
-    while not enough(high):
-        high *= 2
-        if high > _LARGEST:
-            raise SettingsError(
-                "no threshold below 1e18 observations gives this promise",
-                hint="ask for a larger zeta or delta",
-            )
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    found = bisect_left(range(1, _LARGEST), True, key=enough) + 1
+    if found >= _LARGEST:
+        raise SettingsError(
+            "no threshold below 1e18 observations gives this promise",
+            hint="ask for a larger zeta or delta",
+        )
+    return found
 
 
 def _check(delta: float, n_states: int, n_actions: int, v_max: float, gamma: float) -> None:
