@@ -385,7 +385,10 @@ def row(**change):
     ("change", "message"),
     [
         ({"state": [[np.nan]]}, r"state is nan \(first at row 0, coordinate 0\)"),
-        ({"action": [2]}, r"action is 2 \(first at row 0\); expected an action below n_actions = 2"),
+        (
+            {"action": [2]},
+            r"action is 2 \(first at row 0\); expected an action below n_actions = 2",
+        ),
         ({"reward": [np.inf]}, "reward is inf"),
         ({"n_next": [[-1.0, 1.0]]}, "n_next is -1.0"),
         ({"n_here": [np.nan]}, "n_here is nan"),
