@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, cast, get_args
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.errors import SettingsError
 
 Unseen = Literal["average", "terminal", "uniform", "self-loop"]
@@ -33,7 +33,6 @@ _CODES: dict[str, int] = {
 }  # fmt: skip
 
 Array = NDArray[np.float64]
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Rows(NamedTuple):
