@@ -76,7 +76,7 @@ def check(call, message):
 
 
 OBSERVATIONS = {
-    "NaN": ([math.nan, 0], r"an observation is \[nan  0.\]"),
+    "NaN": ([math.nan, 0], r"one of the observations is \[nan  0.\]"),
     "infinite": ([math.inf, 0], "expected finite numbers"),
     "beyond float32": ([1e40, 0], "in the range of float32"),
     "text": ("a", "not numbers"),
@@ -289,7 +289,7 @@ DAMAGE = {
     "unknown counts": (lambda a, h: h["pseudo_counts"].update(kind="x"), "'x'"),
     "more than counts": (lambda a, h: h["pseudo_counts"].update(foo=1), "foo"),
     "no points": (lambda a, h: a.pop("counts.points"), "points"),
-    "NaN": (lambda a, h: a["counts.points"].fill(math.nan), "a state is"),
+    "NaN": (lambda a, h: a["counts.points"].fill(math.nan), "one of the states is"),
     "beyond the points": (
         lambda a, h: a.update({"counts.bounds": np.array([0, 5, 10**6])}),
         "with bounds",

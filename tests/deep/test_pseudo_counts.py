@@ -114,7 +114,7 @@ def test_cells_equal_the_loops(seed, n, d):
 @pytest.mark.parametrize(
     ("states", "message"),
     [
-        ([[0.0, np.nan, 0, 0]], r"a state is .*nan.* \(first at row 0\)"),
+        ([[0.0, np.nan, 0, 0]], r"one of the states is .*nan.* \(first at row 0\)"),
         (np.vstack([np.zeros((5, 4)), [[0, 0, 0, np.inf]]]), "first at row 5"),
         ([[0.0, 1.0]], r"states have shape \(1, 2\); expected \(\.\.\., 4\)"),
         (0.0, r"states have shape \(\)"),

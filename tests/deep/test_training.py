@@ -384,15 +384,19 @@ def row(**change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"state": [[np.nan]]}, r"state is nan \(first at row 0\)"),
-        ({"action": [2]}, r"action is 2 \(first at row 0\); expected an action below 2"),
+        ({"state": [[np.nan]]}, r"state is nan \(first at row 0, coordinate 0\)"),
+        (
+            {"action": [2]},
+            r"action is 2 \(first at row 0\); expected an action below n_actions = 2",
+        ),
         ({"reward": [np.inf]}, "reward is inf"),
         ({"n_next": [[-1.0, 1.0]]}, "n_next is -1.0"),
         ({"n_here": [np.nan]}, "n_here is nan"),
         ({"n_here": [1.0, 1.0]}, "n_here has shape"),
         ({"next_state": [[0.0, 1.0]]}, "next_state has shape"),
         ({"state": [0.0]}, "state has shape"),
-        ({"action": []}, "the data set is empty"),
+        ({"action": []}, r"action has shape \(0,\)"),
+        ({"state": np.empty((0, 1))}, "the data set is empty"),
         ({"baseline_next": [[0.7, 0.7]]}, "the baseline's probabilities are"),
     ],
 )

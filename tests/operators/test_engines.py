@@ -1,5 +1,11 @@
 """Operators x engines: an engine does as an operator's slow twin does, or refuses it by name."""
 
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -123,10 +129,16 @@ def test_what_an_operator_needs_is_asked_for(operator):
             assert_like_the_twin(operator, found)
 
 
-@EVERY
-def test_rows_on_a_gpu_are_declared(operator):
+def test_rows_in_the_simulator_of_a_gpu():
     cuda = pytest.importorskip("spibb.operators.cuda")
-    assert operator in cuda.ENGINE.operators
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("rows_in_simulator.py"))],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert set(found) == {operator.name for operator in cuda.ENGINE.operators}
+    assert max(found.values()) < 1e-12
 
 
 @needs_gpu

@@ -28,27 +28,18 @@ if TYPE_CHECKING:
     from spibb.deep.training import train_population as train_population
     from spibb.deep.transitions import Transitions as Transitions
 
-_HOME = {
-    "ApproxSoftSPIBBDQN": "spibb.deep.rules",
-    "DQN": "spibb.deep.rules",
-    "DoubleDQN": "spibb.deep.rules",
-    "ExactSoftSPIBBDQN": "spibb.deep.rules",
-    "HashCounts": "spibb.deep.pseudo_counts",
-    "KernelCounts": "spibb.deep.pseudo_counts",
-    "Member": "spibb.deep.training",
-    "Network": "spibb.deep.network",
-    "NetworkPolicy": "spibb.deep.policy",
-    "PiBSPIBBDQN": "spibb.deep.rules",
-    "PiLeqBSPIBBDQN": "spibb.deep.rules",
-    "Population": "spibb.deep.training",
-    "RaMDPDQN": "spibb.deep.rules",
-    "SoftmaxNetwork": "spibb.deep.baseline",
-    "TrainingData": "spibb.deep.training",
-    "TrainingSettings": "spibb.deep.training",
-    "Transitions": "spibb.deep.transitions",
-    "choose_width": "spibb.deep.kernel_width",
-    "train_population": "spibb.deep.training",
-}
+_NAMES = {
+    "baseline": ("SoftmaxNetwork",),
+    "kernel_width": ("choose_width",),
+    "network": ("Network",),
+    "policy": ("NetworkPolicy",),
+    "pseudo_counts": ("HashCounts", "KernelCounts"),
+    "rules": ("DQN", "DoubleDQN", "RaMDPDQN", "PiBSPIBBDQN", "PiLeqBSPIBBDQN",
+              "ApproxSoftSPIBBDQN", "ExactSoftSPIBBDQN"),
+    "training": ("Member", "Population", "TrainingData", "TrainingSettings", "train_population"),
+    "transitions": ("Transitions",),
+}  # fmt: skip
+_HOME = {name: f"spibb.deep.{home}" for home, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOME)
 

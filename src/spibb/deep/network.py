@@ -97,11 +97,7 @@ class Network:
     def _q_of_tensor(self, states: Any) -> Any:
         import torch
 
-        if states.ndim == 0 or states.shape[-1] != self.n_features:
-            raise DataError(
-                f"observations have shape {tuple(states.shape)}",
-                expected=f"(..., {self.n_features})",
-            )
+        refuse_other_width(states, self.n_features, "observations")
         layers = self._tensors.get(str(states.device))
         if layers is None:
             layers = [
@@ -221,20 +217,25 @@ class Network:
                 )
 
 
-def checked_observations(observations: ArrayLike, n_features: int) -> Floats:
+def checked_observations(values: Any, n_features: int, name: str = "observations") -> Floats:
     """Return observations as float32, or name the first that cannot be used."""
-    found = as_float32(observations, "observations")
-    if found.ndim == 0 or found.shape[-1] != n_features:
-        raise DataError(f"observations have shape {found.shape}", expected=f"(..., {n_features})")
+    found = as_float32(values, name)
+    refuse_other_width(found, n_features, name)
     good = np.isfinite(found).all(axis=-1)
     if not good.all():
         row = int((~good).reshape(-1).argmax())
         raise DataError(
-            f"an observation is {found.reshape(-1, n_features)[row]}",
+            f"one of the {name} is {found.reshape(-1, n_features)[row]}",
             where=f"row {row}",
             expected="finite numbers in the range of float32",
         )
     return found
+
+
+def refuse_other_width(values: Any, n_features: int, name: str) -> None:
+    """Raise unless an array or a tensor holds observations of this length."""
+    if values.ndim == 0 or values.shape[-1] != n_features:
+        raise DataError(f"{name} have shape {tuple(values.shape)}", expected=f"(..., {n_features})")
 
 
 def n_parameters(sizes: Sequence[int]) -> int:

@@ -89,18 +89,17 @@ class NetworkPolicy:
                 expected="fitted ones",
                 hint="fit them first: KernelCounts(width).fit(transitions)",
             )
-        n_actions = getattr(self.pseudo_counts, "n_actions", None)
-        if n_actions != self.network.n_actions:
-            raise PolicyError(
-                f"pseudo-counts of {n_actions} actions",
-                expected=f"{self.network.n_actions}, as the network has outputs",
-            )
-        n_features = getattr(self.pseudo_counts, "n_features", self.network.n_features)
-        if n_features != self.network.n_features:
-            raise PolicyError(
-                f"pseudo-counts of {n_features} features",
-                expected=f"{self.network.n_features}, as the network has inputs",
-            )
+        counts, network = self.pseudo_counts, self.network
+        n_features = getattr(counts, "n_features", network.n_features)
+        for found, wanted, what, as_what in (
+            (getattr(counts, "n_actions", None), network.n_actions, "actions", "outputs"),
+            (n_features, network.n_features, "features", "inputs"),
+        ):
+            if found != wanted:
+                raise PolicyError(
+                    f"pseudo-counts of {found} {what}",
+                    expected=f"{wanted}, as the network has {as_what}",
+                )
         if isinstance(self.baseline, SoftmaxNetwork):
             self._check_baseline(self.baseline.network)
 

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import as_float32, is_tensor, to_numpy
 from spibb.compiled.jit import reassociating_jit
 from spibb.compiled.threads import over_chunks
+from spibb.deep.network import checked_observations, refuse_other_width
 from spibb.deep.transitions import Floats, Transitions, refuse_others
 from spibb.errors import DataError, SettingsError, as_number, as_whole
 
@@ -160,7 +161,7 @@ class FittedKernelCounts:
         """Sum tile by tile where the tensor is; the CPU has the compiled loop."""
         import torch
 
-        _refuse_shape(tuple(states.shape), len(self.points))
+        refuse_other_width(states, len(self.points), "states")
         if states.device.type == "cpu":
             return torch.from_numpy(self.counts(to_numpy(states)))
         queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
@@ -356,23 +357,10 @@ def _hashes(states: Floats, cell: float) -> tuple[NDArray[np.int64], NDArray[np.
 
 def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
     """Return states as contiguous float32 rows, and their leading axes."""
-    array = as_float32(states, "states")
-    _refuse_shape(array.shape, n_dimensions)
+    array = checked_observations(states, n_dimensions, "states")
     # What cannot be written to would be compiled for once more.
     rows = np.require(array.reshape(-1, n_dimensions), np.float32, ["C", "A", "W"])
-    good = np.isfinite(rows).all(axis=1)
-    if not good.all():
-        row = int((~good).argmax())
-        raise DataError(f"a state is {rows[row]}", where=f"row {row}", expected="finite numbers")
     return rows, array.shape[:-1]
-
-
-def _refuse_shape(shape: tuple[int, ...], n_dimensions: int) -> None:
-    if len(shape) == 0 or shape[-1] != n_dimensions:
-        raise DataError(
-            f"states have shape {shape}",
-            expected=f"(..., {n_dimensions}), as the data set the counts were fitted on",
-        )
 
 
 def as_length(value: Any, name: str) -> float:

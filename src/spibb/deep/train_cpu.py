@@ -74,16 +74,16 @@ def _run(
     """Take steps in place; with none, look at the next one."""
     n_members = len(state.params)
     found = np.full((2, n_members), np.nan, dtype=np.float32)
-    is_good = np.ones(n_members, dtype=np.bool_)
-    constants = _constants(trainings)
+    members = _Members(
+        state.params, state.target, state.v, state.diverged_at, found, np.ones(n_members, np.bool_)
+    )
+    inputs = (_constants(trainings), trainings.records, trainings.recipes)
 
     def train(places: NDArray[np.int64]) -> None:
-        _train(places[places >= 0], state.t, n_steps, constants, trainings.records,
-               trainings.recipes, state.params, state.target, state.v, state.diverged_at, found,
-               is_good)  # fmt: skip
+        _train(places[places >= 0], state.t, n_steps, *inputs, members)
 
     over_chunks(train, _shared(trainings.recipes.n_steps - state.t))
-    return found, is_good
+    return found, members.is_good
 
 
 def _constants(trainings: Trainings) -> Constants:
@@ -129,6 +129,17 @@ class _Scratch(NamedTuple):
     work: Any  # for the row functions
 
 
+class _Members(NamedTuple):
+    """The members' rows of a `PopulationState`, changed in place, and what `measure` finds."""
+
+    params: Any
+    target: Any
+    v: Any
+    diverged_at: Any
+    found: Any
+    is_good: Any
+
+
 @inlined_jit
 def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
     n_layers = len(sizes)
@@ -156,13 +167,12 @@ def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _train(  # type: ignore[no-untyped-def]
-    places, t0, n_steps, constants, records, recipes, params, target, v, diverged_at, found, is_good
-):
+def _train(places, t0, n_steps, constants, records, recipes, members):  # type: ignore[no-untyped-def]
     """Train some members, or, with n_steps = 0, only look at their next minibatch.
 
     One function for both, because compiling takes seconds.
     """
+    params, target, v, diverged_at, found, is_good = members
     scratch = _scratch(constants.sizes, constants.batch_size)
     delta = np.empty(constants.batch_size, np.float32)
     for m in places:

@@ -42,12 +42,8 @@ from spibb.operators.rows import Operator
 
 # Those that fused.cu has in its own words.
 _OPERATORS = (
-    Operator.GREEDY,
-    Operator.PI_B,
-    Operator.PI_LEQ_B,
-    Operator.SOFT_EXACT,
-    Operator.SOFT_APPROX,
-)
+    Operator.GREEDY, Operator.PI_B, Operator.PI_LEQ_B, Operator.SOFT_EXACT, Operator.SOFT_APPROX
+)  # fmt: skip
 ENGINE = Engine("engine 'fused'", frozenset(_OPERATORS), "engine='cpu' and 'torch' carry more")
 RECORD = 32
 BATCH_SIZE = 32

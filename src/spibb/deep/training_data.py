@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import as_float32
 from spibb.deep.baseline import as_probabilities, refuse_bad_rows
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
-from spibb.deep.transitions import Transitions, flags, refuse_others, whole_actions
+from spibb.deep.transitions import Transitions, refuse_others
 from spibb.errors import DataError
 
 Floats = NDArray[np.float32]
-_NUMBERS = ("state", "reward", "next_state", "n_here", "baseline_next", "n_next")
+_STEPS = ("state", "action", "reward", "next_state", "terminated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,21 @@ class TrainingData:
     n_next: Floats
 
     def __post_init__(self) -> None:
-        for name in _NUMBERS:
-            object.__setattr__(self, name, as_float32(getattr(self, name), name))
-        object.__setattr__(self, "action", whole_actions(self.action))
-        object.__setattr__(self, "terminated", flags("terminated", self.terminated))
-        _refuse_shapes(self)
-        _refuse_values(self)
+        answers = {
+            name: as_float32(getattr(self, name), name)
+            for name in ("n_here", "baseline_next", "n_next")
+        }
+        n_next = answers["n_next"]
+        if n_next.ndim != 2 or n_next.shape[1] == 0:
+            raise DataError(f"n_next has shape {n_next.shape}", expected="(N, A)")
+        steps = Transitions.from_arrays(
+            *(getattr(self, name) for name in _STEPS), n_actions=n_next.shape[1]
+        )
+        _refuse_answers(answers, (len(steps), steps.n_actions))
+        for name in _STEPS:
+            object.__setattr__(self, name, getattr(steps, name))
+        for name, answer in answers.items():
+            object.__setattr__(self, name, answer)
 
     @classmethod
     def from_transitions(
@@ -72,11 +81,7 @@ class TrainingData:
         here = as_float32(checked_counts(counts, transitions.state, n_actions), "n_here")
         ask = as_probabilities(baseline, n_actions)
         return cls(
-            state=transitions.state,
-            action=transitions.action,
-            reward=transitions.reward,
-            next_state=transitions.next_state,
-            terminated=transitions.terminated,
+            **{name: getattr(transitions, name) for name in _STEPS},
             n_here=here[np.arange(len(transitions)), transitions.action],
             baseline_next=ask(transitions.next_state),
             n_next=checked_counts(counts, transitions.next_state, n_actions),
@@ -125,48 +130,15 @@ def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
     return counts  # type: ignore[no-any-return]
 
 
-def _refuse_shapes(data: TrainingData) -> None:
-    n_rows = len(data.action)
-    if n_rows == 0:
-        raise DataError("the data set is empty", expected="at least one transition")
-    if data.state.ndim != 2 or data.n_next.ndim != 2 or 0 in data.n_next.shape + data.state.shape:
-        raise DataError(
-            f"state has shape {data.state.shape}, n_next {data.n_next.shape}",
-            expected="(N, d) and (N, A)",
-        )
-    for name, shape in (
-        ("state", (n_rows, data.n_features)),
-        ("action", (n_rows,)),
-        ("reward", (n_rows,)),
-        ("next_state", (n_rows, data.n_features)),
-        ("terminated", (n_rows,)),
-        ("n_here", (n_rows,)),
-        ("baseline_next", (n_rows, data.n_actions)),
-        ("n_next", (n_rows, data.n_actions)),
-    ):
-        found = getattr(data, name).shape
-        if found != shape:
-            raise DataError(f"{name} has shape {found}", expected=f"{shape}")
-
-
-def _refuse_values(data: TrainingData) -> None:
-    for name, good, expected in (
-        ("state", np.isfinite(data.state), "finite numbers"),
-        ("next_state", np.isfinite(data.next_state), "finite numbers"),
-        ("reward", np.isfinite(data.reward), "finite numbers"),
-        (
-            "action",
-            (data.action >= 0) & (data.action < data.n_actions),
-            f"an action below {data.n_actions}",
-        ),
-        ("n_here", data.n_here >= 0, "a count >= 0"),
-        ("n_next", data.n_next >= 0, "counts >= 0"),
-    ):
-        if not good.all():
-            place = tuple(int(k) for k in np.argwhere(~good)[0])
+def _refuse_answers(answers: dict[str, Floats], shape: tuple[int, int]) -> None:
+    """Raise unless what baseline and pseudo-counts say fits the transitions."""
+    for name, found in answers.items():
+        expected = shape[:1] if name == "n_here" else shape
+        if found.shape != expected:
+            raise DataError(f"{name} has shape {found.shape}", expected=f"{expected}")
+        if name != "baseline_next" and not (found >= 0).all():
+            place = tuple(np.argwhere(~(found >= 0))[0])
             raise DataError(
-                f"{name} is {getattr(data, name)[place]}",
-                where=f"row {place[0]}",
-                expected=expected,
+                f"{name} is {found[place]}", where=f"row {place[0]}", expected="counts >= 0"
             )
-    refuse_bad_rows(data.baseline_next)
+    refuse_bad_rows(answers["baseline_next"])

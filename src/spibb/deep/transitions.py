@@ -85,9 +85,9 @@ class Transitions:
             raise DataError("states have no coordinates", expected="shape (N, d) with d >= 1")
         next_states = _finite("next_state", next_state, n_axes=2)
         rewards = _finite("reward", reward, n_axes=1)
-        actions = whole_actions(action)
-        ends = flags("terminated", terminated)
-        cuts = np.zeros(n_rows, np.bool_) if truncated is None else flags("truncated", truncated)
+        actions = _whole_actions(action)
+        ends = _flags("terminated", terminated)
+        cuts = np.zeros(n_rows, np.bool_) if truncated is None else _flags("truncated", truncated)
         for name, column, shape in (
             ("action", actions, (n_rows,)),
             ("reward", rewards, (n_rows,)),
@@ -133,7 +133,7 @@ def _finite(name: str, values: ArrayLike, *, n_axes: int) -> Floats:
     return found
 
 
-def whole_actions(values: ArrayLike) -> NDArray[np.int64]:
+def _whole_actions(values: ArrayLike) -> NDArray[np.int64]:
     """Return actions as whole numbers, or name the first that is none."""
     array = _column("action", values)
     if array.dtype.kind not in "iuf" or array.ndim != 1:
@@ -177,7 +177,7 @@ def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
     return n_actions
 
 
-def flags(name: str, values: ArrayLike) -> Flags:
+def _flags(name: str, values: ArrayLike) -> Flags:
     """Return booleans, or name the first value that is none."""
     array = _column(name, values)
     # Objects, such as pandas' missing values, may refuse to be compared.

@@ -15,6 +15,7 @@ lanes of a warp share a problem (see spibb.mdp.cuda).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -121,22 +122,31 @@ def update_values(
         _all_end(problems, batch.indptr, batch.indices, batch.ending, policy, ends)
     change, scale = np.zeros(len(problems)), np.zeros(len(problems))
     places = np.flatnonzero(ends).astype(np.int64)
-    model = (batch.indptr, batch.indices, batch.data, batch.reward, batch.gamma)
+    model = _Model(batch.indptr, batch.indices, batch.data, batch.reward, batch.gamma)
     if batch.shape[1] <= LARGEST_COMPILED:
         over_chunks(
-            lambda part: _update_small(part, problems, *model, policy, v, q, change, scale), places
+            lambda part: _update_small(part, problems, model, policy, v, q, change, scale), places
         )
     else:
         for problem in problems[places]:
             v[problem] = _solve_large(batch, int(problem), policy[problem])
-        _update_q(places, problems, *model, v, q, change, scale)
+        _update_q(places, problems, model, v, q, change, scale)
     return ends, change, scale
 
 
+class _Model(NamedTuple):
+    """What the loops over a batch take of it; the kernels below, which a GPU runs too, not so."""
+
+    indptr: Any
+    indices: Any
+    data: Any
+    reward: Any
+    gamma: float
+
+
 @jit
-def _update_small(  # type: ignore[no-untyped-def]
-    places, problems, indptr, indices, data, reward, gamma, policy, v, q, change, scale
-):
+def _update_small(places, problems, model, policy, v, q, change, scale):  # type: ignore[no-untyped-def]
+    indptr, indices, data, reward, gamma = model
     n_states = reward.shape[1]
     matrix = np.empty((n_states, n_states))
     for place in places:
@@ -144,12 +154,13 @@ def _update_small(  # type: ignore[no-untyped-def]
         fill_system(indptr, indices, data, reward[problem], policy[problem], gamma, problem,
                      matrix, v[problem], 0, 1)  # fmt: skip
         eliminate(matrix, v[problem], 0, 1)
-    _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale)
+    _update_q(places, problems, model, v, q, change, scale)
 
 
 @jit
-def _update_q(places, problems, indptr, indices, data, reward, gamma, v, q, change, scale):  # type: ignore[no-untyped-def]
+def _update_q(places, problems, model, v, q, change, scale):  # type: ignore[no-untyped-def]
     """Write Q = R + gamma P V, and the norms of its change and of itself."""
+    indptr, indices, data, reward, gamma = model
     for place in places:
         problem = problems[place]
         moved, size = update_q_rows(indptr, indices, data, reward[problem], gamma, problem,
@@ -264,15 +275,23 @@ def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> ND
     n_entries = int(indptr[-1] - indptr[0])
     # Above a tenth of the entries, a sparse factor fills in anyway.
     if n_states <= LARGEST_DENSE or n_entries > 0.1 * n_actions * n_states**2:
-        matrix = np.empty((n_states, n_states))
-        rhs = np.empty(n_states)
-        fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
-                     batch.gamma, problem, matrix, rhs, 0, 1)  # fmt: skip
+        matrix, rhs = dense_system(batch, problem, pi)
         # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
         factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
         return np.asarray(scipy.linalg.lu_solve(factor, rhs, trans=1, check_finite=False))
     r_pi = (pi * batch.reward[problem]).sum(axis=1)
     return np.asarray(scipy.sparse.linalg.splu(sparse_system(batch, problem, pi)).solve(r_pi))
+
+
+def dense_system(
+    batch: ModelBatch, problem: int, pi: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return I - gamma P_pi and r_pi of one problem."""
+    n_states = batch.shape[1]
+    matrix, rhs = np.empty((n_states, n_states)), np.empty(n_states)
+    fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
+                float(batch.gamma), problem, matrix, rhs, 0, 1)  # fmt: skip
+    return matrix, rhs
 
 
 def sparse_system(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> sp.csc_array:

@@ -8,7 +8,7 @@ import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_DENSE, fill_system, sparse_system
+from spibb.mdp.evaluation import LARGEST_DENSE, dense_system, sparse_system
 
 
 def discounted_visits(
@@ -30,12 +30,9 @@ def discounted_visits(
         >>> discounted_visits(batch, 0, np.ones((2, 1)))
         array([1., 1.])
     """
-    n_states = batch.shape[1]
     start = batch.initial[problem]
-    if n_states > LARGEST_DENSE:
+    if batch.shape[1] > LARGEST_DENSE:
         transposed = sparse_system(batch, problem, policy).T.tocsc()
         return np.asarray(scipy.sparse.linalg.splu(transposed).solve(start))
-    matrix, paid = np.empty((n_states, n_states)), np.empty(n_states)
-    fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], policy,
-                float(batch.gamma), problem, matrix, paid, 0, 1)  # fmt: skip
+    matrix, _ = dense_system(batch, problem, policy)
     return np.asarray(scipy.linalg.solve(matrix.T, start, overwrite_a=True, check_finite=False))

@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.data.estimate import Unseen, estimate_model
 from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
 from spibb.ope.trajectories import Trajectories
-
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 # Up to so many cells, transitions are counted in a table of all of them.
 _LARGEST_TABLE = 1 << 16

@@ -11,14 +11,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 # Below this share of the sum, what remains of it without one episode is rounding.
 _DOMINATED = 1e-8

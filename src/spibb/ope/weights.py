@@ -19,16 +19,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.errors import PolicyError
 from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
-
-jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @dataclass(frozen=True, eq=False)

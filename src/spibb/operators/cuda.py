@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -48,9 +49,16 @@ def step_tensors(
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
         arrays = [cuda.as_cuda_array(part) for part in (q, baseline, errors, epsilon, side)]
         results = [cuda.as_cuda_array(part) for part in (out, work)]
-        blocks = (n_rows + _THREADS - 1) // _THREADS
-        _kernel()[blocks, _THREADS, stream](int(operator), *arrays, *results)
+        launch(operator, arrays, results, stream=stream)
     return out
+
+
+def launch(
+    operator: Operator, arrays: Sequence[Any], results: Sequence[Any], *, stream: Any
+) -> None:
+    """Launch the kernel on arrays in the order of `step_tensors`; results are rows and scratch."""
+    blocks = (arrays[0].shape[0] + _THREADS - 1) // _THREADS
+    _kernel()[blocks, _THREADS, stream](int(operator), *arrays, *results)
 
 
 @cache
