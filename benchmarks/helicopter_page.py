@@ -14,7 +14,7 @@ from pathlib import Path
 from spibb.report.figures import to_svg
 from spibb.studies.helicopter.figures import draw_helicopter
 from spibb.studies.helicopter.page import figure_block, make_blocks
-from spibb.studies.helicopter.scores import Scores, summarise
+from spibb.studies.helicopter.scores import Scores, aggregate_scores
 from spibb.studies.helicopter.tables import best_settings, to_csv
 from spibb.studies.page import fill_page
 
@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=Path("docs/helicopter.md"))
     chosen = parser.parse_args()
     scores = Scores.of_studies(chosen.study)
-    plan, aggregates = scores.plan, summarise(scores)
+    plan, aggregates = scores.plan, aggregate_scores(scores)
     folder = chosen.study / "figures"
     folder.mkdir(exist_ok=True)
     drawings = draw_helicopter(plan, aggregates)

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 
 from spibb.compiled.gpu import numba_cuda
-from spibb.studies.random_mdps.draws import Drawn, draw_run
+from spibb.studies.random_mdps.draws import Draw, draw_run
 from spibb.studies.random_mdps.run import run_job, score
 from spibb.studies.registry import PLANS
 
@@ -45,7 +45,7 @@ def main(n_runs: int) -> None:
               f"{_RELEASED_SECONDS / run:,.0f} times the released code")  # fmt: skip
 
 
-def _test_seconds(drawn: list[Drawn]) -> float:
+def _test_seconds(drawn: list[Draw]) -> float:
     """Time the paper's settings of robust MDP and HCPI, which no GPU does."""
     plan = PLANS["random-mdps-tests"]
     chosen = tuple(setting for setting in plan.settings if setting.label in _TESTED)

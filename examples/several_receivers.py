@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spibb import ApproxSoftSPIBB, TabularPolicy, evaluate
 from spibb.studies.metrics import cvar, normalised_performance
-from spibb.studies.random_mdps.draws import Drawn, draw_run
+from spibb.studies.random_mdps.draws import Draw, draw_run
 from spibb.studies.registry import PLANS
 
 BUDGET = 4.0  # the paper's epsilon = 2
@@ -44,7 +44,7 @@ def spread(q: Table, baseline: Table, errors: Table) -> Table:
     return row
 
 
-def iterate(drawn: Drawn, gamma: float) -> TabularPolicy:
+def iterate(drawn: Draw, gamma: float) -> TabularPolicy:
     """Run policy iteration with that step; a row is replaced only by one that is no worse."""
     counts = drawn.problem.counts
     n = counts.n_sa

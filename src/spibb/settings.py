@@ -87,7 +87,7 @@ def found(name: str, known: Mapping[str, Kind], what: str) -> Kind:
     """Return what has this name, or refuse it and suggest the nearest."""
     if name in known:
         return known[name]
-    near = nearest(name, list(known))
+    near = nearest(str(name), list(known))
     raise SettingsError(
         f"no {what} is called {name!r}",
         expected=f"one of {', '.join(known)}",

@@ -18,7 +18,7 @@ import pyarrow as pa
 from spibb.runner.jobs import Job
 from spibb.runner.local import run_local
 from spibb.runner.store import to_bytes
-from spibb.studies.compact import Keeping
+from spibb.studies.compact import Retention
 from spibb.studies.plan import Plan, Setting
 from spibb.studies.recording import Recorder
 
@@ -37,7 +37,7 @@ class KeptPlan(Plan):
 
 
 # Small enough that a study of eighty runs is folded several times.
-KEEPING = Keeping(rows=10, share=0.1, least=5, every=20)
+KEEPING = Retention(rows=10, share=0.1, least=5, every=20)
 
 
 def make_rows(plan, first, last):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spibb.studies.aggregate import Aggregates
-from spibb.studies.metrics import Estimate
+from spibb.studies.metrics import IntervalEstimate
 from spibb.studies.random_mdps.claims import findings, to_markdown
 from spibb.studies.registry import PLANS
 
@@ -31,7 +31,7 @@ def invented(**changes):
     tail[:, :, LABELS.index(EXACT)] = 0.2
     for name, (label, level) in changes.items():
         {"mean": mean, "tail": tail, "rare": rare}[name][:, :, LABELS.index(label)] = level
-    estimates = [Estimate(part, part, part) for part in (mean, tail, rare)]
+    estimates = [IntervalEstimate(part, part, part) for part in (mean, tail, rare)]
     n = np.full(shape, 1000)
     cvar = {0.01: estimates[1], 0.001: estimates[2]}
     return Aggregates(n=n, mean=estimates[0], cvar=cvar, worse=np.zeros(shape))

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spibb.errors import DataError
-from spibb.studies.aggregate import SHARES, aggregate, summarise
-from spibb.studies.compact import UNITS, Compact, Keeping, check_rows, merge_all
+from spibb.studies.aggregate import SHARES, aggregate, aggregate_compact
+from spibb.studies.compact import UNITS, Compact, Retention, check_rows, merge_all
 from spibb.studies.compact_file import from_files, to_files
 from spibb.studies.metrics import Measure
 from spibb.studies.plan import Setting
@@ -113,10 +113,10 @@ def test_neither_order_nor_grouping_matters(random, n_worst):
 )
 def test_statistics_are_exactly_those_of_all_runs(n_runs, shares):
     """The mean too, because it is computed from sums in both cases."""
-    plan, keeping = replace(SMALL, n_runs=n_runs), Keeping()
+    plan, keeping = replace(SMALL, n_runs=n_runs), Retention()
     table = as_table(np.random.default_rng(n_runs).standard_t(3, size=(n_runs, 2)))
     of_all = aggregate(table, plan)
-    of_kept = summarise(Compact.of_table(table, plan, keeping.n_worst(n_runs)), plan)
+    of_kept = aggregate_compact(Compact.of_table(table, plan, keeping.n_worst(n_runs)), plan)
     for measure in (Measure(), Measure(0.01), Measure(0.001)):
         np.testing.assert_array_equal(of_kept.of(measure), of_all.of(measure))
     for share in SHARES[:2]:
@@ -132,7 +132,7 @@ def test_enough_is_kept_for_the_resamples(n_runs, seed):
     """Also of a study that is not finished, and for any seed."""
     from spibb.studies.metrics import cvar_interval
 
-    n_worst = Keeping().n_worst(n_runs)
+    n_worst = Retention().n_worst(n_runs)
     for n in {n_runs, max(n_worst, 3 * n_runs // 4)}:
         for share in (0.01, 0.001):
             cvar_interval(np.zeros(min(n, n_worst)), share, np.random.default_rng(seed), n_runs=n)

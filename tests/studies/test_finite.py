@@ -30,7 +30,7 @@ from spibb.studies.aggregate import aggregate
 from spibb.studies.finite.figures import draw_finite
 from spibb.studies.finite.plan import FinitePlan, FiniteSetting
 from spibb.studies.finite.plans import PLANS, settings_on
-from spibb.studies.finite.processes import PROCESSES, know, make_baseline, softened_optimum
+from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process
 from spibb.studies.finite.run import run_job
 from spibb.studies.registry import run_study
 from spibb.uncertainty.error_functions import HoeffdingQ
@@ -216,7 +216,7 @@ def test_the_score_by_hand():
 @pytest.mark.parametrize("process", TOY_TEXT)
 @pytest.mark.parametrize("eta", [0.0, 0.5, 0.9, 1.0])
 def test_a_softened_optimum_has_the_strength_asked_for(process, eta):
-    truth, best = know(process, 0.95).truth, know(process, 0.95).best
+    truth, best = true_process(process, 0.95).truth, true_process(process, 0.95).best
     uniform = TabularPolicy.uniform(truth.n_states, truth.n_actions)
     worst = evaluate(truth, uniform).performance
     found = evaluate(truth, make_baseline(process, 0.95, eta)).performance
@@ -232,7 +232,7 @@ def test_the_frozen_lake_pays_when_the_goal_is_entered():
     """Same values as the adapter's process, but logs hold rewards that were really paid."""
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
-    lake = know("frozen-lake", 0.95).truth
+    lake = true_process("frozen-lake", 0.95).truth
     adapted = from_gymnasium(FrozenLakeEnv(), 0.95)
     policy = make_baseline("frozen-lake", 0.95, 0.5)
     np.testing.assert_allclose(evaluate(lake, policy).v, evaluate(adapted, policy).v, atol=1e-12)

@@ -18,7 +18,7 @@ from spibb.cli.study_command import merge_folders
 from spibb.deep.network import Network, first_parameters
 from spibb.deep.policy import NetworkPolicy
 from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
-from spibb.envs.flights import Returns
+from spibb.envs.flights import FlightReturns
 from spibb.errors import DataError, SettingsError
 from spibb.report.figures import to_svg
 from spibb.runner.jobs import Job
@@ -49,7 +49,7 @@ from spibb.studies.helicopter.run import (
 from spibb.studies.helicopter.scores import (
     Scores,
     aggregate_helicopter,
-    summarise,
+    aggregate_scores,
     weighted_statistic,
 )
 from spibb.studies.helicopter.tables import PUBLISHED, best_settings, families, to_csv, to_markdown
@@ -220,7 +220,7 @@ def test_nobody_counts_for_those_that_have_landed():
 def test_the_short_score_stops_after_the_steps():
     total = np.array([[1.0, 3.0, 5.0, 9.0], [2.0, 2.0, 2.0, 7.0]])
     steps = np.array([[2, 2, 2, 2], [4, 1, 1, 1]])
-    returns = Returns(total, np.ones_like(steps), steps)
+    returns = FlightReturns(total, np.ones_like(steps), steps)
     score, n_episodes = short_score(returns, 4)
     assert n_episodes.tolist() == [2, 1]  # exactly four steps are enough
     assert score.tolist() == [2.0, 2.0]
@@ -481,7 +481,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_missing_runs_are_left_out(scores):
     values = scores.values.copy()
     values[:, 0, 3, 10:] = np.nan
-    part = summarise(Scores(PLAN, scores.runs, values, scores.diverged))
+    part = aggregate_scores(Scores(PLAN, scores.runs, values, scores.diverged))
     assert part.n[0, 0, 3] == 10
     assert part.mean.value[1, 0, 3] == pytest.approx(scores.values[1, 0, 3, :10].mean(), abs=1e-6)
     names = {one.name for one in best_settings(PLAN, part) if one.size == 1_000}
@@ -497,7 +497,7 @@ def test_hyper_parameters_share_an_axis():
 
 
 def test_figures_are_drawn(scores):
-    drawings = draw_helicopter(PLAN, summarise(scores))
+    drawings = draw_helicopter(PLAN, aggregate_scores(scores))
     assert [drawing.stem for drawing in drawings] == [
         "helicopter-domain", *(f"helicopter-{size}" for size in PLAN.sizes), "helicopter-by-size",
     ]  # fmt: skip
@@ -525,7 +525,7 @@ def test_figures_are_drawn(scores):
 
 def test_shading_alone_is_no_reason_to_say_where_the_axis_starts():
     plan = replace(PLAN, sizes=(1_000,), settings=make_settings(approx_soft_spibb_dqn=(0.5, 1.0)))
-    found = summarise(made_up(plan, [0.0, -9.0, 0.5, 0.5]))
+    found = aggregate_scores(made_up(plan, [0.0, -9.0, 0.5, 0.5]))
     found.mean.low[:, :, 2] = -3.0  # a very wide interval
     panels = draw_helicopter(plan, found)[1].figure.axes
     assert panels[0].get_ylim()[0] > 0
@@ -539,7 +539,7 @@ def test_values_without_a_place_on_the_axis():
     scores = made_up(plan, [0.0] * len(plan.settings))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        drawing = draw_helicopter(plan, summarise(scores))[1]
+        drawing = draw_helicopter(plan, aggregate_scores(scores))[1]
         assert r"$\frac$, 300 runs" in to_svg(drawing.figure)
         check_claims(scores)
     axes = drawing.figure.axes[2]
@@ -547,19 +547,19 @@ def test_values_without_a_place_on_the_axis():
     assert [mark.get_text() for mark in axes.get_xticklabels()] == ["1/2", "1"]
     assert "Beyond the axis: Pi_b-SPIBB-DQN, n_wedge=0; " in drawing.caption
     wide = replace(plan, settings=make_settings(approx_soft_spibb_dqn=(2e-6, 5e5)))
-    axes = draw_helicopter(wide, summarise(made_up(wide, [0.0] * 4)))[1].figure.axes[2]
+    axes = draw_helicopter(wide, aggregate_scores(made_up(wide, [0.0] * 4)))[1].figure.axes[2]
     assert 5 < len(axes.get_xticks()) <= 12
 
 
 def test_figures_of_a_small_study(rows):
-    drawings = draw_helicopter(TINY, summarise(Scores.of_table(rows, TINY)))
+    drawings = draw_helicopter(TINY, aggregate_scores(Scores.of_table(rows, TINY)))
     assert len(drawings) == 4
     for drawing in drawings:
         to_svg(drawing.figure)
 
 
 def test_the_table_stands_beside_the_published_numbers(scores):
-    rows = best_settings(PLAN, summarise(scores))
+    rows = best_settings(PLAN, aggregate_scores(scores))
     assert len(rows) == len(families(PLAN)) * len(PLAN.sizes)
     by_key = {(one.size, one.name): one for one in rows}
     soft = by_key[10_000, "Approx-Soft-SPIBB-DQN"]
@@ -585,7 +585,7 @@ def test_the_published_numbers_name_algorithms_of_the_plan():
 
 def test_a_best_value_at_the_end_of_its_grid_is_marked(scores):
     gains = [setting.value if "epsilon" in setting.group else 0.0 for setting in PLAN.settings]
-    rows = best_settings(PLAN, summarise(made_up(PLAN, gains)))
+    rows = best_settings(PLAN, aggregate_scores(made_up(PLAN, gains)))
     text = to_markdown([one for one in rows if one.name == "Exact-Soft-SPIBB-DQN"])
     assert text.count(" * |") == len(PLAN.sizes)
 
@@ -627,7 +627,7 @@ def test_a_plateau_is_where_most_of_the_gain_is():
 
 def test_the_page_has_a_place_for_everything(scores):
     costs = {"machine": "a GPU", "speeds": {"pi-b-spibb-dqn": 2e6, "approx-soft-spibb-dqn": 1e6}}
-    drawings = draw_helicopter(PLAN, summarise(scores))
+    drawings = draw_helicopter(PLAN, aggregate_scores(scores))
     blocks = make_blocks(scores, costs) | {"figures": figure_block(drawings, "results/figures")}
     text = fill_page(PAGE.read_text("utf-8"), blocks)
     assert "has not been run yet" not in text
@@ -647,7 +647,7 @@ def test_the_page_tells_the_results_that_lie_beside_it():
     assert scores.plan == PLAN
     assert len(scores.runs) == PLAN.n_runs
     costs = json.loads((folder / "costs.json").read_text("utf-8"))
-    drawings = draw_helicopter(PLAN, summarise(scores))
+    drawings = draw_helicopter(PLAN, aggregate_scores(scores))
     figures = figure_block(drawings, "results/helicopter/figures")
     text = PAGE.read_text("utf-8")
     assert fill_page(text, make_blocks(scores, costs) | {"figures": figures}) == text

@@ -13,7 +13,7 @@ from spibb.cli.study_command import merge_folders
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates
-from spibb.studies.compact import Keeping
+from spibb.studies.compact import Retention
 from spibb.studies.merging import merge_plans, merge_studies
 from spibb.studies.plan import Plan, Setting
 from spibb.studies.recording import Recorder, read_results, read_rows
@@ -172,7 +172,7 @@ def test_nothing_to_merge(tmp_path):
 
 
 def test_the_command_says_what_is_there(tmp_path, pieces, capsys):
-    other = record(OTHER, tmp_path / "other", keeping=Keeping())
+    other = record(OTHER, tmp_path / "other", keeping=Retention())
     merge_folders(tmp_path / "one", pieces)
     merge_folders(tmp_path / "two", [*pieces, other])
     assert [line.split(" are in ")[0] for line in capsys.readouterr().out.splitlines()] == [
@@ -182,9 +182,9 @@ def test_the_command_says_what_is_there(tmp_path, pieces, capsys):
 
 def test_figures_of_rows_folded_merged_and_published_studies(tmp_path):
     """A published study has its plan and its aggregates only."""
-    rows = record(PLAN, tmp_path / "rows", keeping=Keeping())
-    folded = record(PLAN, tmp_path / "folded", keeping=Keeping(rows=10))
-    merge_studies(tmp_path / "merged", [folded], keeping=Keeping(rows=10))
+    rows = record(PLAN, tmp_path / "rows", keeping=Retention())
+    folded = record(PLAN, tmp_path / "folded", keeping=Retention(rows=10))
+    merge_studies(tmp_path / "merged", [folded], keeping=Retention(rows=10))
     published = tmp_path / "published"
     published.mkdir()
     for folder in (rows, folded, tmp_path / "merged"):
@@ -201,7 +201,7 @@ def test_figures_of_rows_folded_merged_and_published_studies(tmp_path):
 
 def test_figures_say_which_settings_have_fewer_runs(tmp_path, pieces):
     plan = replace(OTHER, settings=(replace(HCPI, label="HCPI", group=""),))
-    other = record(plan, tmp_path / "other", keeping=Keeping())
+    other = record(plan, tmp_path / "other", keeping=Retention())
     merge_studies(tmp_path / "out", [*pieces, other])
     draw_study(tmp_path / "out")
     svg = (tmp_path / "out" / "figures" / "mean-by-eta.svg").read_text(encoding="utf-8")

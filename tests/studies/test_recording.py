@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
 from spibb.studies.aggregate import Aggregates, aggregate
-from spibb.studies.compact import Keeping
+from spibb.studies.compact import Retention
 from spibb.studies.recording import (
     Recorder,
     find_piece,
@@ -226,4 +226,4 @@ def test_a_piece_is_resumed_as_what_it_is(tmp_path):
 
 
 def test_the_default_is_two_percent():
-    assert Keeping().n_worst(100_000) == Keeping().n_waiting(100_000) == 2_000
+    assert Retention().n_worst(100_000) == Retention().n_waiting(100_000) == 2_000

@@ -82,14 +82,14 @@ class RobustMDP(ModelSetAlgorithm):
         plan = robust_planning(models.low, models.balls, baseline, start)
         bounds = robust_bounds(models, plan.values, models.best(baseline, start))
         policy = models.listed(plan.policy)
-        return decided(problems, policy, bounds, plan.n_iterations, plan.is_settled)
+        return tested_or_kept(problems, policy, bounds, plan.n_iterations, plan.is_settled)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the safety test found."""
         return robust_test(case, finding)
 
 
-def decided(
+def tested_or_kept(
     problems: ProblemBatch,
     candidates: NDArray[np.float64],
     bounds: NDArray[np.float64],

@@ -19,7 +19,7 @@ from spibb.cli.printing import console, print_json
 from spibb.studies.merging import merge_studies
 from spibb.studies.plan import Plan
 from spibb.studies.recording import find_piece
-from spibb.studies.registry import PLANS, Progress, find_plan, read_plan, run_study
+from spibb.studies.registry import PLANS, StudyProgress, find_plan, read_plan, run_study
 
 # Seconds after which somebody wonders.
 _LONG = 3.0
@@ -96,7 +96,7 @@ def merge_folders(out: Path, folders: Sequence[Path]) -> None:
     )
 
 
-def _run_with_bar(plan: Plan, steps: Generator[Progress, None, None]) -> None:
+def _run_with_bar(plan: Plan, steps: Generator[StudyProgress, None, None]) -> None:
     with closing(steps):
         with _patience("Trying one process of the plan ..."):
             first = next(steps)
@@ -133,7 +133,7 @@ def _bar() -> Bar:
     )  # fmt: skip
 
 
-def _mention(first: Progress) -> None:
+def _mention(first: StudyProgress) -> None:
     """Say what was found in the folder."""
     if first.n_damaged:
         console.print(f"{first.n_damaged} damaged parts are computed again")

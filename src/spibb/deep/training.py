@@ -39,8 +39,8 @@ __all__ = [
     "Member",
     "Population",
     "PopulationState",
-    "Progress",
     "TrainingData",
+    "TrainingProgress",
     "TrainingSettings",
     "train_population",
 ]
@@ -56,7 +56,7 @@ _REPORT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far a training is.
 
     Attributes:
@@ -144,7 +144,7 @@ def train_population(
     *,
     engine: Engine = "auto",
     device: str | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
     checkpoint: str | Path | None = None,
     record_every: int | None = None,
 ) -> Population:
@@ -189,7 +189,7 @@ def _run(
     curves: Curves,
     advance: Advance,
     record_every: int,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[TrainingProgress], None] | None,
     kept: Checkpoint | None,
 ) -> tuple[PopulationState, Curves]:
     """Advance block by block. A block ends where a curve has a point or a member ends."""
@@ -235,7 +235,7 @@ class _Clock:
     """Calls ``progress``, not too often, and at the end."""
 
     def __init__(
-        self, trainings: Trainings, t: int, progress: Callable[[Progress], None] | None
+        self, trainings: Trainings, t: int, progress: Callable[[TrainingProgress], None] | None
     ) -> None:
         self._trainings = trainings
         self._progress = progress
@@ -255,7 +255,7 @@ class _Clock:
         speed = (self._done(state.t) - self._from) / seconds
         left = (self._done(n_steps) - self._done(state.t)) / max(speed, 1e-9)
         n_diverged = int((state.diverged_at >= 0).sum())
-        self._progress(Progress(state.t, n_steps, n_diverged, seconds, speed, left))
+        self._progress(TrainingProgress(state.t, n_steps, n_diverged, seconds, speed, left))
 
 
 def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> tuple[str, Advance]:

@@ -49,7 +49,7 @@ class Domain(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Returns:
+class FlightReturns:
     """What a population earned: R members, E runs each.
 
     Args:
@@ -155,7 +155,7 @@ def returns_of(
     n_steps: int,
     n_runs: int,
     device: str | None = None,
-) -> Returns:
+) -> FlightReturns:
     """Fly the runs and return what they earned."""
     keys = np.asarray(seeds)
     if keys.ndim != 1 or keys.size == 0 or keys.dtype.kind not in "iu":
@@ -172,7 +172,7 @@ def returns_of(
         steps[flight.lane] += flight.is_flying
         episodes[flight.lane] += (flight.terminated | flight.truncated) & flight.is_flying
     shape = (len(keys), n_runs)
-    return Returns(*(to_numpy(part).reshape(shape) for part in (total, episodes, steps)))
+    return FlightReturns(*(to_numpy(part).reshape(shape) for part in (total, episodes, steps)))
 
 
 def _refuse_bad(is_good: Any) -> None:

@@ -29,7 +29,7 @@ from spibb.compiled.arrays import is_tensor, namespace
 from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import Probabilities, SoftmaxNetwork, as_function
 from spibb.deep.transitions import Transitions
-from spibb.envs.flights import Flight, Returns, fly, returns_of
+from spibb.envs.flights import Flight, FlightReturns, fly, returns_of
 from spibb.errors import DataError, PolicyError, SettingsError, as_number, as_whole
 
 N_ACTIONS = 9
@@ -191,7 +191,7 @@ class Helicopter:
         n_steps: int | None = None,
         n_runs: int = 1,
         device: str | None = None,
-    ) -> Returns:
+    ) -> FlightReturns:
         """Fly a population of policies and return what they earn, undiscounted.
 
         Give either ``n_episodes``, the long evaluation: every helicopter flies exactly one episode;

@@ -43,7 +43,7 @@ class ProblemBatch(Sequence[Problem]):
         baseline_values: Values | None = None,
     ) -> None:
         self.n_sa = n_sa
-        self.models = on_device(models, device)
+        self.models = models_on(models, device)
         self.baseline = baseline
         self.baseline_values = baseline_values or evaluate_batch(self.models, baseline)
         self._make = make
@@ -110,7 +110,7 @@ class ProblemBatch(Sequence[Problem]):
         )
 
 
-def on_device(models: ModelBatch, device: Device) -> ModelBatch:
+def models_on(models: ModelBatch, device: Device) -> ModelBatch:
     """Return models where policies are to be iterated."""
     if device == "cuda":
         from spibb.mdp.cuda import CudaBatch

@@ -20,7 +20,7 @@ from spibb.errors import DataError, OutputError
 from spibb.files import replace_whole
 from spibb.runner.store import Store, as_written, to_bytes
 from spibb.studies.compact import UNITS, Compact, shape_of
-from spibb.studies.metrics import Estimate, Measure, cvar_interval, student_interval
+from spibb.studies.metrics import IntervalEstimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
 from spibb.studies.recording import read_results
 
@@ -52,11 +52,11 @@ class Aggregates:
     """
 
     n: NDArray[np.int64]
-    mean: Estimate
-    cvar: dict[float, Estimate]
+    mean: IntervalEstimate
+    cvar: dict[float, IntervalEstimate]
     worse: NDArray[np.float32]
 
-    def of(self, measure: Measure) -> Estimate:
+    def of(self, measure: Measure) -> IntervalEstimate:
         """Return a statistic of every cell."""
         return self.mean if measure.share is None else self.cvar[measure.share]
 
@@ -67,7 +67,7 @@ class Aggregates:
         store = Store(Path(folder))
         if store.folded() is None and not store.files() and file.exists():
             return cls.read(file, plan)
-        return summarise(read_results(store, plan), plan)
+        return aggregate_compact(read_results(store, plan), plan)
 
     @classmethod
     def read(cls, file: Path, plan: Plan) -> Aggregates:
@@ -161,10 +161,10 @@ def aggregate(table: pa.Table, plan: Plan) -> Aggregates:
             have different numbers of runs, and no run may be there twice.
         plan: The plan that the rows are of.
     """
-    return summarise(Compact.of_table(table, plan), plan)
+    return aggregate_compact(Compact.of_table(table, plan), plan)
 
 
-def summarise(compact: Compact, plan: Plan) -> Aggregates:
+def aggregate_compact(compact: Compact, plan: Plan) -> Aggregates:
     """Return the statistics of every cell from what is kept of the runs.
 
     They are those of all runs. A CVaR that reaches beyond the worst runs that are kept, as that of
@@ -212,12 +212,12 @@ def _means(compact: Compact) -> list[NDArray[np.float32]]:
 
 def _cvar(
     scores: NDArray[np.float32], share: float, rng: np.random.Generator, n_runs: int
-) -> Estimate:
+) -> IntervalEstimate:
     """Return the CVaR of cells with equally many runs, or NaN where it reaches too far."""
     try:
         return cvar_interval(scores, share, rng, n_runs=n_runs)
     except DataError:
-        return Estimate(np.nan, np.nan, np.nan)
+        return IntervalEstimate(np.nan, np.nan, np.nan)
 
 
 def _groups(compact: Compact) -> Iterator[NDArray[np.int64]]:
@@ -232,5 +232,5 @@ def _name(share: float) -> str:
     return f"cvar_{100 * share:g}"
 
 
-def _estimate(columns: dict[str, NDArray[Any]], name: str) -> Estimate:
-    return Estimate(*(columns[name + end] for end in _ENDS))
+def _estimate(columns: dict[str, NDArray[Any]], name: str) -> IntervalEstimate:
+    return IntervalEstimate(*(columns[name + end] for end in _ENDS))

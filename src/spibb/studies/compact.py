@@ -36,10 +36,10 @@ _SIGN = np.uint32(2**31)
 
 
 @dataclass(frozen=True)
-class Keeping:
+class Retention:
     """How much of a study is kept.
 
-    >>> [Keeping().n_worst(n_runs) for n_runs in (200, 2_000, 5_000, 100_000)]
+    >>> [Retention().n_worst(n_runs) for n_runs in (200, 2_000, 5_000, 100_000)]
     [200, 2000, 200, 2000]
 
     Attributes:

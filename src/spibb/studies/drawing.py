@@ -66,7 +66,7 @@ _SCALE = "normalised performance\n(0: baseline, 1: optimum)"
 
 
 @dataclass(frozen=True)
-class Shown:
+class FigureSetting:
     """A setting as the figures call it.
 
     Attributes:
@@ -143,7 +143,7 @@ class StudyView:
     axis: str = "η"
     unit: str = "trajectories"
 
-    def algorithms(self) -> list[Shown]:
+    def algorithms(self) -> list[FigureSetting]:
         """Return the settings in the paper's order."""
         found = []
         for place in range(len(self.plan.settings)) if self.places is None else self.places:
@@ -151,18 +151,18 @@ class StudyView:
             parameter, _, name = setting.group.partition(": ")
             # A label may begin with the process that a plan of several runs it on.
             name = name or setting.label.rpartition(": ")[2]
-            found.append(Shown(place, name, parameter, float(setting.value)))
+            found.append(FigureSetting(place, name, parameter, float(setting.value)))
         return sorted(found, key=lambda one: (one.rank, one.name, one.value))
 
-    def families(self, parameter: str) -> list[list[Shown]]:
+    def families(self, parameter: str) -> list[list[FigureSetting]]:
         """Return the algorithms that the plan runs with several values of a parameter."""
-        families: dict[str, list[Shown]] = {}
+        families: dict[str, list[FigureSetting]] = {}
         for one in self.algorithms():
             if one.parameter == parameter:
                 families.setdefault(one.name, []).append(one)
         return [family for family in families.values() if len(family) > 1]
 
-    def benchmark(self) -> list[Shown]:
+    def benchmark(self) -> list[FigureSetting]:
         """Return one setting of each algorithm: the one that was chosen, or the only one."""
         algorithms = self.algorithms()
         groups = {one.place: self.plan.settings[one.place].group for one in algorithms}
@@ -177,14 +177,14 @@ class StudyView:
             or is_chosen(groups[one.place], one.value)
         ]  # fmt: skip
 
-    def by_eta(self, measure: Measure, one: Shown) -> Panel:
+    def by_eta(self, measure: Measure, one: FigureSetting) -> Panel:
         """Return the panel of one setting: strength of the baseline against size."""
         values = self.aggregates.of(measure).value[:, :, one.place]
         n_runs = int(self.aggregates.n[:, :, one.place].min())
         title = f"{measure.name}: {one.label}{self.note(n_runs)}"
         return Panel(measure, title, self.axis, self.plan.etas, values, n_runs)
 
-    def by_value(self, measure: Measure, family: list[Shown], eta: float) -> Panel:
+    def by_value(self, measure: Measure, family: list[FigureSetting], eta: float) -> Panel:
         """Return the panel of one family: value of the hyper-parameter against size."""
         row, places = self.plan.etas.index(eta), [one.place for one in family]
         values = self.aggregates.of(measure).value[row][:, places].T
@@ -213,7 +213,7 @@ class StudyView:
 
 
 def draw_curves(
-    study: StudyView, stem: str, title: str, algorithms: list[Shown], eta: float
+    study: StudyView, stem: str, title: str, algorithms: list[FigureSetting], eta: float
 ) -> Drawing:
     """Draw mean and 1 %-CVaR of some settings against the size, for one strength."""
     from matplotlib.figure import Figure
@@ -258,7 +258,7 @@ def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
     axes.grid(color="#e2e8f0", linewidth=0.6)
 
 
-def _curve(axes: Axes, study: StudyView, one: Shown, measure: Measure, row: int) -> None:
+def _curve(axes: Axes, study: StudyView, one: FigureSetting, measure: Measure, row: int) -> None:
     sizes, n_runs = study.plan.sizes, int(study.aggregates.n[row, :, one.place].min())
     value, low, high = (part[row, :, one.place] for part in study.aggregates.of(measure))
     colour, marker, line = one.style

@@ -17,7 +17,7 @@ import numpy as np
 
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
-from spibb.studies.compact import Compact, Keeping, find_cells, merge_all
+from spibb.studies.compact import Compact, Retention, find_cells, merge_all
 from spibb.studies.compact_file import to_files
 from spibb.studies.plan import Plan, Setting
 from spibb.studies.recording import keeps_all_rows, read_results, read_rows
@@ -46,7 +46,7 @@ def merge_studies(
     out: Path,
     folders: Sequence[Path],
     *,
-    keeping: Keeping | None = None,
+    keeping: Retention | None = None,
     read_plan: Callable[[str], Plan] = Plan.from_toml,
 ) -> Compact:
     """Write one study folder from several, and return what is in it.
@@ -59,7 +59,7 @@ def merge_studies(
         read_plan: Makes a plan of TOML, where a study has a kind of plan of its own.
     """
     _refuse_taken(Path(out))
-    keeping = Keeping() if keeping is None else keeping
+    keeping = Retention() if keeping is None else keeping
     sources = [_read(Path(folder), keeping, read_plan) for folder in folders]
     if not sources:
         raise SettingsError("there is nothing to merge", expected="at least one study's folder")
@@ -111,7 +111,7 @@ def _check_same_draws(first: Plan, other: Plan) -> None:
             )
 
 
-def _read(folder: Path, keeping: Keeping, read_plan: Callable[[str], Plan]) -> _Source:
+def _read(folder: Path, keeping: Retention, read_plan: Callable[[str], Plan]) -> _Source:
     store = Store(folder)
     plan = read_plan(store.plan())
     return _Source(store, plan, read_results(store, plan, keeping))
@@ -136,7 +136,7 @@ def _refuse_overlap(sources: Sequence[_Source]) -> None:
 
 
 def _write(
-    out: Path, plan: Plan, sources: Sequence[_Source], merged: Compact, keeping: Keeping
+    out: Path, plan: Plan, sources: Sequence[_Source], merged: Compact, keeping: Retention
 ) -> None:
     """Write the study beside its place, and put it there when it is whole."""
     place = out.resolve()
@@ -168,7 +168,7 @@ def _refuse_taken(out: Path) -> None:
         raise OutputError(f"{out} exists", hint="choose another folder")
 
 
-def _keeps_parts(plan: Plan, sources: Sequence[_Source], keeping: Keeping) -> bool:
+def _keeps_parts(plan: Plan, sources: Sequence[_Source], keeping: Retention) -> bool:
     """Tell whether the plan, run in one go, would have kept all rows, and these are there."""
     return keeps_all_rows(plan, keeping) and all(
         source.plan == plan and source.store.folded() is None for source in sources

@@ -29,7 +29,7 @@ MIN_TAIL = 20
 _ROUNDING = 1e-9
 
 
-class Estimate(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """A statistic with the ends of its confidence interval.
 
     Attributes:
@@ -87,7 +87,7 @@ def normalised_performance(
     return np.asarray(np.divide(gain, room, out=nothing, where=room > 0))[()]
 
 
-def mean_interval(scores: ArrayLike, confidence: float = 0.95) -> Estimate:
+def mean_interval(scores: ArrayLike, confidence: float = 0.95) -> IntervalEstimate:
     """Return the mean and its confidence interval by Student's t; NaN ends for a single run."""
     values = _as_scores(scores)
     n = values.shape[-1]
@@ -97,7 +97,7 @@ def mean_interval(scores: ArrayLike, confidence: float = 0.95) -> Estimate:
 
 def student_interval(
     mean: ArrayLike, deviation: ArrayLike, n_runs: ArrayLike, confidence: float = 0.95
-) -> Estimate:
+) -> IntervalEstimate:
     """Return a mean with its confidence interval by Student's t; NaN ends for a single run.
 
     Args:
@@ -112,7 +112,7 @@ def student_interval(
     n, value = np.asarray(n_runs, dtype=np.float64), np.asarray(mean, dtype=np.float64)
     # A quantile without degrees of freedom is NaN.
     half = stdtrit(n - 1, (1 + confidence) / 2) * (np.asarray(deviation) / np.sqrt(n))
-    return Estimate(value[()], (value - half)[()], (value + half)[()])
+    return IntervalEstimate(value[()], (value - half)[()], (value + half)[()])
 
 
 def cvar(scores: ArrayLike, share: float, *, n_runs: int | None = None) -> NDArray[np.float64]:
@@ -134,7 +134,7 @@ def cvar(scores: ArrayLike, share: float, *, n_runs: int | None = None) -> NDArr
 def cvar_interval(
     scores: ArrayLike, share: float, rng: np.random.Generator, *, n_resamples: int = 1_000,
     confidence: float = 0.95, n_runs: int | None = None,
-) -> Estimate:  # fmt: skip
+) -> IntervalEstimate:  # fmt: skip
     """Return the CVaR and its percentile bootstrap interval.
 
     With fewer than ``MIN_TAIL`` runs in the tail the ends are NaN. All leading axes share the
@@ -154,11 +154,11 @@ def cvar_interval(
     n = _n_runs(ordered, n_runs)
     value = cvar(ordered, share, n_runs=n)
     if not has_interval(n, share):
-        return Estimate(value, value + np.nan, value + np.nan)
+        return IntervalEstimate(value, value + np.nan, value + np.nan)
     weights = _resampled_weights(n, share, rng, n_resamples)
     found = _reach(ordered, weights.shape[1], share) @ weights.T
     low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2], axis=-1)
-    return Estimate(value, low, high)
+    return IntervalEstimate(value, low, high)
 
 
 def has_interval(n_runs: int, share: float) -> bool:

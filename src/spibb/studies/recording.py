@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Piece, Store
-from spibb.studies.compact import Compact, Keeping, check_rows, merge_all, shape_of
+from spibb.studies.compact import Compact, Retention, check_rows, merge_all, shape_of
 from spibb.studies.compact_file import from_files, to_files
 from spibb.studies.plan import Plan
 from spibb.studies.run_set import RunSet
@@ -78,7 +78,7 @@ class Recorder:
     plan: Plan
     store: Store
     jobs: Sequence[JobRange]
-    keeping: Keeping
+    keeping: Retention
     _whole: set[str] = field(init=False)
     _damaged: set[str] = field(init=False)
     _kept: Compact = field(init=False)
@@ -94,7 +94,7 @@ class Recorder:
         *,
         resume: bool,
         piece: Piece | None = None,
-        keeping: Keeping | None = None,
+        keeping: Retention | None = None,
     ) -> Iterator[Recorder]:
         """Open a study's folder, or begin one, and fold what an earlier call left to be folded.
 
@@ -107,7 +107,7 @@ class Recorder:
         """
         jobs = jobs_of_piece(plan, piece)
         with Store.open(folder, plan.to_toml(), resume=resume, piece=piece) as store:
-            yield cls(plan, store, jobs, Keeping() if keeping is None else keeping)
+            yield cls(plan, store, jobs, Retention() if keeping is None else keeping)
 
     def __post_init__(self) -> None:
         self._kept = read_folded(self.store, self.plan)
@@ -161,7 +161,7 @@ class Recorder:
         self._n_folded = self._n_ready
 
 
-def keeps_all_rows(plan: Plan, keeping: Keeping) -> bool:
+def keeps_all_rows(plan: Plan, keeping: Retention) -> bool:
     """Tell whether a study keeps every row: it must, or it is small."""
     return plan.keeps_rows or plan.n_runs <= keeping.rows
 
@@ -172,7 +172,7 @@ def read_folded(store: Store, plan: Plan) -> Compact:
     return Compact.empty(plan) if name is None else from_files(store.compact / name, plan)
 
 
-def read_results(store: Store, plan: Plan, keeping: Keeping | None = None) -> Compact:
+def read_results(store: Store, plan: Plan, keeping: Retention | None = None) -> Compact:
     """Return what a study came to so far, folded or not; it may be running meanwhile.
 
     Args:
@@ -180,7 +180,7 @@ def read_results(store: Store, plan: Plan, keeping: Keeping | None = None) -> Co
         plan: Its plan.
         keeping: How much is kept of each cell.
     """
-    n_worst = (keeping or Keeping()).n_worst(plan.n_runs)
+    n_worst = (keeping or Retention()).n_worst(plan.n_runs)
     while True:
         before = store.folded()
         try:

@@ -87,7 +87,7 @@ PLANS: dict[str, Plan] = {
 
 
 @dataclass(frozen=True)
-class Progress:
+class StudyProgress:
     """How far a study is.
 
     Attributes:
@@ -149,7 +149,7 @@ def run_study(
     address: str | None = None,
     resume: bool = False,
     piece: str | None = None,
-) -> Generator[Progress, None, None]:
+) -> Generator[StudyProgress, None, None]:
     """Run the jobs that are not done yet, and tell the progress after each.
 
     Args:
@@ -223,20 +223,22 @@ def _refuse_rules(plan: Plan, folder: Path) -> None:
         )
 
 
-def _run_left(study: Study, recorder: Recorder, compute: Engine) -> Generator[Progress, None, None]:
+def _run_left(
+    study: Study, recorder: Recorder, compute: Engine
+) -> Generator[StudyProgress, None, None]:
     """Compute the jobs that are not done, and keep the rows of each as they come."""
     jobs = [_job(recorder.plan, *facts) for facts in recorder.jobs]
     whole, damaged = recorder.finished()
     left = [job for job in jobs if job.name not in whole]
     n_done, n_runs, began = len(jobs) - len(left), 0, time.monotonic()
-    yield Progress(n_done, len(jobs), n_runs, len(damaged), 0.0)
+    yield StudyProgress(n_done, len(jobs), n_runs, len(damaged), 0.0)
     with closing(_computed(recorder.store, compute, study.run, left)) as results:
         for job, table in results:
             recorder.write(job.name, table)
             _, first, last = job.arguments
             n_done, n_runs = n_done + 1, n_runs + last - first
             seconds = time.monotonic() - began
-            yield Progress(n_done, len(jobs), n_runs, len(damaged), seconds)
+            yield StudyProgress(n_done, len(jobs), n_runs, len(damaged), seconds)
 
 
 def _computed(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spibb.studies.aggregate import Aggregates
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.timings import facts_of, read_timings
-from spibb.studies.drawing import Shown, StudyView, draw_curves, legend_name, mark_sizes
+from spibb.studies.drawing import FigureSetting, StudyView, draw_curves, legend_name, mark_sizes
 from spibb.studies.gallery import Drawing
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _times(
     return Drawing(stem, title, _caption(plan, facts), figure)
 
 
-def _line(axes: Axes, sizes: Sequence[int], values: NDArray[Any], one: Shown) -> None:
+def _line(axes: Axes, sizes: Sequence[int], values: NDArray[Any], one: FigureSetting) -> None:
     """Draw the mean over logs, and the middle 80 % of them where there are several."""
     colour, marker, line = one.style
     axes.plot(sizes, values.mean(axis=1), color=colour, marker=marker, linestyle=line,

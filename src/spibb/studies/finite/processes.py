@@ -51,7 +51,7 @@ class Process:
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class TrueProcess:
     """What a study knows about a process, and its algorithms do not.
 
     Attributes:
@@ -64,16 +64,16 @@ class Known:
 
 
 @lru_cache(maxsize=32)
-def know(name: str, gamma: float) -> Known:
+def true_process(name: str, gamma: float) -> TrueProcess:
     """Build a process, once in each worker."""
     truth = PROCESSES[name].make(gamma)
-    return Known(truth, solve(truth).performance)
+    return TrueProcess(truth, solve(truth).performance)
 
 
 @lru_cache(maxsize=128)
 def make_baseline(name: str, gamma: float, eta: float) -> TabularPolicy:
     """Build a baseline of a process, once in each worker."""
-    return PROCESSES[name].soften(know(name, gamma).truth, eta)
+    return PROCESSES[name].soften(true_process(name, gamma).truth, eta)
 
 
 def softened_optimum(mdp: TabularMDP, eta: float) -> TabularPolicy:

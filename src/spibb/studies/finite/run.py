@@ -24,7 +24,7 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
 from spibb.studies.finite.plan import FinitePlan
-from spibb.studies.finite.processes import Known, know, make_baseline
+from spibb.studies.finite.processes import TrueProcess, make_baseline, true_process
 from spibb.studies.metrics import normalised_performance
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run_job(plan: FinitePlan, first: int, last: int) -> pa.Table:
 
 
 def _run_process(plan: FinitePlan, process: str, places: list[int], runs: range) -> pa.Table:
-    known = know(process, plan.gamma)
+    known = true_process(process, plan.gamma)
     algorithms = [plan.settings[place].build() for place in places]
     with_logs = any(one.needs_log for one in algorithms)
     problems = [
@@ -76,7 +76,7 @@ def _run_process(plan: FinitePlan, process: str, places: list[int], runs: range)
 
 def _draw(plan: FinitePlan, process: str, run: int, *, with_logs: bool) -> list[_Problem]:
     """Draw a log for each strength of the baseline and each size."""
-    truth = know(process, plan.gamma).truth
+    truth = true_process(process, plan.gamma).truth
     seeds = np.random.SeedSequence([plan.seed, run], spawn_key=(zlib.crc32(process.encode()),))
     rng = np.random.default_rng(seeds)
     problems = []
@@ -111,7 +111,7 @@ def _train(
     algorithms: Sequence[Algorithm],
     unseen: Sequence[str],
     problems: Sequence[_Problem],
-    known: Known,
+    known: TrueProcess,
 ) -> NDArray[np.float64]:
     """Return the policies, shape (algorithms, problems, S, A)."""
     shape = problems[0].baseline.probabilities.shape
@@ -135,7 +135,7 @@ def _train(
 
 
 def _score(
-    known: Known, problems: Sequence[_Problem], policies: NDArray[np.float64]
+    known: TrueProcess, problems: Sequence[_Problem], policies: NDArray[np.float64]
 ) -> NDArray[np.float32]:
     """Return (rho - rho_b) / (rho* - rho_b) in the true process, shape (settings, problems)."""
     batch = ModelBatch.stack([known.truth] * len(problems))

@@ -15,9 +15,9 @@ import numpy as np
 from spibb.studies.aggregate import Aggregates
 from spibb.studies.helicopter.figures import on_axis
 from spibb.studies.helicopter.plan import HelicopterPlan
-from spibb.studies.helicopter.scores import Scores, summarise
+from spibb.studies.helicopter.scores import Scores, aggregate_scores
 from spibb.studies.helicopter.tables import CVAR, MEAN, SCORES, Best, best_settings, families
-from spibb.studies.metrics import Estimate, Measure
+from spibb.studies.metrics import IntervalEstimate, Measure
 
 _BASELINE, _DQN, _RAMDP = "Baseline", "Double-DQN", "RaMDP-DQN"
 _PI_B, _PI_LEQ_B = "Pi_b-SPIBB-DQN", "Pi_<=b-SPIBB-DQN"
@@ -59,7 +59,7 @@ class _Results:
 
     def better(
         self, measure: Measure, name: str, other: str, score: int, than: Measure | None = None
-    ) -> dict[int, Estimate]:
+    ) -> dict[int, IntervalEstimate]:
         """Return by size how much one algorithm's best is above another's."""
         return {
             size: self.scores.difference(
@@ -76,7 +76,7 @@ def check_claims(scores: Scores, speeds: Mapping[str, float] | None = None) -> l
         scores: The results.
         speeds: Gradient steps a second by the rule's id, where they were measured.
     """
-    aggregates = summarise(scores)
+    aggregates = aggregate_scores(scores)
     rows = best_settings(scores.plan, aggregates)
     results = _Results(scores, aggregates, {(one.name, one.size): one for one in rows})
     return [
@@ -289,7 +289,7 @@ def _on_speed(speeds: Mapping[str, float]) -> Iterator[Claim]:
 
 
 def _verdict(differences: object) -> str:
-    found: list[Estimate] = list(differences)  # type: ignore[call-overload]
+    found: list[IntervalEstimate] = list(differences)  # type: ignore[call-overload]
     if any(np.isnan(one.low) for one in found):
         return "too few data sets to tell"
     return _by_share([one.low > 0 for one in found])
@@ -301,11 +301,11 @@ def _by_share(shown: Sequence[bool]) -> str:
     return "in part" if any(shown) else "not confirmed"
 
 
-def _told(found: Mapping[int, Estimate]) -> str:
+def _told(found: Mapping[int, IntervalEstimate]) -> str:
     return "; ".join(f"{size:,}: {_number(one)}" for size, one in found.items())
 
 
-def _number(one: Estimate) -> str:
+def _number(one: IntervalEstimate) -> str:
     if np.isnan(one.low):
         return f"{one.value:+.2f}"
     return f"{one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"

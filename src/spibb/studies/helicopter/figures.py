@@ -13,7 +13,7 @@ import numpy as np
 
 from spibb.envs.helicopter_picture import helicopter_figure
 from spibb.studies.aggregate import Aggregates, describe_runs
-from spibb.studies.drawing import Shown, legend_name, mark_sizes
+from spibb.studies.drawing import FigureSetting, legend_name, mark_sizes
 from spibb.studies.gallery import Drawing
 from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
 from spibb.studies.helicopter.tables import (
@@ -24,7 +24,7 @@ from spibb.studies.helicopter.tables import (
     best_settings,
     families,
 )
-from spibb.studies.metrics import Estimate, Measure
+from spibb.studies.metrics import IntervalEstimate, Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,16 +134,16 @@ def _evaluations(plan: HelicopterPlan) -> tuple[str, str]:
 
 def _parameter_lines(
     plan: HelicopterPlan, aggregates: Aggregates, measure: Measure, cell: tuple[int, int]
-) -> Iterator[tuple[Shown, list[float], Estimate]]:
+) -> Iterator[tuple[FigureSetting, list[float], IntervalEstimate]]:
     """Yield each family with its places on the abscissa and its results there."""
     for name, places in families(plan).items():
         parameter, x = plan.settings[places[0]].group.partition(": ")[0], on_axis(plan, places)
         if parameter and x:
-            found = Estimate(*(part[cell][list(x)] for part in aggregates.of(measure)))
-            yield Shown(places[0], name, parameter, 0.0), list(x.values()), found
+            found = IntervalEstimate(*(part[cell][list(x)] for part in aggregates.of(measure)))
+            yield FigureSetting(places[0], name, parameter, 0.0), list(x.values()), found
 
 
-def _line(axes: Axes, x: Sequence[float], estimate: Estimate, shown: Shown) -> None:
+def _line(axes: Axes, x: Sequence[float], estimate: IntervalEstimate, shown: FigureSetting) -> None:
     colour, marker, line = shown.style
     label = f"{shown.title} ({shown.symbol})" if shown.parameter else shown.title
     axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=6,
@@ -260,10 +260,10 @@ def _by_size(plan: HelicopterPlan, aggregates: Aggregates) -> Iterator[Drawing]:
 
 def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, score: int) -> None:
     name = found[0].name
-    shown = Shown(found[0].place, name, "", 0.0)
+    shown = FigureSetting(found[0].place, name, "", 0.0)
     sizes = [one.size for one in found]
     parts = [(one.mean if measure == MEAN else one.cvar)[score] for one in found]
-    estimate = Estimate(*(np.array(part) for part in zip(*parts, strict=True)))
+    estimate = IntervalEstimate(*(np.array(part) for part in zip(*parts, strict=True)))
     colour, marker, _ = shown.style
     if name == "Baseline":
         axes.plot(sizes, estimate.value, color=_GREY, linestyle=":", linewidth=1.2,

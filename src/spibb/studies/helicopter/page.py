@@ -7,7 +7,7 @@ from typing import Any
 
 from spibb.studies.gallery import Drawing
 from spibb.studies.helicopter.claims import Claim, check_claims
-from spibb.studies.helicopter.scores import Scores, summarise
+from spibb.studies.helicopter.scores import Scores, aggregate_scores
 from spibb.studies.helicopter.tables import best_settings, to_markdown
 
 _ORDER = {"helicopter-domain": 0, "helicopter-by-size": 1}
@@ -23,7 +23,7 @@ def make_blocks(scores: Scores, costs: Mapping[str, Any] | None = None) -> dict[
     speeds: Mapping[str, float] = (costs or {}).get("speeds", {})
     blocks = {
         "facts": _facts(scores),
-        "table": to_markdown(best_settings(scores.plan, summarise(scores))),
+        "table": to_markdown(best_settings(scores.plan, aggregate_scores(scores))),
         "claims": _claims(check_claims(scores, speeds)),
     }
     return blocks | ({"costs": _costs(costs)} if costs else {})

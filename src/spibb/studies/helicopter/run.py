@@ -21,7 +21,7 @@ from spibb.deep.population import Member, PopulationState, Trainings
 from spibb.deep.pseudo_counts import FittedCounts, KernelCounts
 from spibb.deep.training import Curves, Engine, Population, choose_engine, train_population
 from spibb.deep.training_data import TrainingData
-from spibb.envs.flights import Returns
+from spibb.envs.flights import FlightReturns
 from spibb.errors import SettingsError
 from spibb.problem.batch import Device
 from spibb.studies.helicopter.acting import ActingPopulation, Networks
@@ -222,7 +222,9 @@ def fly(
     )
 
 
-def short_score(returns: Returns, n_steps: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def short_score(
+    returns: FlightReturns, n_steps: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the mean return of the first episodes of each member, and how many these are.
 
     The paper flies one episode after the other and begins no new one when ``n_steps`` are flown.

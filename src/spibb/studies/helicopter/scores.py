@@ -22,7 +22,7 @@ from spibb.studies.aggregate import FILE, SHARES, Aggregates
 from spibb.studies.compact import check_rows, find_cells, finite_scores, shape_of
 from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
 from spibb.studies.merging import merge_plans
-from spibb.studies.metrics import Estimate, Measure, cvar, has_interval
+from spibb.studies.metrics import IntervalEstimate, Measure, cvar, has_interval
 from spibb.studies.recording import read_rows
 
 if TYPE_CHECKING:
@@ -103,16 +103,16 @@ class Scores:
         found = self.values[cell]
         return np.asarray(found[~np.isnan(found)])
 
-    def estimate(self, measure: Measure, cell: Cell) -> Estimate:
+    def estimate(self, measure: Measure, cell: Cell) -> IntervalEstimate:
         """Return a statistic of a cell with its interval; NaN ends where data sets are too few."""
         value = self._value(measure, cell)
         if not self._has_interval(measure, cell):
-            return Estimate(value, np.nan, np.nan)
+            return IntervalEstimate(value, np.nan, np.nan)
         return _interval(value, self._replicates(measure, cell))
 
     def difference(
         self, measure: Measure, cell: Cell, other: Cell, other_measure: Measure | None = None
-    ) -> Estimate:
+    ) -> IntervalEstimate:
         """Return how much a cell is better than another one, with an interval.
 
         Args:
@@ -124,7 +124,7 @@ class Scores:
         theirs = measure if other_measure is None else other_measure
         value = self._value(measure, cell) - self._value(theirs, other)
         if not (self._has_interval(measure, cell) and self._has_interval(theirs, other)):
-            return Estimate(value, np.nan, np.nan)
+            return IntervalEstimate(value, np.nan, np.nan)
         return _interval(value, self._replicates(measure, cell) - self._replicates(theirs, other))
 
     def _has_interval(self, measure: Measure, cell: Cell) -> bool:
@@ -148,9 +148,9 @@ class Scores:
         return self._kept[key]
 
 
-def _interval(value: float, found: Floats) -> Estimate:
+def _interval(value: float, found: Floats) -> IntervalEstimate:
     ends = np.nanquantile(found, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
-    return Estimate(value, float(ends[0]), float(ends[1]))
+    return IntervalEstimate(value, float(ends[0]), float(ends[1]))
 
 
 def weighted_statistic(scores: Floats, weights: NDArray[np.int64], share: float | None) -> Floats:
@@ -190,17 +190,17 @@ def aggregate_helicopter(folder: Path, plan: HelicopterPlan) -> Aggregates:
     store, file = Store(Path(folder)), Path(folder) / FILE
     if not store.files() and file.exists():
         return Aggregates.read(file, plan)
-    return summarise(Scores.of_studies(folder))
+    return aggregate_scores(Scores.of_studies(folder))
 
 
-def summarise(scores: Scores) -> Aggregates:
+def aggregate_scores(scores: Scores) -> Aggregates:
     """Return the statistics of every cell."""
     shape = shape_of(scores.plan)
 
-    def table(measure: Measure) -> Estimate:
+    def table(measure: Measure) -> IntervalEstimate:
         cells = [scores.estimate(measure, cell) for cell in np.ndindex(*shape)]
         parts = np.array(cells, dtype=np.float32).T.reshape(3, *shape)
-        return Estimate(*parts)
+        return IntervalEstimate(*parts)
 
     return Aggregates(
         n=(~np.isnan(scores.values)).sum(axis=-1),

@@ -15,7 +15,7 @@ import numpy as np
 
 from spibb.studies.aggregate import Aggregates
 from spibb.studies.helicopter.plan import HelicopterPlan
-from spibb.studies.metrics import Estimate, Measure
+from spibb.studies.metrics import IntervalEstimate, Measure
 
 MEAN, CVAR = Measure(), Measure(0.1)
 SCORES = ("short", "long")
@@ -63,8 +63,8 @@ class Best:
     value: float
     place: int
     is_inside: bool
-    mean: tuple[Estimate, Estimate]
-    cvar: tuple[Estimate, Estimate]
+    mean: tuple[IntervalEstimate, IntervalEstimate]
+    cvar: tuple[IntervalEstimate, IntervalEstimate]
     published: tuple[float, float] | None
 
 
@@ -102,9 +102,9 @@ def _best(
     rank = int(np.argmax(aggregates.of(by).value[1, row, places]))
     place, size = places[rank], plan.sizes[row]
 
-    def both(measure: Measure) -> tuple[Estimate, Estimate]:
+    def both(measure: Measure) -> tuple[IntervalEstimate, IntervalEstimate]:
         short, long = (
-            Estimate(*(float(part[k, row, place]) for part in aggregates.of(measure)))
+            IntervalEstimate(*(float(part[k, row, place]) for part in aggregates.of(measure)))
             for k in (0, 1)
         )
         return short, long
@@ -172,7 +172,7 @@ def _published(one: Best) -> list[str]:
     return ["", ""] if one.published is None else [f"{number:.2f}" for number in one.published]
 
 
-def _with_interval(estimate: Estimate) -> str:
+def _with_interval(estimate: IntervalEstimate) -> str:
     if np.isnan(estimate.low):
         return f"{estimate.value:.2f}"
     return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"

@@ -31,7 +31,7 @@ from spibb.studies.plan import Plan
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class Draw:
     """One log, with what it takes to judge the policies that are trained on it.
 
     Attributes:
@@ -107,7 +107,7 @@ def _draw_process(plan: Plan, rng: np.random.Generator) -> tuple[Garnet, Garnet]
     return garnet, garnet.with_second_goal(rng, plan.second_goal) if plan.second_goal else garnet
 
 
-def draw_run(plan: Plan, run: int) -> list[Drawn]:
+def draw_run(plan: Plan, run: int) -> list[Draw]:
     """Draw one process, a baseline for each eta, and a log for each size."""
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run]))
     garnet, world = _draw_process(plan, rng)
@@ -119,7 +119,7 @@ def draw_run(plan: Plan, run: int) -> list[Drawn]:
         for j, size in enumerate(plan.sizes):
             rng_log = _log_rng(plan, run, i, j)
             tally = sampler.tally(n_episodes=size, max_steps=plan.max_steps, rng=rng_log)
-            drawn.append(Drawn(plan, run, i, j, world.mdp, best, baseline, *tally))
+            drawn.append(Draw(plan, run, i, j, world.mdp, best, baseline, *tally))
     return drawn
 
 
@@ -127,7 +127,7 @@ def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([plan.seed, run, eta, size]))
 
 
-def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> ProblemBatch:
+def estimate(drawn: Sequence[Draw], device: Device = "cpu") -> ProblemBatch:
     """Return the problems of logs, as `spibb.improve_many` would make them."""
     gamma, unseen = drawn[0].plan.gamma, drawn[0].plan.unseen
     models = [one.counts.estimate(gamma, unseen, one.truth.initial) for one in drawn]
@@ -139,6 +139,6 @@ def estimate(drawn: Sequence[Drawn], device: Device = "cpu") -> ProblemBatch:
     )
 
 
-def true_models(drawn: Sequence[Drawn]) -> ModelBatch:
+def true_models(drawn: Sequence[Draw]) -> ModelBatch:
     """Return the processes that the logs come from."""
     return ModelBatch.stack([one.truth for one in drawn])

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.problem.batch import Device, on_device
+from spibb.problem.batch import Device, models_on
 from spibb.studies.metrics import normalised_performance
 from spibb.studies.plan import Plan
-from spibb.studies.random_mdps.draws import Drawn, draw_run, estimate, true_models
+from spibb.studies.random_mdps.draws import Draw, draw_run, estimate, true_models
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +35,7 @@ def run_job(plan: Plan, first: int, last: int, device: Device = "cpu") -> pa.Tab
     return _table(plan, drawn, score(plan, drawn, device))
 
 
-def score(plan: Plan, drawn: list[Drawn], device: Device = "cpu") -> NDArray[np.float32]:
+def score(plan: Plan, drawn: list[Draw], device: Device = "cpu") -> NDArray[np.float32]:
     """Train every setting on every log.
 
     Returns:
@@ -44,9 +44,9 @@ def score(plan: Plan, drawn: list[Drawn], device: Device = "cpu") -> NDArray[np.
     return np.stack(list(_scores(plan, drawn, device)))
 
 
-def _scores(plan: Plan, drawn: list[Drawn], device: Device) -> Iterator[NDArray[np.float32]]:
+def _scores(plan: Plan, drawn: list[Draw], device: Device) -> Iterator[NDArray[np.float32]]:
     problems = estimate(drawn, device)
-    truth = on_device(true_models(drawn), device)
+    truth = models_on(true_models(drawn), device)
     best = np.array([one.best for one in drawn])
 
     def performance(policy: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -58,7 +58,7 @@ def _scores(plan: Plan, drawn: list[Drawn], device: Device) -> Iterator[NDArray[
         yield normalised_performance(found, baseline, best).astype(np.float32)
 
 
-def _table(plan: Plan, drawn: list[Drawn], scores: NDArray[np.float32]) -> pa.Table:
+def _table(plan: Plan, drawn: list[Draw], scores: NDArray[np.float32]) -> pa.Table:
     import pyarrow as pa
 
     n_settings, n_problems = scores.shape
