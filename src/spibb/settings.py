@@ -58,8 +58,8 @@ class Settings:
         for setting in settings:
             if setting not in known:
                 raise SettingsError(
-                    f"{kind.id} has no setting {setting!r}",
-                    expected=f"one of {', '.join(known)}" if known else "no settings at all",
+                    f"{kind.id} has no setting {str(setting)!r}",
+                    expected=f"one of {', '.join(known)}" if known else "no settings",
                 )
         return kind(**settings)
 

@@ -182,7 +182,7 @@ def test_hyper_parameters(value):
 
 def test_rules_by_name():
     check(lambda: Rule.from_config({"rule": "exact-soft"}), "use 'exact-soft-spibb-dqn'")
-    check(lambda: Rule.from_config(None), "a rule is None")
+    check(lambda: Rule.from_config(None), "a configuration is None")
 
 
 CALLS = {

@@ -18,7 +18,6 @@ from spibb.deep.rules import (
     RaMDPDQN,
     Rule,
     TargetStep,
-    find_rule,
 )
 from spibb.errors import SettingsError
 from spibb.operators import Operator
@@ -54,7 +53,7 @@ def test_bad_settings(kind, value):
 
 def test_bad_configurations():
     with pytest.raises(SettingsError, match="use 'double-dqn'"):
-        find_rule("doubl-dqn")
+        Rule.named("doubl-dqn")
     with pytest.raises(SettingsError, match="dqn has no setting 'epsilon'; expected no settings"):
         Rule.from_config({"rule": "dqn", "epsilon": 1})
     with pytest.raises(SettingsError, match="kappa is inf"):

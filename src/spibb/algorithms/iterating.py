@@ -38,6 +38,16 @@ class Step:
     epsilon: float
     q_baseline: NDArray[np.float64] | None = None
 
+    def __post_init__(self) -> None:
+        operator = self.operator
+        if not isinstance(operator, Operator) or self.q_baseline is not None:
+            return
+        if operator.needs.q_baseline:
+            raise SettingsError(
+                f"a step by {operator.name} without q_baseline",
+                expected="an estimate of the baseline's Q, which this operator looks at",
+            )
+
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyIterating(Algorithm):

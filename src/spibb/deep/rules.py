@@ -6,14 +6,13 @@ understands, so that members of different rules may be trained side by side.
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from spibb.errors import SettingsError, as_number
 from spibb.operators.rows import Operator
-from spibb.plain import strict_json
+from spibb.settings import Settings
 
 _INF = math.inf
 
@@ -37,10 +36,10 @@ class TargetStep(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class Rule(Settings):
     """Base of the rules: an operator, and its settings as fields with the names of `TargetStep`."""
 
-    id: ClassVar[str]
+    family: ClassVar[str] = "rule"
     operator: ClassVar[Operator] = Operator.GREEDY
     is_double: ClassVar[bool] = True
 
@@ -61,30 +60,6 @@ class Rule:
             if math.isnan(value) or value < 0 or (item.name == "kappa" and value == _INF):
                 raise SettingsError(f"{item.name} is {value}", expected="a number >= 0")
             object.__setattr__(self, item.name, value)
-
-    def to_config(self) -> dict[str, Any]:
-        """Return the id and the settings as plain JSON values."""
-        settings = {item.name: strict_json(getattr(self, item.name)) for item in fields(self)}
-        return {"rule": self.id} | settings
-
-    @staticmethod
-    def from_config(config: dict[str, Any]) -> Rule:
-        """Build the rule from what :meth:`to_config` returned."""
-        if not isinstance(config, dict):
-            raise SettingsError(
-                f"a rule is {config!r}", expected='a table such as {"rule": "double-dqn"}'
-            )
-        # JSON has no infinity; to_config writes it as text.
-        settings = {name: _INF if str(value) == "inf" else value for name, value in config.items()}
-        kind = find_rule(str(settings.pop("rule", None)))
-        known = {item.name for item in fields(kind)}
-        odd = sorted(str(name) for name in set(settings) - known)
-        if odd:
-            raise SettingsError(
-                f"{kind.id} has no setting {odd[0]!r}",
-                expected=f"one of {', '.join(sorted(known))}" if known else "no settings",
-            )
-        return kind(**settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,15 +153,3 @@ RULES: dict[str, type[Rule]] = {
         ExactSoftSPIBBDQN,
     )
 }
-
-
-def find_rule(name: str) -> type[Rule]:
-    """Return the rule of this id."""
-    if name in RULES:
-        return RULES[name]
-    near = difflib.get_close_matches(name, RULES, n=1)
-    raise SettingsError(
-        f"no rule is called {name!r}",
-        expected=f"one of {', '.join(RULES)}",
-        hint=f"use {near[0]!r}" if near else None,
-    )
