@@ -112,7 +112,7 @@ class Log:
             columns["episode"] = _integers(episode, "episode", lowest=None)
             if step is not None:
                 columns["step"] = _integers(step, "step", lowest=None)
-        _refuse_lengths(columns)
+        _check_lengths(columns)
         columns = complete_episodes(columns)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
         n_actions = _checked_size(n_actions, "action", columns["action"])
@@ -167,7 +167,7 @@ class Log:
         ]
         if not listed:
             raise DataError("no episodes", expected="at least one with a step")
-        _refuse_odd_columns(listed)
+        _check_episode_columns(listed)
         joined: dict[str, Any] = {
             name: np.concatenate([part[name] for part in listed]) for name in listed[0]
         }
@@ -282,7 +282,7 @@ def moved(old: Names, new: Names) -> NDArray[np.int64]:
     return places
 
 
-def _refuse_odd_columns(episodes: list[dict[str, Any]]) -> None:
+def _check_episode_columns(episodes: list[dict[str, Any]]) -> None:
     names = episodes[0].keys()
     if any(part.keys() != names for part in episodes):
         raise DataError("episodes with different columns", expected="the same columns in each")
@@ -315,7 +315,7 @@ def _checked_columns(
             columns[name] = _booleans(flags, name)
     if len(columns["state"]) == 0:
         raise DataError("the log has no rows", expected="at least one row")
-    _refuse_lengths(columns)
+    _check_lengths(columns)
     bad = ~(np.abs(columns["reward"]) <= _LARGEST_REWARD)
     if bad.any():
         row = int(np.argmax(bad))
@@ -342,7 +342,7 @@ def _checked_labels(labels: Sequence[str] | None, name: str) -> tuple[str, ...] 
     return tuple(labels)
 
 
-def _refuse_lengths(columns: Mapping[str, Any]) -> None:
+def _check_lengths(columns: Mapping[str, Any]) -> None:
     n_rows = len(columns["state"])
     for name, values in columns.items():
         if values.ndim != 1 or len(values) != n_rows:

@@ -62,7 +62,7 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
     """Build a log from an Arrow table."""
     table = _renamed(without_unnamed(table, path), columns or {}, path)
     require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
-    _refuse_unconnected(table.column_names, path)
+    _check_connected(table.column_names, path)
     table = _as_text(table, path)
     present = [name for name in OPTIONAL if name in table.column_names]
     places = {name: table[name] for name in ("state", "next_state") if name in table.column_names}
@@ -134,7 +134,7 @@ def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> p
     return table.select(kept).rename_columns([theirs.get(column, column) for column in kept])
 
 
-def _refuse_unconnected(names: list[str], path: str | Path) -> None:
+def _check_connected(names: list[str], path: str | Path) -> None:
     """Refuse a log without episodes and next states, since nothing can be learnt from it."""
     if "episode" in names or "next_state" in names:
         return

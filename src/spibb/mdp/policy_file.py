@@ -20,10 +20,10 @@ def read_policy(path: str | Path) -> TabularPolicy:
     states, state_labels = _without_gaps(*encode(table["state"], "state", path))
     actions, action_labels = _without_gaps(*encode(table["action"], "action", path))
     probability = read_numbers(table["probability"], "probability", path, error=PolicyError)
-    _refuse_missing(probability, path)
+    _check_present(probability, path)
     shape = (_size(states, state_labels), _size(actions, action_labels))
     refuse_large(*shape, path)
-    _refuse_duplicates(states, actions, shape[1], path)
+    _check_duplicates(states, actions, shape[1], path)
     probabilities = np.zeros(shape)
     probabilities[states, actions] = probability
     return TabularPolicy(probabilities, state_labels, action_labels)
@@ -39,7 +39,7 @@ def _without_gaps(codes: NDArray[np.int64], labels: Labels) -> tuple[NDArray[np.
     return places.astype(np.int64), tuple(str(code) for code in present)
 
 
-def _refuse_missing(probability: NDArray[np.float64], path: str | Path) -> None:
+def _check_present(probability: NDArray[np.float64], path: str | Path) -> None:
     bad = ~np.isfinite(probability)
     if bad.any():
         raise PolicyError(
@@ -54,7 +54,7 @@ def _size(codes: NDArray[np.int64], labels: Labels) -> int:
     return int(codes.max()) + 1 if labels is None else len(labels)
 
 
-def _refuse_duplicates(
+def _check_duplicates(
     states: NDArray[np.int64], actions: NDArray[np.int64], n_actions: int, path: str | Path
 ) -> None:
     pairs = states * n_actions + actions
