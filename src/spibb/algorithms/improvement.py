@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from spibb.certify.certificate import Certificate
 from spibb.data.counts import Counts
+from spibb.display import Card, Display
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
@@ -22,10 +23,11 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.support import HARDLY, Visits, too_little_data
 from spibb.problem import Problem
+from spibb.settings import in_words
 
 
-@dataclass(frozen=True, eq=False)
-class Improvement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvement(Display):
     """A policy, its values in the estimated model, how it was found, and what is guaranteed.
 
     Attributes:
@@ -144,6 +146,17 @@ class Improvement:
             *start_remarks(self.problem),
             f"{self.status.value} ({steps})",
         )
+
+    def _card(self) -> Card:
+        n_changed = int((self.certificate.states.moved > 1e-12).sum())
+        facts = {
+            "status": self.status.value,
+            "changed": f"{n_changed:,} of {self.counts.n_states:,} states",
+            "values": _told_values(self),
+            "guarantee": self.certificate.statement,
+            "files": "write(folder) writes policy, certificate, summary and report",
+        }
+        return Card(f"Improvement by {in_words(self.algorithm)}", facts)
 
 
 def start_remarks(problem: Problem) -> tuple[str, ...]:

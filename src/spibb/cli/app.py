@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    from spibb.cli.printing import visible
+    from spibb.display import visible
 
     typer.secho(f"Error: {visible(message)}", err=True, fg=typer.colors.RED)
     sys.exit(2)

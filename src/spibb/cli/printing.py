@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from spibb.display import visible
+
 # Names are printed as Text: what stands in a log is neither markup nor an emoji code.
 console = Console(highlight=False, soft_wrap=False)
 right = partial(Column, justify="right")
@@ -50,14 +52,6 @@ def print_as(
 def _print_data(text: str) -> None:
     """Print data for programs as it is, and for the eyes of a person without commands in it."""
     print(visible(text) if sys.stdout.isatty() else text, end="")
-
-
-def visible(text: str) -> str:
-    """Return a text whose control characters are written out, so that a terminal obeys none."""
-    return "".join(
-        mark if mark.isprintable() or mark == "\n" else mark.encode("unicode_escape").decode()
-        for mark in text
-    )
 
 
 def print_table(columns: Iterable[Column | str], rows: Iterable[Sequence[str | Text]]) -> None:

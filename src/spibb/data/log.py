@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
+from spibb.display import Card, Display, listed
 from spibb.errors import DataError
+from spibb.frames import FRAME, arrow_table
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
@@ -23,8 +25,8 @@ _LARGEST_REWARD = 1e100
 _COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated")
 
 
-@dataclass(frozen=True, eq=False)
-class Log:
+@dataclass(frozen=True, eq=False, repr=False)
+class Log(Display):
     """Transitions (x, a, r, x') with the episode they belong to.
 
     Build one with :meth:`from_arrays`, :meth:`from_dataframe`, :meth:`from_episodes`,
@@ -67,10 +69,19 @@ class Log:
     def __len__(self) -> int:
         return len(self.state)
 
-    def __repr__(self) -> str:
-        return (
-            f"<Log: {len(self)} rows, {self.n_episodes} episodes, {self.n_states} states, "
-            f"{self.n_actions} actions>"
+    def _card(self) -> Card:
+        low, high = float(self.reward.min()), float(self.reward.max())
+        facts = {
+            "states": listed(self.states, self.n_states),
+            "actions": listed(self.actions, self.n_actions),
+            "rewards": f"from {low:g} to {high:g}, {float(self.reward.mean()):.4g} on average",
+        }
+        if self.n_gaps:
+            facts["missing"] = f"steps in {self.n_gaps:,} places"
+        return Card(
+            f"Log: {len(self):,} rows, {self.n_episodes:,} episodes, {self.n_states:,} states, "
+            f"{self.n_actions:,} actions",
+            facts,
         )
 
     @classmethod
@@ -132,23 +143,9 @@ class Log:
             frame: Anything pyarrow can read as a table.
             columns: Where to find a column that is called differently: ``{"state": "ward"}``.
         """
-        import pyarrow as pa
-
         from spibb.data.readers import log_from_table
 
-        try:
-            if isinstance(frame, pa.Table):
-                table = frame
-            elif hasattr(frame, "to_arrow"):
-                table = frame.to_arrow()
-            else:
-                table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
-            raise DataError(
-                f"cannot read the data frame: {error}",
-                expected="a pandas, polars or Arrow table whose columns hold one kind of value",
-            ) from None
-        return log_from_table(table, columns, "the data frame")
+        return log_from_table(arrow_table(frame), columns, FRAME)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.errors import PolicyError
+from spibb.frames import FRAME, arrow_table, as_text
 from spibb.mdp.policy import TabularPolicy
-from spibb.tables import Labels, encode, read_numbers, read_table, refuse_large, require_columns
+from spibb.tables import (
+    Labels,
+    encode,
+    read_numbers,
+    read_table,
+    refuse_large,
+    require_columns,
+    without_unnamed,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_COLUMNS = ("state", "action", "probability")
 
 
 def read_policy(path: str | Path) -> TabularPolicy:
     """Read a policy file; pairs that are left out have probability 0."""
     table = read_table(path, what="policy", names=[["state"], ["action"]], numbers=("probability",))
-    needed = ("state", "action", "probability")
-    require_columns(table.column_names, needed, path, can_rename=False)
+    return policy_from_table(table, path)
+
+
+def policy_from_frame(frame: Any) -> TabularPolicy:
+    """Make a policy of a pandas, polars or Arrow table, by the rules of a file."""
+    table = as_text(without_unnamed(arrow_table(frame), FRAME), _COLUMNS, FRAME)
+    if table.num_rows == 0:
+        raise PolicyError(f"{FRAME} has no rows", expected="at least one row")
+    return policy_from_table(table, FRAME)
+
+
+def policy_from_table(table: pa.Table, path: str | Path) -> TabularPolicy:
+    """Make a policy of an Arrow table."""
+    require_columns(table.column_names, _COLUMNS, path, can_rename=False)
     states, state_labels = _without_gaps(*encode(table["state"], "state", path))
     actions, action_labels = _without_gaps(*encode(table["action"], "action", path))
     probability = read_numbers(table["probability"], "probability", path, error=PolicyError)

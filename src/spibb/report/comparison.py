@@ -13,6 +13,7 @@ import numpy as np
 
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
 from spibb.algorithms.improvement import Improvement, start_remarks
+from spibb.display import Card, Display
 from spibb.files import write_whole
 from spibb.folders import write_folder
 from spibb.ope import Trajectories, student_t
@@ -81,8 +82,8 @@ class ComparisonRow:
         return f"{self.off_policy:.3g} [{low}, {high}]"
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Display):
     """What several algorithms come to on one problem.
 
     Attributes:
@@ -114,6 +115,11 @@ class Comparison:
             "episodes behind it.",
             *start_remarks(self.problem),
         )
+
+    def _card(self) -> Card:
+        facts = {"remarks": f"{len(self.remarks)}, in .remarks; write(folder) writes all results"}
+        rows = [row.cells for row in self.rows]
+        return Card(f"Comparison of {len(self.results)} algorithms", facts, HEAD, rows)
 
     def records(self) -> Iterator[list[Any]]:
         """Yield the rows of a CSV file, names of the columns first."""
