@@ -42,6 +42,7 @@ def shown(result):
         problem.counts,
         result.policy,
         result.model,
+        result.values,
         result.certificate,
         spibb.evaluate_policy(problem, policy=result.policy, estimators=["is", "dr"]),
         spibb.compare(problem, [spibb.BasicRL()]),

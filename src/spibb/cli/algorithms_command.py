@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spibb.cli.options import Format, Printed
+from spibb.cli.options import Format, PrintFormat
 
 
-def algorithms(printed: Printed = Format.table) -> None:
+def algorithms(printed: PrintFormat = Format.table) -> None:
     """List the algorithms and their settings."""
     from rich.padding import Padding
     from rich.text import Text

@@ -25,7 +25,7 @@ def audit(
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
-    printed: o.Printed = o.Format.table,
+    printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Judge any policy against a log and the baseline that made it.
 

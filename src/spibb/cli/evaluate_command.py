@@ -31,7 +31,7 @@ def evaluate(
     return_range: Returns = None,
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
-    printed: o.Printed = o.Format.table,
+    printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Estimate what a policy would earn, from the log of another, with intervals."""
     from spibb.cli.evaluation_printing import print_evaluation

@@ -59,7 +59,7 @@ def improve(
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
-    printed: o.Printed = o.Format.table,
+    printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""

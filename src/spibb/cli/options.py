@@ -72,6 +72,6 @@ Unseen = Annotated[
         "or self-loop.",
     ),
 ]
-Printed = Annotated[Format, Option("--format", help="How to print the result.")]
+PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

@@ -10,7 +10,7 @@ from typing import Annotated
 from typer import Argument, Option, Typer
 
 from spibb.cli.interrupts import INTERRUPTED
-from spibb.cli.options import Format, Printed
+from spibb.cli.options import Format, PrintFormat
 
 study = Typer(no_args_is_help=True, help="Run the studies of the paper, and your own.")
 
@@ -30,7 +30,7 @@ Folders = Annotated[list[Path], Argument(metavar="DIR", help="Pieces, or plans o
 
 
 @study.command("list")
-def list_studies(printed: Printed = Format.table) -> None:
+def list_studies(printed: PrintFormat = Format.table) -> None:
     """List the plans that ship with the package."""
     from rich.table import Column
 
