@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from spibb.cli.figures_command import draw_study
+from spibb.report.study_figures import draw_study
 from spibb.studies.aggregate import FILE, Aggregates
 from spibb.studies.complexity import claims as time_claims
 from spibb.studies.complexity.timings import FILE as TIMINGS

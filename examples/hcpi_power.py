@@ -11,7 +11,7 @@ from importlib import resources
 import numpy as np
 
 import spibb
-from spibb.cli.demo_command import true_model
+from spibb.cli.demo_ward import true_model
 
 BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 

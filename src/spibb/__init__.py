@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from spibb import envs as envs
     from spibb import ope as ope
     from spibb import operators as operators
+    from spibb import testing as testing
     from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
     from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
     from spibb.algorithms.basic_rl import BasicRL as BasicRL
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from spibb.algorithms.mbie import MBIE as MBIE
     from spibb.algorithms.penalised import RaMDP as RaMDP
     from spibb.algorithms.penalised import RMin as RMin
+    from spibb.algorithms.promise import Promise as Promise
+    from spibb.algorithms.promise import plan_promise as plan_promise
     from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret as RobustBaselineRegret
     from spibb.algorithms.robust_mdp import RobustMDP as RobustMDP
     from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
@@ -51,8 +54,13 @@ if TYPE_CHECKING:
     from spibb.mdp.planning import Status as Status
     from spibb.mdp.planning import solve as solve
     from spibb.mdp.policy import TabularPolicy as TabularPolicy
+    from spibb.ope.evaluate import PolicyEvaluation as PolicyEvaluation
+    from spibb.ope.evaluate import evaluate_policy as evaluate_policy
     from spibb.problem import Problem as Problem
     from spibb.report import figures as figures
+    from spibb.report.comparison import Comparison as Comparison
+    from spibb.report.comparison import compare as compare
+    from spibb.report.study_figures import draw_study as draw_study
     from spibb.uncertainty.error_functions import EmpiricalBernstein as EmpiricalBernstein
     from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
     from spibb.uncertainty.error_functions import HoeffdingP as HoeffdingP
@@ -81,6 +89,7 @@ _HOME = {
     "ApproxSoftSPIBB": "spibb.algorithms.soft_spibb",
     "BasicRL": "spibb.algorithms.basic_rl",
     "Certificate": "spibb.certify.certificate",
+    "Comparison": "spibb.report.comparison",
     "Counts": "spibb.data.counts",
     "EmpiricalBernstein": "spibb.uncertainty.error_functions",
     "Evaluation": "spibb.mdp.evaluation",
@@ -91,7 +100,9 @@ _HOME = {
     "Improvement": "spibb.algorithms.improvement",
     "Improvements": "spibb.algorithms.many",
     "Log": "spibb.data.log",
+    "PolicyEvaluation": "spibb.ope.evaluate",
     "Problem": "spibb.problem",
+    "Promise": "spibb.algorithms.promise",
     "PiBSPIBB": "spibb.algorithms.spibb_family",
     "PiLeqBSPIBB": "spibb.algorithms.spibb_family",
     "SpibbError": "spibb.errors",
@@ -99,9 +110,13 @@ _HOME = {
     "TabularMDP": "spibb.mdp.model",
     "TabularPolicy": "spibb.mdp.policy",
     "audit": "spibb.certify.audit",
+    "compare": "spibb.report.comparison",
+    "draw_study": "spibb.report.study_figures",
     "estimate_baseline": "spibb.data.baseline",
     "evaluate": "spibb.mdp.evaluation",
+    "evaluate_policy": "spibb.ope.evaluate",
     "improve_many": "spibb.algorithms.many",
+    "plan_promise": "spibb.algorithms.promise",
     "read_log": "spibb.data.readers",
     "solve": "spibb.mdp.planning",
 }
@@ -112,6 +127,7 @@ _PACKAGES = {
     "figures": "spibb.report.figures",
     "ope": "spibb.ope",
     "operators": "spibb.operators",
+    "testing": "spibb.testing",
 }
 
 __all__ = [*sorted(_HOME), *_PACKAGES]

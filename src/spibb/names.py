@@ -75,12 +75,12 @@ class Named:
     state_labels: tuple[str, ...] | None
     action_labels: tuple[str, ...] | None
 
-    @property
+    @cached_property
     def states(self) -> Names:
         """Names of the states."""
         return Names(self.state_labels, self.n_states)
 
-    @property
+    @cached_property
     def actions(self) -> Names:
         """Names of the actions."""
         return Names(self.action_labels, self.n_actions)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import spibb
 from spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, PiBSPIBB, RMin
 from spibb.cli.app import app
-from spibb.cli.demo_command import _next_step
+from spibb.cli.demo_ward import _next_step
 from spibb.mdp.policy import TabularPolicy
 from spibb.uncertainty.error_functions import ERROR_FUNCTIONS
 

@@ -33,6 +33,20 @@ def mounted(folder, options):
         subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.parametrize("command", ["", "improve", "study run"])
+def test_help_waits_for_nothing_heavy(command):
+    code = (
+        "import sys; from spibb.cli.app import app\n"
+        f"try: app([*{command.split()!r}, '--help'])\n"
+        "except SystemExit as left: assert not left.code\n"
+        "heavy = {'numpy', 'numba', 'pyarrow', 'scipy', 'matplotlib'} & {*sys.modules}\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Usage" in done.stdout
+
+
 def test_improve_then_audit(ward, spibb_process):
     """Exit codes 0, 0, 1 and 2, and the same bytes whatever the order of hashes is."""
     ran = spibb_process(*ward.improve(), environment={"PYTHONHASHSEED": "1"})

@@ -7,6 +7,7 @@ import pytest
 
 from spibb.data.counts import Counts
 from spibb.data.log import Log
+from spibb.data.readers import read_log
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
@@ -284,6 +285,27 @@ def test_a_frame_that_turns_itself_into_arrow():
             return pa.table(FRAME)
 
     assert_is_the_frame(Log.from_dataframe(Frame()))
+
+
+def test_tables_are_read_as_they_are():
+    columns = {"state": "ward"}
+    for table in (pd.DataFrame(FRAME), pa.table(FRAME)):
+        assert_is_the_frame(read_log(table))
+    renamed = pd.DataFrame(FRAME).rename(columns={"state": "ward"})
+    assert_is_the_frame(read_log(renamed, columns))
+
+
+def test_polars_tables_are_read_as_they_are():
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    assert_is_the_frame(read_log(polars.DataFrame(FRAME)))
+
+
+def test_whatever_streams_arrow_is_a_table():
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table(FRAME).__arrow_c_stream__(requested_schema)
+
+    assert_is_the_frame(read_log(Stream()))
 
 
 def test_frame_with_other_names():

@@ -1,15 +1,17 @@
 """Policies: what they accept, how they are written and read back."""
 
 import json
+import re
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spibb.errors import DataError, PolicyError
+from spibb.errors import DataError, PolicyError, SpibbError
 from spibb.mdp.policy import FORMAT_VERSION, TabularPolicy
 from spibb.testing.strategies import policies
 
@@ -234,3 +236,86 @@ def test_dictionary_columns_are_labels(tmp_path):
     policy = TabularPolicy.read(path)
     assert policy.state_labels == ("a", "b")
     np.testing.assert_array_equal(policy.probabilities, np.eye(2))
+
+
+LABELLED = TabularPolicy(
+    [[0.25, 0.75], [1.0, 0.0]], state_labels=("mild", "severe"), action_labels=("wait", "treat")
+)
+
+
+def test_rows_by_name_and_by_place():
+    assert LABELLED["mild"] == LABELLED[0] == {"wait": 0.25, "treat": 0.75}
+    assert TabularPolicy([[0.25, 0.75]])[0] == {0: 0.25, 1: 0.75}
+    assert list(LABELLED) == ["mild", "severe"]
+    assert list(TabularPolicy([[1.0]] * 3)) == [0, 1, 2]
+
+
+def test_actions_are_drawn_by_name():
+    rng = np.random.default_rng(0)
+    assert {LABELLED.sample("severe", rng) for _ in range(50)} == {"wait"}
+    drawn = LABELLED.act(["mild"] * 4_000, rng)
+    assert (drawn == "treat").mean() == pytest.approx(0.75, abs=0.03)
+    assert LABELLED.sample("severe") == "wait"
+    assert type(TabularPolicy([[0.0, 1.0]]).sample(0)) is int
+
+
+def test_actions_of_many_states():
+    policy = TabularPolicy([[0.0, 0.5, 0.5, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    drawn = policy.act(np.array([[0, 1], [1, 0]] * 500), np.random.default_rng(0))
+    assert drawn.shape == (1000, 2)
+    assert set(drawn[::2, 0].tolist()) == {1, 2}
+    assert set(drawn[::2, 1].tolist()) == {0}
+    assert policy.action_probabilities([1, 0, 1]).shape == (3, 4)
+    assert LABELLED.action_probabilities("mild").tolist() == [0.25, 0.75]
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [("mid", "no state 'mid'; expected one of mild, severe. To fix it: use 'mild'"),
+     (2, "no state 2"), (-1, "no state -1"), (1.5, "no state 1.5"), (None, "no state None"),
+     (["mild", "lost"], "no state 'lost'")],
+)  # fmt: skip
+def test_unknown_states_are_refused(state, said):
+    with pytest.raises(PolicyError, match=re.escape(said)):
+        LABELLED.action_probabilities(state)
+
+
+LONG = {"state": ["mild", "mild", "severe"], "action": ["wait", "treat", "wait"],
+        "probability": [0.25, 0.75, 1.0]}  # fmt: skip
+
+
+def frames():
+    yield pytest.param(lambda: pa.table(LONG), id="arrow")
+    yield pytest.param(lambda: pd.DataFrame(LONG), id="pandas")
+    yield pytest.param(lambda: pd.DataFrame(LONG).astype({"state": "category"}), id="categories")
+    yield pytest.param(
+        lambda: pytest.importorskip("polars", reason="polars is not installed").DataFrame(LONG),
+        id="polars",
+    )
+
+
+@pytest.mark.parametrize("make", [*frames()])
+def test_policy_of_a_data_frame(make):
+    policy = TabularPolicy.from_dataframe(make())
+    assert policy["severe"] == {"treat": 0.0, "wait": 1.0}
+    assert policy["mild"] == {"treat": 0.75, "wait": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({"probability": [0.25, 0.75, 0.5]}, "probabilities sum to 0.5"),
+     ({"action": ["wait", "wait", "wait"]}, "listed twice"),
+     ({"probability": [0.25, None, 1.0]}, "missing or not finite")],
+)  # fmt: skip
+def test_data_frames_keep_the_rules_of_files(changed, said):
+    with pytest.raises(PolicyError, match=said):
+        TabularPolicy.from_dataframe(pa.table(LONG | changed))
+
+
+def test_what_is_no_frame():
+    with pytest.raises(DataError, match="cannot read the data frame"):
+        TabularPolicy.from_dataframe(7)
+    with pytest.raises(SpibbError, match="'probability'"):
+        TabularPolicy.from_dataframe(pd.DataFrame(LONG).drop(columns="probability"))
+    with pytest.raises(PolicyError, match="no rows"):
+        TabularPolicy.from_dataframe(pd.DataFrame(LONG).iloc[:0])

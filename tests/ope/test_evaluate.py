@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from spibb import Counts, Log, TabularPolicy, estimate_baseline
-from spibb.cli.evaluate_command import run_evaluate
+from spibb.cli.evaluate_command import evaluate
 from spibb.cli.printing import console
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.ope import evaluate_policy
@@ -289,13 +289,9 @@ def files(case, tmp_path):
     return {name: str(tmp_path / f"{name}.csv") for name in ("log", "baseline", "policy")}
 
 
-def run(files, printed, **more):
-    asked = {
-        "estimator": None, "bound": "bca", "delta": None, "reward_range": None,
-        "return_range": None, "unseen": None, "columns": None, **more,
-    }  # fmt: skip
+def run(files, printed, **asked):
     baseline = asked.pop("baseline", files["baseline"])
-    run_evaluate(files["log"], baseline, files["policy"], GAMMA, printed=printed, **asked)
+    evaluate(files["log"], baseline, files["policy"], GAMMA, printed=printed, **asked)
 
 
 def test_command_prints_a_table_of_80_columns(files, capsys, monkeypatch):

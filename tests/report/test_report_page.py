@@ -18,7 +18,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.report.changes import list_changes
 from spibb.report.figures import change_figure, to_svg
 from spibb.report.html import render_report
-from spibb.report.summary import summarise
+from spibb.report.summary import result_summary
 
 
 class Page(HTMLParser):
@@ -49,7 +49,7 @@ class Page(HTMLParser):
 
 def page_of(result):
     changes = list_changes(result.policy, result.baseline.policy, result.certificate.states)
-    return render_report(result, summarise(result), changes), changes
+    return render_report(result, result_summary(result), changes), changes
 
 
 def improved(n_states=3, n_actions=2, state_labels=None, action_labels=None, algorithm=None):

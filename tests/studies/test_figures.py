@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spibb.cli.figures_command import draw_study
 from spibb.errors import DataError, OutputError, SettingsError
+from spibb.report.study_figures import draw_study
 from spibb.runner.store import Store
 from spibb.studies.aggregate import aggregate
 from spibb.studies.gallery import Drawing, render_gallery
@@ -128,7 +128,7 @@ def test_another_process_draws_the_same_bytes(tmp_path):
     draw_study(here)
     code = f"""
 import pathlib, sys
-from spibb.cli.figures_command import draw_study
+from spibb.report.study_figures import draw_study
 assert "matplotlib" not in sys.modules, "it is to be loaded when a figure is drawn"
 draw_study(pathlib.Path({str(there)!r}))
 """

@@ -13,7 +13,6 @@ import pyarrow.compute
 import pytest
 from study_rows import KEYS, ordered
 
-from spibb.cli.figures_command import draw_study
 from spibb.cli.study_command import merge_folders
 from spibb.deep.network import Network, first_parameters
 from spibb.deep.policy import NetworkPolicy
@@ -21,6 +20,7 @@ from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
 from spibb.envs.flights import FlightReturns
 from spibb.errors import DataError, SettingsError
 from spibb.report.figures import to_svg
+from spibb.report.study_figures import draw_study
 from spibb.runner.jobs import Job
 from spibb.runner.local import run_local
 from spibb.runner.store import Store

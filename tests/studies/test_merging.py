@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from folded_study import CONFIG, KEEPING, PLAN, KeptPlan, content, record
 
-from spibb.cli.figures_command import draw_study
 from spibb.cli.study_command import merge_folders
 from spibb.errors import DataError, OutputError, SettingsError
+from spibb.report.study_figures import draw_study
 from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates
 from spibb.studies.compact import Retention

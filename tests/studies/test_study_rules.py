@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from folded_study import CONFIG, KEEPING, PLAN, content, record
 
-from spibb.cli.figures_command import draw_study
 from spibb.cli.study_command import merge_folders
 from spibb.errors import DataError, SettingsError
+from spibb.report.study_figures import draw_study
 from spibb.runner.store import Store
 from spibb.studies.finite.plan import FinitePlan
 from spibb.studies.finite.plans import PLANS as FINITE

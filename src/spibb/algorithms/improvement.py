@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +14,20 @@ from numpy.typing import NDArray
 
 from spibb.certify.certificate import Certificate
 from spibb.data.counts import Counts
+from spibb.display import Card, Display
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
-from spibb.ope.support import Visits, too_little_data
+from spibb.ope.support import HARDLY, Visits, too_little_data
 from spibb.problem import Problem
+from spibb.settings import in_words
 
 
-@dataclass(frozen=True, eq=False)
-class Improvement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvement(Display):
     """A policy, its values in the estimated model, how it was found, and what is guaranteed.
 
     Attributes:
@@ -115,3 +120,81 @@ class Improvement:
         if reason is not None or self.problem.declared.initial is not None:
             return reason
         return contradiction(self.log_return, self.baseline.performance)
+
+    def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write a folder with the policy, the certificate, a summary and a report, or nothing.
+
+        Args:
+            folder: Where it shall appear, when it is complete.
+            overwrite: Replace an earlier result.
+        """
+        # The report is made of results, and so of a higher layer: here is its name alone.
+        import_module("spibb.report.folder").write_result(self, folder, overwrite=overwrite)
+
+    @property
+    def findings(self) -> tuple[str, ...]:
+        """What was found, in sentences: the data, the values, how the search ended."""
+        counts, log = self.counts, self.log_return
+        n_unseen = int((counts.n_sa[~counts.terminal] == 0).sum())
+        steps = f"{self.n_iterations} step{'' if self.n_iterations == 1 else 's'}"
+        return (
+            f"{int(counts.n_sa.sum()):,} rows, {counts.n_states} states, {counts.n_actions} "
+            f"actions; {n_unseen} pairs never tried",
+            *_remarks(self.problem),
+            *(() if log is None else _told_return(log)),
+            _told_values(self),
+            *start_remarks(self.problem),
+            f"{self.status.value} ({steps})",
+        )
+
+    def _card(self) -> Card:
+        n_changed = int((self.certificate.states.moved > 1e-12).sum())
+        facts = {
+            "status": self.status.value,
+            "changed": f"{n_changed:,} of {self.counts.n_states:,} states",
+            "values": _told_values(self),
+            "guarantee": self.certificate.statement,
+            "files": "write(folder) writes policy, certificate, summary and report",
+        }
+        return Card(f"Improvement by {in_words(self.algorithm)}", facts)
+
+
+def start_remarks(problem: Problem) -> tuple[str, ...]:
+    """Say where performance is counted from, if neither log nor user does."""
+    if problem.counts.n_initial.any() or problem.declared.initial is not None:
+        return ()
+    return (
+        "The log has no episodes, so performance takes every state seen as an equally likely "
+        "start.",
+    )
+
+
+def _remarks(problem: Problem) -> tuple[str, ...]:
+    counts = problem.counts
+    remarks = {
+        f"{counts.n_dropped:,} rows left out: their next state is unknown.": counts.n_dropped,
+        f"In {counts.n_gaps:,} places steps of an episode are missing.": counts.n_gaps,
+        "The baseline was estimated from the log.": problem.baseline.is_estimated,
+    }
+    return tuple(text for text, is_so in remarks.items() if is_so)
+
+
+def _told_return(found: LogReturn) -> tuple[str, ...]:
+    low, high = found.interval
+    ends = "" if math.isinf(low) else f", from {low:.4g} to {high:.4g} at 95 %, approximately"
+    cut = f"; {found.n_truncated:,} records stop early" if found.n_truncated else ""
+    return (
+        f"The baseline earned {found.mean:.4g} an episode in the log{ends}{cut}.",
+        *(f"  {text}" for text in found.warnings),
+    )
+
+
+def _told_values(result: Improvement) -> str:
+    if result.withheld is not None:
+        return f"Estimates by the model are withheld: {result.withheld}."
+    return (
+        f"Estimated by the model: baseline {result.baseline.performance:.4g}, new policy "
+        f"{result.performance:.4g} (flattering; {100 * result.visits.hardly:.0f} % of the new "
+        f"policy's visits are to pairs seen fewer than {HARDLY} times, "
+        f"{100 * result.baseline_visits.hardly:.0f} % of the baseline's)"
+    )

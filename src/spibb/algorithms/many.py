@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm, Rng
 from spibb.certify.regret import RegretTest
 from spibb.certify.robust import obstacle
+from spibb.display import Card, Display
 from spibb.errors import DataError
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
@@ -21,8 +23,8 @@ from spibb.problem.problem import Baseline
 from spibb.uncertainty.error_functions import checked_delta
 
 
-@dataclass(frozen=True, eq=False)
-class Improvements:
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvements(Display):
     """Results of every algorithm on every problem.
 
     Attributes:
@@ -41,6 +43,18 @@ class Improvements:
     status: NDArray[np.object_]
     baseline_v: NDArray[np.float64]
     bounds: NDArray[np.float64] | None = None
+
+    def _card(self) -> Card:
+        n_algorithms, n_problems, n_states, n_actions = self.probabilities.shape
+        ends = Counter(status.name.lower().replace("_", "-") for status in self.status.ravel())
+        facts = {"ended": ", ".join(f"{name} {n:,}" for name, n in ends.most_common())}
+        if self.bounds is not None:
+            facts["certified"] = f"{int(np.isfinite(self.bounds).sum()):,} of {self.bounds.size:,}"
+        return Card(
+            f"Improvements: {n_algorithms} algorithms on {n_problems:,} problems of {n_states:,} "
+            f"states and {n_actions:,} actions",
+            facts,
+        )
 
 
 def improve_many(

@@ -10,16 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.algorithms.base import DEFAULT_DELTA
 from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.certify.regret import RegretTest
 from spibb.certify.robust import obstacle
 from spibb.data.counts import Counts
 from spibb.errors import SettingsError
-from spibb.problem import Problem, ProblemBatch
+from spibb.problem import Problem, ProblemBatch, ProblemOptions
+from spibb.problem.problem import Baseline
 
 # Thresholds that are tried, evenly in the logarithm of the count.
 _N_THRESHOLDS = 12
@@ -59,6 +62,11 @@ class Promise:
         return "" if self.proviso is None else f", {self.proviso}"
 
     @property
+    def algorithm(self) -> PiBSPIBB:
+        """The algorithm that keeps it."""
+        return PiBSPIBB(n_wedge=self.n_wedge)
+
+    @property
     def is_vacuous(self) -> bool:
         """Whether the log is too small: the only policy with this promise is the baseline."""
         return math.isinf(self.n_wedge)
@@ -85,14 +93,29 @@ class Promise:
         return text + f" At its frequencies it would take about {self.rows_for_change:.1g} rows."
 
 
-def plan_promise(problem: Problem, *, zeta: float, delta: float) -> Promise:
-    """Choose the boldest threshold that is certified to lose at most zeta.
+def plan_promise(
+    log: Any,
+    *,
+    zeta: float,
+    delta: float = DEFAULT_DELTA,
+    baseline: Baseline | None = None,
+    gamma: float | None = None,
+    **options: Unpack[ProblemOptions],
+) -> Promise:
+    """Choose the boldest threshold of Pi_b-SPIBB that is certified to lose at most zeta.
 
     Args:
-        problem: The log and its baseline.
+        log: The log that the baseline made, or a problem; see :meth:`spibb.Problem.of`.
         zeta: The largest loss, > 0.
-        delta: Level of the regret test.
+        delta: Level of the regret test, the ``certificate_delta`` of ``improve``.
+        baseline: The policy that made the log, or "estimate".
+        gamma: The discount.
+        **options: As for :meth:`spibb.Problem.of`.
+
+    Returns:
+        The promise; ``promise.algorithm.improve(...)`` keeps it.
     """
+    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     if not zeta > 0:
         raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
     if not delta < 1.0:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.display import Card, Display
 from spibb.plain import strict_json
 
 FORMAT_VERSION = 2
@@ -143,8 +144,8 @@ class StateAudit:
     n_rows: NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Certificate:
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate(Display):
     """What can be said of a policy, and what cannot.
 
     Attributes:
@@ -190,6 +191,12 @@ class Certificate:
         if not self.guarantee.applies:
             return f"Nothing is guaranteed. {self.guarantee.summary}"
         return self.guarantee.summary
+
+    def _card(self) -> Card:
+        facts = {"guarantee": self.statement}
+        facts |= {f"beside it, {place}": one.summary for place, one in enumerate(self.others, 1)}
+        facts |= {one.name: one.summary for one in self.checks}
+        return Card(f"Certificate at delta {self.delta:g}", facts)
 
     def check(self, name: str) -> Condition:
         """Return one of the checks by name."""

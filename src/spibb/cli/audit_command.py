@@ -2,69 +2,61 @@
 
 from __future__ import annotations
 
-from spibb.certify.audit import audit
-from spibb.certify.certificate import Certificate
-from spibb.cli.inputs import Declared, find_error, read_inputs
-from spibb.cli.printing import (
-    print_changes,
-    print_changes_csv,
-    print_conditions,
-    print_guarantee,
-    print_json,
-)
-from spibb.errors import SettingsError
-from spibb.mdp.policy import TabularPolicy
-from spibb.problem import Problem
-from spibb.report.changes import list_changes
+from typing import Annotated
+
+from typer import Exit, Option
+
+from spibb.cli import options as o
 
 
-def run_audit(
-    log: str,
-    baseline: str,
-    policy: str,
-    gamma: float,
-    *,
-    epsilon: float | None,
-    n_wedge: float | None,
-    delta: float | None,
-    error: str | None,
-    declared: Declared,
-    columns: str | None,
-    printed: str,
-) -> bool:
-    """Judge a policy, print the outcome, and tell whether it keeps to what was asked."""
-    if n_wedge is not None and not n_wedge >= 0:
-        raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 0")
-    rows, made_by = read_inputs(log, baseline, columns)
-    problem = Problem.of(rows, baseline=made_by, gamma=gamma, **declared.keywords)
+def audit(
+    log: o.LogFile,
+    baseline: o.Baseline,
+    policy: Annotated[str, Option(metavar="FILE", help="The policy to judge.")],
+    gamma: o.Gamma,
+    epsilon: Annotated[float | None, Option(help="Budget to hold the policy to.")] = None,
+    n_wedge: Annotated[float | None, Option(help="Threshold to hold the policy to.")] = None,
+    delta: o.Level = 0.05,
+    error: o.Error = None,
+    reward_range: o.Rewards = None,
+    initial: o.Initial = None,
+    states_complete: o.StatesComplete = False,
+    never_ends: o.NeverEnds = False,
+    successors: o.Successors = None,
+    unseen: o.Unseen = "average",
+    columns: o.Columns = None,
+    printed: o.PrintFormat = o.Format.table,
+) -> None:
+    """Judge any policy against a log and the baseline that made it.
+
+    Exit code 1 if a budget or threshold was given and the policy does not keep to it.
+    """
+    from spibb.certify.audit import audit
+    from spibb.cli.inputs import read_problem
+    from spibb.cli.printing import print_as
+    from spibb.cli.result_printing import change_records, print_audit
+    from spibb.cli.settings import find_error
+    from spibb.mdp.policy import TabularPolicy
+    from spibb.report.changes import list_changes
+
+    problem = read_problem(
+        log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
+        states_complete=states_complete, never_ends=never_ends, successors=successors,
+    )  # fmt: skip
     judged = problem.align(TabularPolicy.read(policy))
+    chosen = None if error is None else find_error(error)
     certificate = audit(
-        problem,
-        policy=judged,
-        delta=0.05 if delta is None else delta,
-        epsilon=epsilon,
-        n_wedge=n_wedge,
-        error=None if error is None else find_error(error),
+        problem, policy=judged, delta=delta, epsilon=epsilon, n_wedge=n_wedge, error=chosen
     )
     changes = list_changes(judged, problem.baseline, certificate.states)
-    if printed == "json":
-        print_json(certificate.to_dict())
-    elif printed == "csv":
-        print_changes_csv(changes)
-    else:
-        print_conditions("Checks", certificate.checks)
-        print_changes(changes)
-        print_guarantee(certificate)
-    return _is_kept(certificate, epsilon, n_wedge)
-
-
-def _is_kept(certificate: Certificate, epsilon: float | None, n_wedge: float | None) -> bool:
+    print_as(
+        printed,
+        json=certificate.to_dict,
+        csv=lambda: change_records(changes),
+        table=lambda: print_audit(certificate, changes),
+    )
     asked = [] if epsilon is None else [certificate.check("constraint")]
     if n_wedge is not None:
-        asked += [
-            condition
-            for other in certificate.others
-            for condition in other.conditions
-            if condition.name == "bootstrapped-copy"
-        ]
-    return all(condition.is_satisfied for condition in asked)
+        conditions = (one for other in certificate.others for one in other.conditions)
+        asked += [one for one in conditions if one.name == "bootstrapped-copy"]
+    raise Exit(0 if all(condition.is_satisfied for condition in asked) else 1)

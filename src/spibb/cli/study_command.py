@@ -1,32 +1,42 @@
-"""``spibb study``: list, run, merge."""
+"""``spibb study``: list, run, merge, figures."""
 
 from __future__ import annotations
 
-import csv
 import shlex
 import sys
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Annotated
 
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
-from rich.table import Column, Table
+from typer import Argument, Option, Typer
 
 from spibb.cli.interrupts import INTERRUPTED
-from spibb.cli.printing import console, print_json
-from spibb.studies.merging import merge_studies
-from spibb.studies.plan import Plan
-from spibb.studies.recording import find_piece
-from spibb.studies.registry import PLANS, StudyProgress, find_plan, read_plan, run_study
+from spibb.cli.options import Format, PrintFormat
 
-# Seconds after which somebody wonders.
-_LONG = 3.0
+study = Typer(no_args_is_help=True, help="Run the studies of the paper, and your own.")
+
+PlanName = Annotated[str, Argument(metavar="PLAN", help="Name of a plan, or a TOML file.")]
+Runs = Annotated[int | None, Option(help="Repetitions.")]
+Workers = Annotated[int | None, Option(help="Jobs at a time.")]
+Engine = Annotated[str, Option(help="Who computes: local, ray or cuda.")]
+Address = Annotated[
+    str | None, Option(metavar="HOST:PORT", help="A running ray cluster [default: RAY_ADDRESS].")
+]
+Piece = Annotated[
+    str | None, Option(metavar="N/OF", help="A piece such as 2/4, to be merged later.")
+]
+Resume = Annotated[bool, Option("--resume", help="Go on with an earlier run.")]
+StudyFolder = Annotated[Path, Option(help="Folder for the study.")]
+Folders = Annotated[list[Path], Argument(metavar="DIR", help="Pieces, or plans of the same draws.")]
 
 
-def list_studies(printed: str) -> None:
-    """Print the plans that ship with the package."""
+@study.command("list")
+def list_studies(printed: PrintFormat = Format.table) -> None:
+    """List the plans that ship with the package."""
+    from rich.table import Column
+
+    from spibb.cli.printing import print_as, print_table
+    from spibb.studies.registry import PLANS
+
     facts = {
         name: {
             "study": plan.study,
@@ -39,39 +49,41 @@ def list_studies(printed: str) -> None:
         }
         for name, plan in PLANS.items()
     }
-    if printed == "json":
-        print_json(facts)
-        return
-    if printed == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(["plan", *next(iter(facts.values()))])
-        writer.writerows([name, *fact.values()] for name, fact in facts.items())
-        return
-    columns = ("study", "runs", "etas", "sizes", "settings")
-    table = Table(Column("plan", no_wrap=True), *columns)
-    for name, fact in facts.items():
-        table.add_row(name, *("" if fact[part] is None else str(fact[part]) for part in columns))
-    console.print(table)
+    names = ["plan", *next(iter(facts.values()))]
+    rows = [[name, *fact.values()] for name, fact in facts.items()]
+    head = [Column("plan", no_wrap=True), *map(Column, names[1:-1])]
+    cells = (["" if cell is None else str(cell) for cell in row[:-1]] for row in rows)
+    print_as(
+        printed,
+        json=lambda: facts,
+        csv=lambda: [names, *rows],
+        table=lambda: print_table(head, cells),
+    )
 
 
+@study.command("run")
 def run_named_study(
-    name: str,
-    out: Path,
-    *,
-    runs: int | None,
-    workers: int | None,
-    resume: bool,
-    engine: str = "local",
-    address: str | None = None,
-    piece: str | None = None,
+    name: PlanName,
+    out: StudyFolder,
+    runs: Runs = None,
+    workers: Workers = None,
+    engine: Engine = "local",
+    address: Address = None,
+    piece: Piece = None,
+    resume: Resume = False,
 ) -> None:
-    """Run a plan with a bar that tells rate and time left."""
+    """Run a plan; it may be killed at any moment and resumed."""
+    from spibb.cli.printing import print_place
+    from spibb.cli.study_progress import run_with_bar
+    from spibb.studies.recording import find_piece
+    from spibb.studies.registry import find_plan, run_study
+
     plan = find_plan(name, runs)
     steps = run_study(
         plan, out, engine=engine, workers=workers, address=address, resume=resume, piece=piece
     )
     try:
-        _run_with_bar(plan, steps)
+        run_with_bar(plan, steps)
     except KeyboardInterrupt:
         named = engine if engine != "local" else None
         options = {
@@ -83,59 +95,34 @@ def run_named_study(
         print(f"Interrupted: {kept if out.exists() else 'nothing was done yet.'}", file=sys.stderr)
         sys.exit(INTERRUPTED)
     first, last = (0, plan.n_runs) if piece is None else find_piece(plan, piece)
-    console.print(f"{last - first} runs are in {out}", markup=False, soft_wrap=True)
+    print_place(f"{last - first} runs are in {out}")
 
 
-def merge_folders(out: Path, folders: Sequence[Path]) -> None:
-    """Make one study of pieces, or of plans with other settings, and say what is in it."""
+@study.command("merge")
+def merge_folders(
+    out: Annotated[Path, Argument(metavar="OUT", help="Folder for the merged study.")],
+    folders: Folders,
+) -> None:
+    """Make one study of pieces of a plan, or of plans with other settings on the same draws."""
+    from spibb.cli.printing import print_place
+    from spibb.studies.merging import merge_studies
+    from spibb.studies.registry import read_plan
+
     merged = merge_studies(out, folders, read_plan=read_plan)
     numbers = sorted({len(runs) for runs in merged.runs})
-    runs = " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
-    console.print(
-        f"{runs} runs of {len(merged.runs)} settings are in {out}", markup=False, soft_wrap=True
-    )
+    told = " to ".join(f"{number:,}" for number in dict.fromkeys((numbers[0], numbers[-1])))
+    print_place(f"{told} runs of {len(merged.runs)} settings are in {out}")
 
 
-def _run_with_bar(plan: Plan, steps: Generator[StudyProgress, None, None]) -> None:
-    with closing(steps):
-        with _patience("Trying one process of the plan ..."):
-            first = next(steps)
-        _mention(first)
-        with _bar() as bar:
-            # Jobs of an earlier call are no part of this one's speed.
-            task = bar.add_task(
-                plan.name, total=first.n_jobs, completed=first.n_done, rate="starting"
-            )
-            for progress in steps:
-                rate = f"{progress.n_runs_done / progress.seconds:.1f} runs/s"
-                bar.update(task, completed=progress.n_done, rate=rate)
+@study.command("figures")
+def draw_figures(
+    folder: Annotated[Path, Argument(metavar="DIR", help="The study's folder.")],
+) -> None:
+    """Draw the figures of a study: SVG, PNG and a page with all of them."""
+    from rich.progress import track
 
+    from spibb.cli.printing import console, print_place
+    from spibb.report.study_figures import draw_study
 
-@contextmanager
-def _patience(text: str) -> Iterator[None]:
-    """Say what is going on, at once on a terminal, elsewhere if it takes long."""
-    if console.is_terminal:
-        with console.status(text):
-            yield
-        return
-    timer = threading.Timer(_LONG, print, args=(text,), kwargs={"file": sys.stderr, "flush": True})
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _bar() -> Bar:
-    return Bar(
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-        TextColumn("jobs, {task.fields[rate]}"), TimeRemainingColumn(), console=console,
-    )  # fmt: skip
-
-
-def _mention(first: StudyProgress) -> None:
-    """Say what was found in the folder."""
-    if first.n_damaged:
-        console.print(f"{first.n_damaged} damaged parts are computed again")
-    if first.n_done:
-        console.print(f"{first.n_done} of {first.n_jobs} jobs are done already")
+    files = draw_study(folder, track=lambda drawn: track(drawn, "drawing", console=console))
+    print_place(f"{len(files)} figures are in {folder / 'figures' / 'index.html'}")

@@ -60,8 +60,8 @@ class Counts(Named):
 
     def __repr__(self) -> str:
         return (
-            f"<Counts: {int(self.n_sa.sum())} rows, {self.n_states} states, "
-            f"{self.n_actions} actions>"
+            f"<Counts: {int(self.n_sa.sum()):,} rows, {self.n_states:,} states, "
+            f"{self.n_actions:,} actions>"
         )
 
     @classmethod

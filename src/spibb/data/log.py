@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
+from spibb.display import Card, Display, listed
 from spibb.errors import DataError
+from spibb.frames import FRAME, arrow_table
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
@@ -23,8 +25,8 @@ _LARGEST_REWARD = 1e100
 _COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated")
 
 
-@dataclass(frozen=True, eq=False)
-class Log(Named):
+@dataclass(frozen=True, eq=False, repr=False)
+class Log(Named, Display):
     """Transitions (x, a, r, x') with the episode they belong to.
 
     Build one with :meth:`from_arrays`, :meth:`from_dataframe`, :meth:`from_episodes`,
@@ -67,10 +69,19 @@ class Log(Named):
     def __len__(self) -> int:
         return len(self.state)
 
-    def __repr__(self) -> str:
-        return (
-            f"<Log: {len(self)} rows, {self.n_episodes} episodes, {self.n_states} states, "
-            f"{self.n_actions} actions>"
+    def _card(self) -> Card:
+        low, high = float(self.reward.min()), float(self.reward.max())
+        facts = {
+            "states": listed(self.states, self.n_states),
+            "actions": listed(self.actions, self.n_actions),
+            "rewards": f"from {low:g} to {high:g}, {float(self.reward.mean()):.4g} on average",
+        }
+        if self.n_gaps:
+            facts["missing"] = f"steps in {self.n_gaps:,} places"
+        return Card(
+            f"Log: {len(self):,} rows, {self.n_episodes:,} episodes, {self.n_states:,} states, "
+            f"{self.n_actions:,} actions",
+            facts,
         )
 
     @classmethod
@@ -112,7 +123,7 @@ class Log(Named):
             columns["episode"] = _integers(episode, "episode", lowest=None)
             if step is not None:
                 columns["step"] = _integers(step, "step", lowest=None)
-        _refuse_lengths(columns)
+        _check_lengths(columns)
         columns = complete_episodes(columns)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
         n_actions = _checked_size(n_actions, "action", columns["action"])
@@ -132,23 +143,9 @@ class Log(Named):
             frame: Anything pyarrow can read as a table.
             columns: Where to find a column that is called differently: ``{"state": "ward"}``.
         """
-        import pyarrow as pa
-
         from spibb.data.readers import log_from_table
 
-        try:
-            if isinstance(frame, pa.Table):
-                table = frame
-            elif hasattr(frame, "to_arrow"):
-                table = frame.to_arrow()
-            else:
-                table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
-            raise DataError(
-                f"cannot read the data frame: {error}",
-                expected="a pandas, polars or Arrow table whose columns hold one kind of value",
-            ) from None
-        return log_from_table(table, columns, "the data frame")
+        return log_from_table(arrow_table(frame), columns, FRAME)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:
@@ -167,7 +164,7 @@ class Log(Named):
         ]
         if not listed:
             raise DataError("no episodes", expected="at least one with a step")
-        _refuse_odd_columns(listed)
+        _check_episode_columns(listed)
         joined: dict[str, Any] = {
             name: np.concatenate([part[name] for part in listed]) for name in listed[0]
         }
@@ -272,7 +269,7 @@ def moved(old: Names, new: Names) -> NDArray[np.int64]:
     return places
 
 
-def _refuse_odd_columns(episodes: list[dict[str, Any]]) -> None:
+def _check_episode_columns(episodes: list[dict[str, Any]]) -> None:
     names = episodes[0].keys()
     if any(part.keys() != names for part in episodes):
         raise DataError("episodes with different columns", expected="the same columns in each")
@@ -305,7 +302,7 @@ def _checked_columns(
             columns[name] = _booleans(flags, name)
     if len(columns["state"]) == 0:
         raise DataError("the log has no rows", expected="at least one row")
-    _refuse_lengths(columns)
+    _check_lengths(columns)
     bad = ~(np.abs(columns["reward"]) <= _LARGEST_REWARD)
     if bad.any():
         row = int(np.argmax(bad))
@@ -332,7 +329,7 @@ def _checked_labels(labels: Sequence[str] | None, name: str) -> tuple[str, ...] 
     return tuple(labels)
 
 
-def _refuse_lengths(columns: Mapping[str, Any]) -> None:
+def _check_lengths(columns: Mapping[str, Any]) -> None:
     n_rows = len(columns["state"])
     for name, values in columns.items():
         if values.ndim != 1 or len(values) != n_rows:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.errors import MOST_WHOLE, DataError
+from spibb.frames import as_text
 from spibb.names import nearest
 from spibb.tables import (
-    decoded,
     encode,
     encode_together,
     read_numbers,
@@ -34,16 +34,18 @@ _NAMES = (("state", "next_state"), ("action",), ("episode",))
 _TEXTS = ("step", "terminated", "truncated")
 
 
-def read_log(path: str | Path, columns: Mapping[str, str] | None = None) -> Log:
-    """Read a log from CSV or Parquet: a file, a folder of files, or a glob.
+def read_log(path: Any, columns: Mapping[str, str] | None = None) -> Log:
+    """Read a log from CSV or Parquet, a file, a folder of files or a glob; or from a table.
 
     Columns ``state, action, reward`` and, if present, ``episode, step, next_state, terminated,
     truncated``. States and actions are integers from 0 or labels.
 
     Args:
-        path: Where the log is.
+        path: Where the log is; or the log as a pandas, polars or Arrow table.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
     """
+    if not isinstance(path, str | Path):
+        return Log.from_dataframe(path, columns)
     columns = columns or {}
 
     def theirs(*known: str) -> list[str]:
@@ -62,8 +64,8 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
     """Build a log from an Arrow table."""
     table = _renamed(without_unnamed(table, path), columns or {}, path)
     require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
-    _refuse_unconnected(table.column_names, path)
-    table = _as_text(table, path)
+    _check_connected(table.column_names, path)
+    table = as_text(table, (*REQUIRED, *OPTIONAL), path)
     present = [name for name in OPTIONAL if name in table.column_names]
     places = {name: table[name] for name in ("state", "next_state") if name in table.column_names}
     codes, state_labels = encode_together(places, path, missing_allowed=("next_state",))
@@ -84,21 +86,6 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
         action_labels=action_labels,
         **found,
     )
-
-
-def _as_text(table: pa.Table, path: str | Path) -> pa.Table:
-    """Undo encodings of the columns that are read: dictionaries, bytes, views."""
-    import pyarrow as pa
-
-    for place, name in enumerate(table.column_names):
-        if name in (*REQUIRED, *OPTIONAL):
-            try:
-                table = table.set_column(place, name, decoded(table.column(place), name))
-            except pa.ArrowException as error:
-                raise DataError(
-                    f"cannot read the text of {path}: {error}", expected="text in UTF-8"
-                ) from None
-    return table
 
 
 def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int:
@@ -134,7 +121,7 @@ def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> p
     return table.select(kept).rename_columns([theirs.get(column, column) for column in kept])
 
 
-def _refuse_unconnected(names: list[str], path: str | Path) -> None:
+def _check_connected(names: list[str], path: str | Path) -> None:
     """Refuse a log without episodes and next states, since nothing can be learnt from it."""
     if "episode" in names or "next_state" in names:
         return

@@ -56,6 +56,12 @@ class Evaluation:
     q: NDArray[np.float64]
     performance: float
 
+    def __repr__(self) -> str:
+        return (
+            f"<Evaluation: performance {self.performance:.6g}, {self.policy.n_states:,} states, "
+            f"{self.policy.n_actions:,} actions>"
+        )
+
 
 def evaluate(mdp: TabularMDP, policy: TabularPolicy | ArrayLike) -> Evaluation:
     """Compute the exact values of ``policy`` in ``mdp``.

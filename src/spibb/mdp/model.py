@@ -87,6 +87,12 @@ class TabularMDP:
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_rows", rows)
 
+    def __repr__(self) -> str:
+        return (
+            f"<TabularMDP: {self.n_states:,} states, {self.n_actions:,} actions, "
+            f"gamma {self.gamma:g}, {int(self.terminal.sum()):,} terminal states>"
+        )
+
     @property
     def n_states(self) -> int:
         """Number of states."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.display import Card, Display, listed
 from spibb.errors import PolicyError
 from spibb.files import as_path, write_whole
-from spibb.names import Named
+from spibb.names import Named, nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,10 +23,12 @@ FORMAT_VERSION = 1
 # Files round to six digits: a row that misses one by this much for each action is rescaled, by
 # more it is refused.
 _SUM_TOLERANCE = 1e-6
+# How much of a table is shown.
+_N_STATES, _N_ACTIONS = 5, 6
 
 
-@dataclass(frozen=True, eq=False)
-class TabularPolicy(Named):
+@dataclass(frozen=True, eq=False, repr=False)
+class TabularPolicy(Named, Display):
     """For every state, a distribution over the actions.
 
     Args:
@@ -38,8 +41,8 @@ class TabularPolicy(Named):
         >>> policy = TabularPolicy([[0.25, 0.75], [1.0, 0.0]], action_labels=("wait", "treat"))
         >>> policy.n_states, policy.n_actions
         (2, 2)
-        >>> float(policy.probabilities[0, 1])
-        0.75
+        >>> policy[0], policy.sample(1)
+        ({'wait': 0.25, 'treat': 0.75}, 'wait')
     """
 
     probabilities: NDArray[np.float64]
@@ -111,9 +114,69 @@ class TabularPolicy(Named):
         )
         return cls(table, state_labels, action_labels, is_estimated=True)
 
-    def sample(self, state: int, rng: np.random.Generator) -> int:
-        """Draw an action for ``state``."""
-        return int(rng.choice(self.n_actions, p=self.probabilities[state]))
+    def __getitem__(self, state: int | str) -> dict[Any, float]:
+        """Return the probability of each action in a state: by its name, or its place from 0."""
+        row = self.action_probabilities(state)
+        return dict(zip(self.action_labels or range(self.n_actions), row.tolist(), strict=True))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Go through the states: their names, or their places where they have none."""
+        return iter(self.state_labels or range(self.n_states))
+
+    def action_probabilities(self, states: Any) -> NDArray[np.float64]:
+        """Return the probabilities of the actions, shape (..., A).
+
+        Args:
+            states: Names of states, or their places from 0; one, or an array of them.
+        """
+        return self.probabilities[self._places(states)]
+
+    def act(self, states: Any, rng: np.random.Generator | None = None) -> Any:
+        """Draw an action for each state: its name, or its place where actions have none.
+
+        Args:
+            states: Names of states, or their places from 0; one, or an array of them.
+            rng: Source of randomness; None: a fresh one.
+        """
+        reached = self.action_probabilities(states).cumsum(axis=-1)
+        chosen = np.random.default_rng() if rng is None else rng
+        # The total is 1 up to rounding; drawing below it keeps the last action in range.
+        draws = np.asarray(chosen.random(reached.shape[:-1]) * reached[..., -1])
+        actions = (reached <= draws[..., None]).sum(axis=-1)
+        return actions if self.action_labels is None else np.array(self.action_labels)[actions]
+
+    def sample(self, state: int | str, rng: np.random.Generator | None = None) -> Any:
+        """Draw an action for one state; see :meth:`act`."""
+        return self.act(state, rng).item()
+
+    def _places(self, states: Any) -> NDArray[np.int64]:
+        given = np.asarray(states)
+        if given.dtype.kind in "iu":
+            places = given.astype(np.int64)
+        else:
+            known = self.states.places
+            found = [known.get(str(name), -1) for name in given.ravel()]
+            places = np.array(found, dtype=np.int64).reshape(given.shape)
+        wrong = (places < 0) | (places >= self.n_states)
+        if wrong.any():
+            name = given[wrong].tolist()[0]
+            near = nearest(name, self.states) if isinstance(name, str) else None
+            raise PolicyError(
+                f"the policy has no state {name!r}",
+                expected=f"one of {listed(self.states, self.n_states)}",
+                hint=f"use {near!r}" if near else None,
+            )
+        return places
+
+    def _card(self) -> Card:
+        origin = ", estimated from its log" if self.is_estimated else ""
+        shown = [(x, self.probabilities[x]) for x in range(min(self.n_states, _N_STATES))]
+        return Card(
+            f"TabularPolicy: {self.n_states:,} states, {self.n_actions:,} actions{origin}",
+            {"actions": listed(self.actions, self.n_actions)},
+            ("state", *(f"{self.actions[a]}" for a in range(min(self.n_actions, _N_ACTIONS)))),
+            [(self.states[x], *(f"{p:.3g}" for p in row[:_N_ACTIONS])) for x, row in shown],
+        )
 
     def write(self, path: str | Path, metadata: dict[str, Any] | None = None) -> None:
         """Write the long table ``state, action, probability`` as CSV or Parquet.
@@ -164,6 +227,16 @@ class TabularPolicy(Named):
         from spibb.mdp.policy_file import read_policy
 
         return read_policy(path)
+
+    @classmethod
+    def from_dataframe(cls, frame: Any) -> TabularPolicy:
+        """Make a policy of a pandas, polars or Arrow table ``state, action, probability``.
+
+        Pairs that the table leaves out have probability 0.
+        """
+        from spibb.mdp.policy_file import policy_from_frame
+
+        return policy_from_frame(frame)
 
 
 def _named(indices: NDArray[np.int64], labels: tuple[str, ...] | None) -> Any:

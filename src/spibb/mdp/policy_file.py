@@ -3,27 +3,55 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.errors import PolicyError
+from spibb.frames import FRAME, arrow_table, as_text
 from spibb.mdp.policy import TabularPolicy
-from spibb.tables import Labels, encode, read_numbers, read_table, refuse_large, require_columns
+from spibb.tables import (
+    Labels,
+    encode,
+    read_numbers,
+    read_table,
+    refuse_large,
+    require_columns,
+    without_unnamed,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_COLUMNS = ("state", "action", "probability")
 
 
 def read_policy(path: str | Path) -> TabularPolicy:
     """Read a policy file; pairs that are left out have probability 0."""
     table = read_table(path, what="policy", names=[["state"], ["action"]], numbers=("probability",))
-    needed = ("state", "action", "probability")
-    require_columns(table.column_names, needed, path, can_rename=False)
+    return policy_from_table(table, path)
+
+
+def policy_from_frame(frame: Any) -> TabularPolicy:
+    """Make a policy of a pandas, polars or Arrow table, by the rules of a file."""
+    table = as_text(without_unnamed(arrow_table(frame), FRAME), _COLUMNS, FRAME)
+    if table.num_rows == 0:
+        raise PolicyError(f"{FRAME} has no rows", expected="at least one row")
+    return policy_from_table(table, FRAME)
+
+
+def policy_from_table(table: pa.Table, path: str | Path) -> TabularPolicy:
+    """Make a policy of an Arrow table."""
+    require_columns(table.column_names, _COLUMNS, path, can_rename=False)
     states, state_labels = _without_gaps(*encode(table["state"], "state", path))
     actions, action_labels = _without_gaps(*encode(table["action"], "action", path))
     probability = read_numbers(table["probability"], "probability", path, error=PolicyError)
-    _refuse_missing(probability, path)
+    _check_present(probability, path)
     shape = (_size(states, state_labels), _size(actions, action_labels))
     refuse_large(*shape, path)
-    _refuse_duplicates(states, actions, shape[1], path)
+    _check_duplicates(states, actions, shape[1], path)
     probabilities = np.zeros(shape)
     probabilities[states, actions] = probability
     return TabularPolicy(probabilities, state_labels, action_labels)
@@ -39,7 +67,7 @@ def _without_gaps(codes: NDArray[np.int64], labels: Labels) -> tuple[NDArray[np.
     return places.astype(np.int64), tuple(str(code) for code in present)
 
 
-def _refuse_missing(probability: NDArray[np.float64], path: str | Path) -> None:
+def _check_present(probability: NDArray[np.float64], path: str | Path) -> None:
     bad = ~np.isfinite(probability)
     if bad.any():
         raise PolicyError(
@@ -54,7 +82,7 @@ def _size(codes: NDArray[np.int64], labels: Labels) -> int:
     return int(codes.max()) + 1 if labels is None else len(labels)
 
 
-def _refuse_duplicates(
+def _check_duplicates(
     states: NDArray[np.int64], actions: NDArray[np.int64], n_actions: int, path: str | Path
 ) -> None:
     pairs = states * n_actions + actions

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import notes
@@ -62,8 +63,8 @@ class PolicyEstimate:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class PolicyEvaluation:
+@dataclass(frozen=True, repr=False)
+class PolicyEvaluation(Display):
     """What the log says of a policy it was not made by.
 
     Attributes:
@@ -105,6 +106,20 @@ class PolicyEvaluation:
         """Return one estimate by the estimator's id."""
         known = {part.estimator: part for part in self.estimates}
         return known[checked_name(estimator, tuple(known), "estimate in this result")]
+
+    def _card(self) -> Card:
+        kind = "exact" if self.is_exact else "approximate"
+        return Card(
+            f"PolicyEvaluation: {self.n_episodes:,} episodes, {self.n_rows:,} rows; "
+            f"{100 * (1 - self.delta):g} % intervals by {self.bound}, {kind}",
+            {"warnings": " ".join(self.warnings)} if self.warnings else {},
+            ("estimator", "estimate", "from", "to", "warnings"),
+            [
+                (one.estimator, *(f"{x:.4g}" for x in (one.estimate, *one.interval)),
+                 str(len(one.warnings)))
+                for one in (self.baseline, *self.estimates)
+            ],
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""

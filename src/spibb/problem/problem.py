@@ -14,6 +14,7 @@ from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.log import Log
 from spibb.data.returns import Returns, first_visit_returns
+from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelArrays
 from spibb.mdp.evaluation import Evaluation, evaluate
@@ -38,8 +39,8 @@ class ProblemOptions(TypedDict, total=False):
     successors: Successors | None
 
 
-@dataclass(frozen=True, eq=False)
-class Problem:
+@dataclass(frozen=True, eq=False, repr=False)
+class Problem(Display):
     """A log and the policy that made it, in the same states and actions.
 
     Attributes:
@@ -121,6 +122,22 @@ class Problem:
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
         kept = data if isinstance(data, Log) else None
         return cls(counts, policy, values, kept, declared, unseen)
+
+    def _card(self) -> Card:
+        counts, values = self.counts, self.values
+        origin = "the range seen" if values.is_observed else "as given"
+        facts = {
+            "log": f"{int(counts.n_sa.sum()):,} rows, {int(counts.n_initial.sum()):,} episodes",
+            "baseline": "estimated from the log" if self.baseline.is_estimated else "given",
+            "rewards": f"from {values.low:g} to {values.high:g}, {origin}",
+        }
+        if self.declared.statements:
+            facts["declared"] = " ".join(self.declared.statements)
+        return Card(
+            f"Problem: {counts.n_states:,} states, {counts.n_actions:,} actions, "
+            f"gamma {self.gamma:g}",
+            facts,
+        )
 
     @property
     def gamma(self) -> float:

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm
-from spibb.algorithms.improvement import Improvement
+from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
+from spibb.algorithms.improvement import Improvement, start_remarks
+from spibb.display import Card, Display
 from spibb.files import write_whole
 from spibb.folders import write_folder
-from spibb.ope import OffPolicy, Trajectories, effective_sample_size, student_t
-from spibb.ope.normalised import ReturnRange
-from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
-from spibb.problem import Problem
+from spibb.ope import Trajectories, student_t
+from spibb.ope.notes import few_warnings
+from spibb.problem import Problem, ProblemOptions
+from spibb.problem.problem import Baseline
+from spibb.report.cross_fitting import FEWEST_EPISODES, cross_fit
 from spibb.report.folder import fill_result, write_json
-from spibb.report.summary import summarise
+from spibb.report.summary import result_summary
+from spibb.uncertainty.error_functions import checked_delta
 
-Array = NDArray[np.float64]
-
-# Below this an interval from halves says nothing.
-_FEWEST_EPISODES = 8
+HEAD = ("algorithm", "gain, est.", "guaranteed", "moved", "off-policy", "ess")
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonRow:
     """One algorithm's row.
 
     Attributes:
@@ -62,83 +60,170 @@ class Compared:
     ess: float | None = None
     warnings: tuple[str, ...] = ()
 
-    def cells(self) -> dict[str, Any]:
-        """Return the row of a CSV file."""
-        return {**asdict(self), "warnings": " | ".join(self.warnings)}
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row for people, under :data:`HEAD`."""
+        guaranteed = "none" if self.bound is None else f"{self.bound:+.3g}"
+        return (
+            self.algorithm,
+            "withheld" if self.estimated_gain is None else f"{self.estimated_gain:+.3g}",
+            "vacuous" if self.is_vacuous else guaranteed,
+            f"{100 * self.moved:.0f}%",
+            self._interval,
+            "" if self.ess is None else f"{self.ess:.0f}",
+        )
+
+    @property
+    def _interval(self) -> str:
+        if self.off_policy is None:
+            return "no or few episodes"
+        low = "-inf" if self.off_policy_low is None else f"{self.off_policy_low:.3g}"
+        high = "inf" if self.off_policy_high is None else f"{self.off_policy_high:.3g}"
+        return f"{self.off_policy:.3g} [{low}, {high}]"
 
 
-@dataclass(frozen=True)
-class _Judged:
-    """A cross-fitted off-policy estimate with what `spibb evaluate` says of one."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Display):
+    """What several algorithms come to on one problem.
 
-    estimate: float = math.nan
-    interval: tuple[float, float] = (math.nan, math.nan)
-    ess: float | None = None
-    warnings: tuple[str, ...] = ()
+    Attributes:
+        problem: The log and its baseline.
+        rows: One for the baseline, and one for each algorithm.
+        results: What the algorithms returned.
+        delta: Level of the off-policy intervals.
+    """
+
+    problem: Problem
+    rows: tuple[ComparisonRow, ...]
+    results: tuple[Improvement, ...]
+    delta: float
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What to know of the rows, and how to read them, in sentences."""
+        found: dict[str, list[str]] = {}
+        for row in self.rows:
+            for text in row.warnings:
+                found.setdefault(text, []).append(row.algorithm)
+        return (
+            *(f"{', '.join(names)}: {text}" for text, names in found.items()),
+            "gain, est.: over the baseline, in the model made from the log, which flatters. "
+            "guaranteed: lower bound on the true gain; vacuous if it allows any loss. moved: "
+            "probability taken from the baseline, over the rows. off-policy: performance with its "
+            f"{100 * (1 - self.delta):g} % interval, each half of the episodes judging the policy "
+            "made of the other half (doubly robust, Student's t: approximate). ess: effective "
+            "episodes behind it.",
+            *start_remarks(self.problem),
+        )
+
+    def _card(self) -> Card:
+        facts = {"remarks": f"{len(self.remarks)}, in .remarks; write(folder) writes all results"}
+        rows = [row.cells for row in self.rows]
+        return Card(f"Comparison of {len(self.results)} algorithms", facts, HEAD, rows)
+
+    def records(self) -> Iterator[list[Any]]:
+        """Yield the rows of a CSV file, names of the columns first."""
+        yield [item.name for item in fields(ComparisonRow)]
+        for row in self.rows:
+            yield list((asdict(row) | {"warnings": " | ".join(row.warnings)}).values())
+
+    def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the table, and one result folder for each algorithm, or nothing."""
+        names = [row.algorithm for row in self.rows[1:]]
+
+        def fill(part: Path) -> None:
+            text = io.StringIO(newline="")
+            csv.writer(text).writerows(self.records())
+            write_whole(part / "comparison.csv", text.getvalue().encode())
+            facts = {
+                "format": "spibb-comparison",
+                "version": 2,
+                "results": [asdict(row) for row in self.rows],
+                "settings": [result_summary(result) for result in self.results],
+            }
+            write_json(part / "comparison.json", facts)
+            for name, result in zip(names, self.results, strict=True):
+                (part / name).mkdir()
+                fill_result(result, part / name)
+
+        write_folder(Path(folder), fill, overwrite=overwrite, known=comparison_files(names))
+
+
+def comparison_files(names: Sequence[str]) -> set[str]:
+    """Return what the folder of a comparison of these algorithms holds."""
+    return {"comparison.csv", "comparison.json", *names}
 
 
 def compare(
-    problem: Problem,
+    log: Any,
     algorithms: Sequence[Algorithm],
-    results: Sequence[Improvement],
     *,
-    delta: float,
-) -> list[Compared]:
-    """Line up results on the same log, the baseline first.
+    baseline: Baseline | None = None,
+    gamma: float | None = None,
+    delta: float = DEFAULT_DELTA,
+    certificate_delta: float = DEFAULT_DELTA,
+    **options: Unpack[ProblemOptions],
+) -> Comparison:
+    """Run several algorithms on one log and line up what they come to, the baseline first.
 
-    Too few episodes give no off-policy estimate.
+    Too few episodes give no off-policy estimate. Algorithms of one id are numbered.
 
     Args:
-        problem: The log and its baseline.
+        log: The log that the baseline made, or a problem; see :meth:`spibb.Problem.of`.
         algorithms: The algorithms.
-        results: What they came to.
+        baseline: The policy that made the log, or "estimate".
+        gamma: The discount.
         delta: Level of the off-policy intervals.
+        certificate_delta: Allowed probability of error of each certificate's regret test.
+        **options: As for :meth:`spibb.Problem.of`.
     """
-    rows = [_baseline_row(problem, delta)]
-    for algorithm, result in zip(algorithms, results, strict=True):
-        states = result.certificate.states
-        judged = _cross_fitted(algorithm, result, delta)
-        withheld = result.withheld
-        notes: tuple[str, ...] = ()
-        if withheld is not None:
-            notes += (f"Estimates by the model are withheld: {withheld}.",)
-        proviso = result.certificate.guarantee.proviso
-        if proviso is not None and result.certificate.bound is not None:
-            notes += (f"What is guaranteed holds {proviso}.",)
-        row = Compared(
-            algorithm=algorithm.id,
-            estimated_gain=result.estimated_gain if withheld is None else None,
-            bound=result.certificate.bound,
-            is_vacuous=result.certificate.guarantee.is_vacuous,
-            moved=float(np.average(states.moved, weights=states.n_rows)),
-            off_policy=_finite(judged.estimate),
-            off_policy_low=_finite(judged.interval[0]),
-            off_policy_high=_finite(judged.interval[1]),
-            status=result.status.name.lower().replace("_", "-"),
-            ess=judged.ess,
-            warnings=(*notes, *judged.warnings),
-        )
-        rows.append(row)
-    return rows
+    problem, level = (
+        Problem.of(log, baseline=baseline, gamma=gamma, **options),
+        checked_delta(delta),
+    )
+    results = tuple(
+        algorithm.improve(problem, certificate_delta=certificate_delta) for algorithm in algorithms
+    )
+    rows = [_baseline_row(problem, level)]
+    for place, (algorithm, result) in enumerate(zip(algorithms, results, strict=True)):
+        n_before = sum(other.id == algorithm.id for other in algorithms[:place])
+        name = f"{algorithm.id}-{n_before + 1}" if n_before else algorithm.id
+        rows.append(_row(name, algorithm, result, level))
+    return Comparison(problem, tuple(rows), results, level)
 
 
-def merged_warnings(rows: Sequence[Compared]) -> dict[str, list[str]]:
-    """Return the warnings of all rows, each with the algorithms it concerns."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        for text in row.warnings:
-            found.setdefault(text, []).append(row.algorithm)
-    return found
+def _row(name: str, algorithm: Algorithm, result: Improvement, delta: float) -> ComparisonRow:
+    certificate, withheld = result.certificate, result.withheld
+    judged = cross_fit(algorithm, result, delta)
+    notes: tuple[str, ...] = ()
+    if withheld is not None:
+        notes += (f"Estimates by the model are withheld: {withheld}.",)
+    proviso = certificate.guarantee.proviso
+    if proviso is not None and certificate.bound is not None:
+        notes += (f"What is guaranteed holds {proviso}.",)
+    return ComparisonRow(
+        algorithm=name,
+        estimated_gain=result.estimated_gain if withheld is None else None,
+        bound=certificate.bound,
+        is_vacuous=certificate.guarantee.is_vacuous,
+        moved=float(np.average(certificate.states.moved, weights=certificate.states.n_rows)),
+        off_policy=_finite(judged.estimate),
+        off_policy_low=_finite(judged.interval[0]),
+        off_policy_high=_finite(judged.interval[1]),
+        status=result.status.name.lower().replace("_", "-"),
+        ess=judged.ess,
+        warnings=(*notes, *judged.warnings),
+    )
 
 
-def _baseline_row(problem: Problem, delta: float) -> Compared:
+def _baseline_row(problem: Problem, delta: float) -> ComparisonRow:
     """Return the baseline's own row: its off-policy estimate is the mean return of the log."""
     estimate, low, high = np.nan, np.nan, np.nan
     n_episodes = 0 if problem.log is None else problem.log.n_episodes
-    if n_episodes >= _FEWEST_EPISODES:
+    if n_episodes >= FEWEST_EPISODES:
         returns = Trajectories.from_log(problem.log).returns(problem.gamma)
         estimate, (low, high) = float(returns.mean()), student_t(returns, delta / 2)
-    return Compared(
+    return ComparisonRow(
         algorithm="baseline",
         estimated_gain=0.0,
         bound=0.0,
@@ -153,79 +238,5 @@ def _baseline_row(problem: Problem, delta: float) -> Compared:
     )
 
 
-def _cross_fitted(algorithm: Algorithm, result: Improvement, delta: float) -> _Judged:
-    """Let each half of the episodes judge the policy made of the other, by doubly robust terms.
-
-    A policy judged by the log that made it looks better than it is; its own estimate would not help
-    to choose.
-    """
-    problem = result.problem
-    log = problem.log
-    if log is None or log.episode is None or log.n_episodes < _FEWEST_EPISODES:
-        return _Judged()
-    first = np.unique(log.episode, return_inverse=True)[1] % 2 == 0
-    halves = [
-        _judge(problem.part(judges), algorithm.improve(problem.part(~judges)))
-        for judges in (first, ~first)
-    ]
-    terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
-    warnings = [*_looks(result, delta), *weight_warnings(weight)]
-    estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
-    if result.model.gamma < 1.0:
-        reach = ReturnRange.of(result.problem.values, None, terms)
-        estimate, ends, told = reach.kept_inside(estimate, ends)
-        warnings += told
-    return _Judged(estimate, ends, float(effective_sample_size(weight)), tuple(warnings))
-
-
-def _looks(result: Improvement, delta: float) -> tuple[str, ...]:
-    """Say where log and policy look like those on which approximate intervals fail."""
-    if not result.certificate.states.moved.any():
-        return few_warnings(result.problem.episodes().n_episodes, "student-t")
-    off = OffPolicy.of(result.problem, result.policy)
-    return (
-        *log_warnings(off, result.policy, result.counts.n_gaps),
-        *sample_warnings(off, result.problem, "student-t", delta),
-    )
-
-
-def _judge(half: Problem, made: Improvement) -> tuple[Array, Array]:
-    """Return doubly robust terms of one half's episodes, and their weights."""
-    off = OffPolicy.of(half, made.policy)
-    if (off.policy == off.baseline).all():
-        # The log's own policy needs no estimator.
-        return off.episodes.returns(off.gamma), np.ones(len(off.episodes))
-    statistic, weight = off.statistic("dr", np.random.default_rng(0)), off.weight("dr")
-    assert statistic.terms is not None, "doubly robust is a mean"
-    assert weight is not None, "of weighted terms"
-    return statistic.terms, weight
-
-
 def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
-
-
-def write_comparison(
-    rows: Sequence[Compared],
-    results: Sequence[Improvement],
-    folder: Path,
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Write the table, and one result folder for each algorithm, or nothing."""
-    names = [result.algorithm["algorithm"] for result in results]
-
-    def fill(part: Path) -> None:
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, [item.name for item in fields(Compared)])
-        writer.writeheader()
-        writer.writerows(row.cells() for row in rows)
-        write_whole(part / "comparison.csv", text.getvalue().encode())
-        facts = {"format": "spibb-comparison", "version": 2, "results": [asdict(r) for r in rows]}
-        write_json(part / "comparison.json", facts | {"settings": [summarise(r) for r in results]})
-        for name, result in zip(names, results, strict=True):
-            (part / name).mkdir()
-            fill_result(result, part / name)
-
-    known = {"comparison.csv", "comparison.json", *names}
-    write_folder(folder, fill, overwrite=overwrite, known=known)

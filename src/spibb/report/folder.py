@@ -11,21 +11,22 @@ from spibb.files import write_whole
 from spibb.folders import write_folder
 from spibb.report.changes import list_changes
 from spibb.report.html import render_report
-from spibb.report.summary import summarise
+from spibb.report.summary import result_summary
 
 # A table beyond this many pairs is for programs, which read Parquet.
 _LARGEST_CSV = 200_000
 FILES = ("policy.parquet", "policy.csv", "certificate.json", "summary.json", "report.html")
 
 
-def write_result(result: Improvement, folder: Path, *, overwrite: bool = False) -> None:
+def write_result(result: Improvement, folder: str | Path, *, overwrite: bool = False) -> None:
     """Write a result folder; it appears when it is complete, and not at all if that fails."""
-    write_folder(folder, lambda part: fill_result(result, part), overwrite=overwrite, known=FILES)
+    target = Path(folder)
+    write_folder(target, lambda part: fill_result(result, part), overwrite=overwrite, known=FILES)
 
 
 def fill_result(result: Improvement, folder: Path) -> None:
     """Write the files of a result into a folder."""
-    summary = summarise(result)
+    summary = result_summary(result)
     result.policy.write(folder / "policy.parquet", metadata={"algorithm": result.algorithm})
     if result.policy.probabilities.size <= _LARGEST_CSV:
         result.policy.write(folder / "policy.csv")

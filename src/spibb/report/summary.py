@@ -10,7 +10,7 @@ from spibb.algorithms.improvement import Improvement
 from spibb.ope.log_return import LEVEL
 
 
-def summarise(result: Improvement) -> dict[str, Any]:
+def result_summary(result: Improvement) -> dict[str, Any]:
     """Return what ``summary.json`` holds."""
     counts, certificate = result.counts, result.certificate
     shown = result.withheld is None

@@ -1,17 +1,13 @@
-"""``spibb study figures``: draw what a study found."""
+"""The figures of a study, and a page with all of them."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.progress import track
-from rich.text import Text
-
-from spibb.cli.printing import console
 from spibb.errors import OutputError
 from spibb.files import write_whole
 from spibb.pictures import own_settings
@@ -53,30 +49,38 @@ _FIGURES: dict[str, _Figures] = {
     ),
 }
 _DPI = 120
+# Passes figures on as they are drawn.
+Track = Callable[[Sequence[Drawing]], Iterable[Drawing]]
 
 
-def draw_study(folder: Path) -> None:
+def draw_study(folder: str | Path, *, track: Track = iter) -> list[Path]:
     """Write aggregates.parquet, every figure as SVG and PNG, and a page with all of them.
 
     A folder that has a plan and aggregates only, as a published study may, is drawn from those.
 
     Args:
-        folder: The study's folder; figures go to ``figures/`` in it.
+        folder: The study's folder; figures go to ``figures/`` in it, and are linked by
+            ``figures/index.html``.
+        track: Called with the figures, to tell how far their drawing is, as `rich.progress.track`.
+
+    Returns:
+        The SVG files.
     """
+    folder = Path(folder)
     plan = read_plan(Store(folder).plan())
     aggregates = _FIGURES[plan.study].aggregate(folder, plan)
     aggregates.write(folder / FILE, plan)
     with own_settings():
         drawings = _FIGURES[plan.study].draw(plan, aggregates, folder)
         try:
-            _write(folder / "figures", drawings, plan, aggregates)
+            return _write(folder / "figures", drawings, plan, aggregates, track)
         except OSError as error:
             raise OutputError(f"cannot write the figures: {error.strerror or error}") from None
-    place = folder / "figures" / "index.html"
-    console.print(Text(f"{len(drawings)} figures are in {place}"), soft_wrap=True)
 
 
-def _write(folder: Path, drawings: Sequence[Drawing], plan: Plan, aggregates: Aggregates) -> None:
+def _write(
+    folder: Path, drawings: Sequence[Drawing], plan: Plan, aggregates: Aggregates, track: Track
+) -> list[Path]:
     folder.mkdir(exist_ok=True)
     stems = [drawing.stem.casefold() for drawing in drawings]
     if len(set(stems)) < len(stems):  # one would overwrite the other
@@ -86,7 +90,7 @@ def _write(folder: Path, drawings: Sequence[Drawing], plan: Plan, aggregates: Ag
             expected="values of each factor that differ in twelve digits",
         )
     images = []
-    for drawing in track(drawings, "drawing", console=console):
+    for drawing in track(drawings):
         _settle(drawing.figure)
         images.append(to_svg(drawing.figure))
         write_whole(folder / f"{drawing.stem}.svg", images[-1].encode())
@@ -94,6 +98,7 @@ def _write(folder: Path, drawings: Sequence[Drawing], plan: Plan, aggregates: Ag
     title = f"Figures of the study {plan.name}"
     page = render_gallery(title, _facts(plan, aggregates), drawings, images)
     write_whole(folder / "index.html", page.encode())
+    return [folder / f"{drawing.stem}.svg" for drawing in drawings]
 
 
 def _settle(figure: Figure) -> None:

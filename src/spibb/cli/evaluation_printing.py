@@ -1,0 +1,78 @@
+"""What ``spibb evaluate`` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rich.table import Column
+
+from spibb.cli.printing import (
+    console,
+    print_as,
+    print_bullets,
+    print_sentence,
+    print_table,
+    print_title,
+    right,
+)
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
+
+_COLUMNS = ("estimator", "estimate", "lower", "upper", "ess", "largest_share", "mean_weight")
+
+
+def print_evaluation(found: PolicyEvaluation, printed: str) -> None:
+    """Print what the estimators found."""
+    print_as(
+        printed, json=found.to_dict, csv=lambda: _records(found), table=lambda: _describe(found)
+    )
+
+
+def _records(found: PolicyEvaluation) -> Iterator[Any]:
+    yield _COLUMNS
+    for part in (found.baseline, *found.estimates):
+        cells = (part.estimate, *part.interval, part.ess, part.largest_share, part.mean_weight)
+        yield [part.estimator, *("" if x is None or math.isnan(x) else float(x) for x in cells)]
+
+
+def _describe(found: PolicyEvaluation) -> None:
+    console.print(
+        f"{found.n_episodes:,} episodes, {found.n_rows:,} rows; "
+        f"{100 * (1 - found.delta):g} % intervals by {found.bound}, "
+        f"{'exact' if found.is_exact else 'approximate'}"
+    )
+    numbers = ("estimate", "from", "to", "effective episodes", "largest weight")
+    print_table(
+        (Column("estimator", no_wrap=True), *map(right, numbers)),
+        (
+            ("baseline (mean return)", *_cells(found.baseline)),
+            *((part.estimator, *_cells(part)) for part in found.estimates),
+        ),
+    )
+    told = [(part.estimator, text) for part in found.estimates for text in part.warnings]
+    for title, texts in (
+        ("Warnings", [*found.warnings, *_merged(told)]),
+        ("Assumed, and not to be checked on a log", found.assumptions),
+    ):
+        if texts:
+            print_title(title)
+            print_bullets(texts)
+    named = (f"{part.estimator} ({ESTIMATORS[part.estimator]})" for part in found.estimates)
+    print_sentence(f"Estimators: {', '.join(named)}.")
+
+
+def _merged(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Say what several estimators share once: the same words after different names."""
+    names: dict[str, list[str]] = {}
+    for name, text in told:
+        names.setdefault(text, []).append(name)
+    return [f"{', '.join(who)}: {text}" for text, who in names.items()]
+
+
+def _cells(part: PolicyEstimate) -> Iterator[str]:
+    for value in (part.estimate, *part.interval):
+        yield "none" if math.isnan(value) else f"{value:.4g}"
+    yield "" if part.ess is None else f"{part.ess:.1f}"
+    yield "" if part.largest_share is None else f"{100 * part.largest_share:.1f} %"

@@ -1,0 +1,77 @@
+"""The options that several commands share; nothing heavy is imported for them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+DEFAULT_ALGORITHM = "approx-soft-spibb"
+
+
+class Format(StrEnum):
+    """How results are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+LogFile = Annotated[
+    str, Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob.")
+]
+Baseline = Annotated[
+    str,
+    Option(
+        metavar="FILE",
+        help="The policy that made the log (state, action, probability), or 'estimate'.",
+    ),
+]
+Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]
+Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]
+Level = Annotated[float, Option("--delta", help="Allowed probability of error.")]
+Error = Annotated[
+    str | None,
+    Option(
+        help="Error function: hoeffding-q, hoeffding-p, hoeffding-returns or empirical-bernstein "
+        "[default: hoeffding-q; in the adv algorithms hoeffding-returns].",
+    ),
+]
+Columns = Annotated[
+    str | None, Option(metavar="NAME=COLUMN,...", help="Columns that are called otherwise.")
+]
+Rewards = Annotated[
+    tuple[float, float] | None,
+    Option("--reward-range", metavar="LOW HIGH", help="Smallest and largest reward possible."),
+]
+Initial = Annotated[
+    str | None,
+    Option(
+        metavar="FILE",
+        help="Distribution of the first state (state, probability) [default: as in the log].",
+    ),
+]
+StatesComplete = Annotated[
+    bool, Option("--states-complete", help="Declare that there are no states but those listed.")
+]
+NeverEnds = Annotated[bool, Option("--never-ends", help="Declare that the process never ends.")]
+Successors = Annotated[
+    str | None,
+    Option(
+        metavar="FILE|seen",
+        help="Declare what may follow: a file (state, [action,] next_state), or 'seen' for what "
+        "followed in the log.",
+    ),
+]
+Unseen = Annotated[
+    str,
+    Option(
+        help="What pairs never tried do in the model: average (as their state), terminal, uniform "
+        "or self-loop.",
+    ),
+]
+PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
+ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

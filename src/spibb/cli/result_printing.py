@@ -1,0 +1,148 @@
+"""What commands print of a result: its changes, its guarantee, what was checked."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, astuple, fields
+from pathlib import Path
+from typing import Any
+
+from rich.table import Column
+
+from spibb.algorithms.improvement import Improvement
+from spibb.certify.certificate import Certificate
+from spibb.cli.printing import (
+    console,
+    print_as,
+    print_bullets,
+    print_place,
+    print_sentence,
+    print_table,
+    print_title,
+    right,
+    short_name,
+)
+from spibb.report.changes import Change, list_changes
+from spibb.report.comparison import HEAD, Comparison
+from spibb.report.summary import result_summary
+
+_N_SHOWN = 10
+
+
+def print_improvement(result: Improvement, out: Path, printed: str) -> None:
+    """Print what an algorithm returned, and where it was written."""
+
+    def show() -> None:
+        describe_improvement(result)
+        print_written(out)
+
+    print_as(
+        printed,
+        json=lambda: result_summary(result),
+        csv=lambda: change_records(
+            list_changes(result.policy, result.baseline.policy, result.certificate.states)
+        ),
+        table=show,
+    )
+
+
+def describe_improvement(result: Improvement) -> None:
+    """Print a result for people."""
+    for text in result.findings:
+        print_sentence(text)
+    _print_changes(list_changes(result.policy, result.baseline.policy, result.certificate.states))
+    _print_guarantee(result.certificate)
+
+
+def print_written(out: Path) -> None:
+    """Say where a result is, and what to open."""
+    print_place(f"\nWritten to {out}; open {out / 'report.html'}")
+
+
+def print_comparison(found: Comparison, out: Path, printed: str) -> None:
+    """Print several results in one table, and where they were written."""
+
+    def show() -> None:
+        print_title("Compared")
+        numbers = (right(name, overflow="fold") for name in HEAD[1:])
+        print_table((Column(HEAD[0], no_wrap=True), *numbers), (row.cells for row in found.rows))
+        for text in found.remarks:
+            print_sentence(text)
+        print_place(f"Written to {out}")
+
+    print_as(
+        printed,
+        json=lambda: {"results": [asdict(row) for row in found.rows]},
+        csv=found.records,
+        table=show,
+    )
+
+
+def change_records(changes: list[Change]) -> list[Any]:
+    """Return the rows of a CSV file, names of the columns first."""
+    return [[item.name for item in fields(Change)], *map(astuple, changes)]
+
+
+def _print_changes(changes: list[Change]) -> None:
+    """Print the changes that matter most."""
+    if not changes:
+        console.print("The policy is the baseline: nothing changes.")
+        return
+    shown = changes[:_N_SHOWN]
+    states = f"{len(changes)} state{'' if len(changes) == 1 else 's'}"
+    cut = f" ({len(shown)} shown)" if len(shown) < len(changes) else ""
+    print_title(f"Where it differs: {states}, most rows moved first{cut}")
+    state, less, more = (
+        Column(name, overflow="fold", min_width=8) for name in ("state", "less of", "more of")
+    )
+    rows = right("rows", no_wrap=True, min_width=4)
+    print_table(
+        (state, rows, less, more, right("value", no_wrap=True, min_width=7)),
+        (
+            (
+                short_name(change.state),
+                str(change.n_rows),
+                short_name(change.less).append(f" -{100 * change.less_by:.0f}%"),
+                short_name(change.more).append(f" +{100 * change.more_by:.0f}%"),
+                f"{change.value_gain:+.3g}",
+            )
+            for change in shown
+        ),
+    )
+
+
+def _print_checks(certificate: Certificate) -> None:
+    print_title("Checks")
+    print_table(
+        ("condition", "outcome", right("found"), right("limit"), "first at"),
+        (
+            (
+                condition.statement,
+                {True: "holds", False: "FAILS", None: "not checked"}[condition.is_satisfied],
+                *("" if x is None else f"{x:.4g}" for x in (condition.value, condition.limit)),
+                short_name(condition.where or ""),
+            )
+            for condition in certificate.checks
+        ),
+    )
+
+
+def _print_guarantee(certificate: Certificate) -> None:
+    """Print what is guaranteed and what is assumed."""
+    print_title("Guarantee")
+    print_sentence(certificate.statement)
+    guarantee = certificate.guarantee
+    if guarantee.applies and not guarantee.is_vacuous:
+        print_sentence(guarantee.statement)
+    if certificate.is_guaranteed and certificate.assumptions:
+        console.print("Assumed, and not to be checked on a log:")
+        print_bullets(certificate.assumptions)
+    for other in certificate.others:
+        told = f" {other.statement}" if other.applies else ""
+        print_sentence(f"Beside it: {other.summary}{told}")
+
+
+def print_audit(certificate: Certificate, changes: list[Change]) -> None:
+    """Print what was checked, where the policy differs, and what is guaranteed of it."""
+    _print_checks(certificate)
+    _print_changes(changes)
+    _print_guarantee(certificate)

@@ -1,0 +1,50 @@
+"""Tables of other libraries: pandas, polars, and whatever speaks Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spibb.errors import DataError
+from spibb.tables import decoded
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# What messages call a table that is no file.
+FRAME = "the data frame"
+
+
+def arrow_table(frame: Any) -> pa.Table:
+    """Return a pandas, polars or Arrow table as an Arrow table."""
+    import pyarrow as pa
+
+    try:
+        if isinstance(frame, pa.Table):
+            return frame
+        if hasattr(frame, "to_arrow"):
+            return frame.to_arrow()
+        if hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "iloc"):
+            return pa.table(frame)
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        raise DataError(
+            f"cannot read the data frame: {error}",
+            expected="a pandas, polars or Arrow table whose columns hold one kind of value",
+        ) from None
+
+
+def as_text(table: pa.Table, names: Collection[str], path: str | Path) -> pa.Table:
+    """Undo encodings of the columns that are read: dictionaries, bytes, views."""
+    import pyarrow as pa
+
+    for place, name in enumerate(table.column_names):
+        if name in names:
+            try:
+                table = table.set_column(place, name, decoded(table.column(place), name))
+            except pa.ArrowException as error:
+                raise DataError(
+                    f"cannot read the text of {path}: {error}", expected="text in UTF-8"
+                ) from None
+    return table
