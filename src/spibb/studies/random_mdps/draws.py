@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.counts import Counts
+from spibb.data.estimate import estimate_model
 from spibb.data.log import Log
 from spibb.envs.garnet import Garnet
 from spibb.errors import SettingsError
-from spibb.mdp.batch import ModelBatch
+from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
@@ -129,13 +130,34 @@ def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
 
 def estimate(drawn: Sequence[Draw], device: Device = "cpu") -> ProblemBatch:
     """Return the problems of logs, as `spibb.improve_many` would make them."""
-    gamma, unseen = drawn[0].plan.gamma, drawn[0].plan.unseen
-    models = [one.counts.estimate(gamma, unseen, one.truth.initial) for one in drawn]
-    n_sa = np.stack([one.counts.n_sa for one in drawn])
+    models = [_model(one) for one in drawn]
+    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(len(drawn), *models[0].reward.shape)
     baseline = np.stack([one.baseline.probabilities for one in drawn])
     # Most algorithms need no log: a problem, which draws its log again, is made when asked for.
     return ProblemBatch(
         n_sa, ModelBatch.stack(models), baseline, lambda place: drawn[place].problem, device
+    )
+
+
+def _model(draw: Draw) -> ModelArrays:
+    """Estimate a model from the tally, as `Counts.estimate` does, with no counts between."""
+    truth, rows, shape = draw.truth, draw.truth.rows, draw.truth.reward.shape
+    assert truth.entry_reward is not None  # garnets pay on entry
+    seen = np.flatnonzero(draw.n_entries)
+    indices, n_entries = rows.indices[seen], draw.n_entries[seen].astype(np.float64)
+    indptr = np.searchsorted(seen, rows.indptr)
+    n_sa = draw.n_pairs.reshape(shape).astype(np.float64)
+    pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))
+    entered = np.bincount(indices, n_entries, truth.n_states)
+    return estimate_model(
+        Rows(indptr, indices, n_entries),
+        n_sa,
+        np.bincount(pair, n_entries * truth.entry_reward[indices], n_sa.size).reshape(shape),
+        float(entered[truth.terminal].sum() + n_sa.sum() - n_entries.sum()),
+        truth.terminal & (entered > 0),
+        initial=truth.initial,
+        gamma=draw.plan.gamma,
+        unseen=draw.plan.unseen,
     )
 
 
