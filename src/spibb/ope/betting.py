@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from spibb.errors import DataError
-from spibb.ope.bounds import checked_level, checked_terms
+from spibb.ope.bounds import check_signs, checked_level, checked_terms
 
 Array = NDArray[np.float64]
 
@@ -65,12 +64,7 @@ def betting(
     """
     values = checked_terms(terms, 1)
     level = -math.log(checked_level(delta))
-    if (values < 0.0).any():
-        raise DataError(
-            f"{int((values < 0).sum())} of {len(values)} terms are negative",
-            where=f"episode {int(np.argmax(values < 0)) + 1}",
-            expected="terms >= 0: a bet may lose no more than what was bet",
-        )
+    check_signs(values, "a bet may lose no more than what was bet")
     c = FRACTIONS if fractions is None else np.atleast_1d(np.asarray(fractions, np.float64))
     u = np.full(len(c), 1.0 / len(c)) if share is None else np.asarray(share, np.float64)
     return float(_bound(values, level, c, np.log(u), 1.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -12,6 +13,17 @@ from numpy.typing import NDArray
 from spibb.data.log import Log
 from spibb.errors import DataError, PolicyError
 from spibb.mdp.policy import TabularPolicy
+
+
+class Columns(NamedTuple):
+    """The arrays of :class:`Trajectories`, as compiled kernels take them."""
+
+    start: NDArray[np.int64]
+    state: NDArray[np.int64]
+    action: NDArray[np.int64]
+    reward: NDArray[np.float64]
+    next_state: NDArray[np.int64]
+    ended: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +86,11 @@ class Trajectories:
         return len(self.start) - 1
 
     @property
+    def columns(self) -> Columns:
+        """The arrays, for compiled kernels."""
+        return Columns(*(getattr(self, name) for name in Columns._fields))
+
+    @property
     def everything(self) -> NDArray[np.int64]:
         """The numbers of all episodes."""
         return np.arange(len(self), dtype=np.int64)
@@ -94,19 +111,13 @@ class Trajectories:
 
     def take(self, chosen: NDArray[np.int64]) -> Trajectories:
         """Return some of the episodes, in the order given."""
+        if np.array_equal(chosen, self.everything):
+            return self
         lengths = self.lengths[chosen]
         start = np.append(0, np.cumsum(lengths))
         rows = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], lengths)
-        return Trajectories(
-            start,
-            self.state[rows],
-            self.action[rows],
-            self.reward[rows],
-            self.next_state[rows],
-            self.ended[rows],
-            self.n_states,
-            self.n_actions,
-        )
+        columns = Columns(start, *(column[rows] for column in self.columns[1:]))
+        return Trajectories(*columns, self.n_states, self.n_actions)
 
     def returns(self, gamma: float) -> NDArray[np.float64]:
         """Return the discounted return of each episode, as far as it is recorded."""

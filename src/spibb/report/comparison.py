@@ -18,8 +18,8 @@ from spibb.algorithms.improvement import Improvement
 from spibb.files import write_whole
 from spibb.folders import write_folder
 from spibb.ope import OffPolicy, Trajectories, effective_sample_size, student_t
-from spibb.ope.normalised import ReturnRange
 from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
+from spibb.ope.return_range import ReturnRange
 from spibb.problem import Problem
 from spibb.report.folder import fill_result, write_json
 from spibb.report.summary import summarise
@@ -149,7 +149,7 @@ def _baseline_row(problem: Problem, delta: float) -> Compared:
         off_policy_high=_finite(high),
         status="as-it-is",
         ess=float(n_episodes) if n_episodes else None,
-        warnings=few_warnings(n_episodes, "student-t") if np.isfinite(estimate) else (),
+        warnings=few_warnings(n_episodes) if np.isfinite(estimate) else (),
     )
 
 
@@ -181,11 +181,11 @@ def _cross_fitted(algorithm: Algorithm, result: Improvement, delta: float) -> _J
 def _looks(result: Improvement, delta: float) -> tuple[str, ...]:
     """Say where log and policy look like those on which approximate intervals fail."""
     if not result.certificate.states.moved.any():
-        return few_warnings(result.problem.episodes().n_episodes, "student-t")
+        return few_warnings(result.problem.episodes().n_episodes)
     off = OffPolicy.of(result.problem, result.policy)
     return (
         *log_warnings(off, result.policy, result.counts.n_gaps),
-        *sample_warnings(off, result.problem, "student-t", delta),
+        *sample_warnings(off, result.problem, delta),
     )
 
 

@@ -13,9 +13,9 @@ since R^ and P^ are means over the rows of a pair, and dV^ = (I - g P^_pi)^-1 d(
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,36 @@ from spibb.data.estimate import Unseen
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.visits import discounted_visits
-from spibb.ope.fitted import Choice, Fitted, fit_models
+from spibb.ope.estimators.base import Estimator
+from spibb.ope.fitted import Fitted, fit_models
+from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.support import Visits, too_little_data
 from spibb.ope.trajectories import Trajectories
+from spibb.ope.weights import Walk
+
+if TYPE_CHECKING:
+    from spibb.ope.off_policy import OffPolicy
 
 # Up to here thousands of models are refitted in seconds; larger ones have no interval.
-LARGEST_RESAMPLED = 128
-_CHUNK = 64
+_LARGEST_RESAMPLED, _CHUNK = 128, 64
+# A larger share of visits on pairs without data is worth a warning.
+_LARGEST_UNSEEN = 0.01
+
+
+class ModelBased(Estimator):
+    """The value in the model of all episodes."""
+
+    id = "model"
+    title = "model-based"
+    tests_gains = False
+
+    def weight(self, walk: Walk) -> None:
+        """Return nothing: there are no weights."""
+
+    def statistic(self, off: OffPolicy, rng: np.random.Generator) -> ModelValue:
+        """Return the estimate."""
+        return ModelValue(off.episodes, off.policy, off.gamma, off.unseen)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,22 +90,40 @@ class ModelValue(Statistic):
         everything = self._performance(replace(self._model, reward=np.ones_like(paid)))[0]
         return float(visits / everything)
 
-    def withheld(self, baseline: Array) -> str | None:
-        """Say why the model is too poor to estimate this policy by; None where it is not."""
+    @property
+    def is_resampled(self) -> bool:
+        """Whether the model is small enough."""
+        return len(self.policy) <= _LARGEST_RESAMPLED
+
+    @property
+    def warnings(self) -> list[str]:
+        """On how little data the model rests, and whether it is too large to be refitted."""
+        found = []
+        if self.unseen_share > _LARGEST_UNSEEN:
+            found.append(
+                f"{100 * self.unseen_share:.1f} % of the policy's discounted visits in the model "
+                "fall on pairs without data, of which it knows nothing."
+            )
+        if not self.is_resampled:
+            found.append(
+                f"Models of more than {_LARGEST_RESAMPLED} states are not refitted to resamples."
+            )
+        return found
+
+    def withheld(self, baseline: Array, found: LogReturn | None) -> str | None:
+        """Say why the model is too poor to estimate this policy by, by the rule of `improve`."""
         mine, theirs = (
             Visits.of(self._model, table, v[0], self._fitted.n_sa[0])
             for table in (self.policy, baseline)
             for v, _, _ in [evaluate_batch(self._model, table[None].copy())]
         )
-        return too_little_data(mine, theirs, "policy")
+        reason = too_little_data(mine, theirs, "policy")
+        return reason or contradiction(found, replace(self, policy=baseline).estimate)
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Refit the model to each resample."""
-        found = [
-            self._performance(self._fit([(self.episodes, part) for part in chunk]).models)
-            for chunk in np.array_split(indices, max(1, len(indices) // _CHUNK))
-        ]
-        return np.concatenate(found)
+        chunks = np.array_split(indices, max(1, len(indices) // _CHUNK))
+        return np.concatenate([self._performance(self._fit(chunk).models) for chunk in chunks])
 
     def jackknife(self) -> Array:
         """Return the infinitesimal jackknife values."""
@@ -100,9 +140,10 @@ class ModelValue(Statistic):
 
     @cached_property
     def _fitted(self) -> Fitted:
-        return self._fit([(self.episodes, self.episodes.everything)])
+        return self._fit(self.episodes.everything[None])
 
-    def _fit(self, choices: Sequence[Choice]) -> Fitted:
+    def _fit(self, indices: NDArray[np.int64]) -> Fitted:
+        choices = [(self.episodes, part) for part in indices]
         return fit_models(choices, self.gamma, unseen=self.unseen)
 
     @property
