@@ -137,8 +137,13 @@ def test_models_of_training_sets_equal_the_loops(n_folds, sizes):
     log = ragged_log(2, *sizes)
     episodes = Trajectories.from_log(log)
     folds = make_folds(episodes.everything, n_folds, np.random.default_rng(0))
-    sets = [*all_but_one(folds), np.concatenate(folds)]
-    fitted = fit_models([(episodes, part) for part in sets], GAMMA)
+    unions = [*all_but_one(range(n_folds)), list(range(n_folds))]
+    sets = [np.concatenate([folds[k] for k in union]) for union in unions]
+    fitted = fit_models([(episodes, part) for part in folds], GAMMA, unions=unions)
+    again = fit_models([(episodes, part) for part in sets], GAMMA)
+    np.testing.assert_array_equal(fitted.models.indices, again.models.indices)
+    np.testing.assert_allclose(fitted.models.data, again.models.data)
+    np.testing.assert_allclose(fitted.models.reward, again.models.reward)
     policies = np.broadcast_to(two_policies(2, *sizes)[1], fitted.models.shape).copy()
     v, _, _ = evaluate_batch(fitted.models, policies)
     loops = reference_ope.episodes_of(log)

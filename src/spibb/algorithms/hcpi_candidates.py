@@ -18,8 +18,8 @@ from spibb.algorithms.iterating import Step, iterate
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
 from spibb.mdp.planning import SearchResult
-from spibb.ope.fitted import Choice, Fitted, fit_models, repeat_models, residual_scale
-from spibb.ope.split import Split
+from spibb.ope.fitted import Fitted, fit_models, repeat_models, residual_scale
+from spibb.ope.split import Split, all_but_one
 from spibb.ope.weights import Tables
 from spibb.operators.rows import Operator
 from spibb.problem import Problem, ProblemBatch
@@ -47,20 +47,13 @@ class Critic:
     q_b: Array
 
     @classmethod
-    def of(
-        cls,
-        fitted: Fitted,
-        choices: Sequence[Choice],
-        baseline: Array,
-        n_sets: int,
-        pessimism: float,
-    ) -> Critic:
+    def of(cls, fitted: Fitted, baseline: Array, n_sets: int, pessimism: float) -> Critic:
         """Evaluate the baseline; its residuals in all that a problem trains on give the spread."""
-        models = fitted.as_recorded(choices)
+        models = fitted.as_recorded()
         v_b, q_b = _values(models, baseline)
         scale = [
-            residual_scale(choices[last], v_b[last], q_b[last], models.gamma)
-            for last in range(n_sets - 1, len(choices), n_sets)
+            residual_scale(fitted.choices[last], v_b[last], q_b[last], models.gamma)
+            for last in range(n_sets - 1, len(baseline), n_sets)
         ]
         error = np.repeat(scale, n_sets)[:, None, None] / np.sqrt(np.maximum(fitted.n_sa, 1.0))
         return cls(replace(models, reward=models.reward - pessimism * error), v_b, q_b)
@@ -148,22 +141,25 @@ class Learner:
             splits: Their splits, all with the same number of folds.
             rng: For algorithms that need one.
         """
-        choices = [(split.episodes, part) for split in splits for part in split.training_sets]
-        n_sets, gamma, unseen = len(choices) // len(splits), problems[0].gamma, problems[0].unseen
+        n_folds = len(splits[0].folds)
+        n_sets, gamma, unseen = n_folds + 1, problems[0].gamma, problems[0].unseen
         baselines = np.stack([problem.baseline.probabilities for problem in problems])
         baseline = np.repeat(baselines, n_sets, axis=0)
         critic = q = None
         if self.needs_q or self.algorithms is None:
-            fitted = fit_models(choices, gamma, unseen=unseen)
+            choices = [(split.episodes, fold) for split in splits for fold in split.folds]
+            numbers = np.arange(len(choices)).reshape(-1, n_folds).tolist()
+            unions = [part for folds in numbers for part in (*all_but_one(folds), folds)]
+            fitted = fit_models(choices, gamma, unseen=unseen, unions=unions)
             if self.needs_q:
-                critic = Critic.of(fitted, choices, baseline, n_sets, self.pessimism)
+                critic = Critic.of(fitted, baseline, n_sets, self.pessimism)
         if self.algorithms is None:
             searches = [self._greedy(fitted.models, baseline)]
             found = self._mixed(searches[0].policy, baseline)
         else:
-            batch = ProblemBatch.of(
-                [_part(problems[k // n_sets], part) for k, (_, part) in enumerate(choices)]
-            )
+            pairs = zip(problems, splits, strict=True)
+            sets = [_part(one, part) for one, split in pairs for part in split.training_sets]
+            batch = ProblemBatch.of(sets)
             searches = [algorithm.search(batch, rng) for algorithm in self.algorithms]
             found = _supported(np.stack([part.policy for part in searches], axis=1), baseline)
         policies = np.concatenate([found, baseline[:, None]], axis=1)

@@ -22,6 +22,8 @@ jit = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 Array = NDArray[np.float64]
 
+# Up to so many cells, transitions are counted in a table of all of them.
+_LARGEST_TABLE = 1 << 16
 _SCALE_EPISODES = 64
 
 # Which episodes of which log.
@@ -33,6 +35,7 @@ class Fitted:
     """Models of B choices of episodes.
 
     Attributes:
+        choices: The choices.
         models: The models.
         n_sa: How often each pair was seen, shape (B, S, A).
         counts: How often each pair was followed by each state, for each choice.
@@ -40,45 +43,77 @@ class Fitted:
         unseen: What pairs without data do.
     """
 
+    choices: Sequence[Choice]
     models: ModelBatch
     n_sa: Array
     counts: Sequence[Rows]
     reward_sum: Array
     unseen: Unseen
 
-    def as_recorded(self, choices: Sequence[Choice]) -> ModelBatch:
+    def as_recorded(self) -> ModelBatch:
         """Return the models in which the end of a record is an end.
 
         Their values are those of the return as far as it is recorded, which is what weighted
         estimates of truncated episodes are about.
         """
-        cuts = [chosen[episodes.is_cut[chosen]] for episodes, chosen in choices]
+        cuts = [chosen[episodes.is_cut[chosen]] for episodes, chosen in self.choices]
         if not any(len(cut) for cut in cuts):
             return self.models
         counts = [rows._replace(data=rows.data.copy()) for rows in self.counts]
-        for rows, cut, (episodes, _) in zip(counts, cuts, choices, strict=True):
+        for rows, cut, (episodes, _) in zip(counts, cuts, self.choices, strict=True):
             _end_at_cuts(episodes.columns, cut, self.n_sa.shape[2], rows)
         sums = self.n_sa, self.reward_sum, self.models.initial
         return _estimate(counts, *sums, self.models.gamma, self.unseen)
 
 
-def fit_models(choices: Sequence[Choice], gamma: float, *, unseen: Unseen = "average") -> Fitted:
-    """Fit one model to each choice of episodes; all have the same states and actions."""
-    first = choices[0][0]
-    shape = (len(choices), first.n_states, first.n_actions)
-    n_sa, reward, initial = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
-    counts: dict[int, Rows] = {}
+def fit_models(
+    choices: Sequence[Choice],
+    gamma: float,
+    *,
+    unseen: Unseen = "average",
+    unions: Sequence[Sequence[int]] | None = None,
+) -> Fitted:
+    """Fit one model to each choice of episodes; all have the same states and actions.
 
-    def part(places: NDArray[np.int64]) -> None:
+    Args:
+        choices: Which episodes.
+        gamma: The discount.
+        unseen: What pairs without data do.
+        unions: Of which choices, by number, each model is: folds that several models share are
+            counted once. None: of one each.
+    """
+    first, n = choices[0][0], len(choices)
+    shape = (n, first.n_states, first.n_actions)
+    sums: tuple[Array, ...] = (np.zeros(shape), np.zeros(shape), np.zeros(shape[:2]))
+    keys: dict[int, NDArray[np.int64]] = {}
+
+    def count(places: NDArray[np.int64]) -> None:
         for k in places.tolist():
             episodes, chosen = choices[k]
-            counts[k] = Rows(*_count(episodes.columns, chosen, n_sa[k], reward[k], initial[k]))
+            keys[k] = _count(episodes.columns, chosen, *(part[k] for part in sums))
 
-    over_chunks(part, np.arange(len(choices)))
+    over_chunks(count, np.arange(n))
+    if unions is None:
+        unions = [[k] for k in range(n)]
+    else:
+        parts = [[choices[k][1] for k in union] for union in unions]
+        choices = [
+            (choices[u[0]][0], np.concatenate(p)) for u, p in zip(unions, parts, strict=True)
+        ]
+        sums = tuple(np.stack([part[union].sum(axis=0) for union in unions]) for part in sums)
+    counts: dict[int, Rows] = {}
+
+    def compress(places: NDArray[np.int64]) -> None:
+        for k in places.tolist():
+            joined = np.concatenate([keys[part] for part in unions[k]])
+            counts[k] = Rows(*_compressed(joined, shape[1] * shape[2], shape[1]))
+
+    over_chunks(compress, np.arange(len(unions)))
+    listed = [counts[k] for k in range(len(unions))]
+    n_sa, reward, initial = sums
     initial /= initial.sum(axis=1, keepdims=True)
-    listed = [counts[k] for k in range(len(choices))]
     models = _estimate(listed, n_sa, reward, initial, gamma, unseen)
-    return Fitted(models, n_sa, listed, reward, unseen)
+    return Fitted(choices, models, n_sa, listed, reward, unseen)
 
 
 def _estimate(
@@ -126,12 +161,12 @@ def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:
 
 @jit
 def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
-    """Add up rows, rewards and first states; return transitions that go on, compressed.
-
-    Rows are sorted by successor, then by pair, which keeps that order, and equal ones joined.
-    """
-    start, n_states, n_actions = columns.start, n_sa.shape[0], n_sa.shape[1]
-    into, indptr = np.zeros(n_states + 1, np.int64), np.zeros(n_sa.size + 1, np.int64)
+    """Add up rows, rewards and first states; return transitions that go on, by their keys."""
+    start, (n_states, n_actions) = columns.start, n_sa.shape
+    n_rows, n = 0, 0
+    for episode in chosen:
+        n_rows += start[episode + 1] - start[episode]
+    keys = np.empty(n_rows, np.int64)
     for episode in chosen:
         first[columns.state[start[episode]]] += 1.0
         for row in range(start[episode], start[episode + 1]):
@@ -139,39 +174,28 @@ def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
             if columns.ended[row] or successor >= 0:
                 n_sa[x, a] += 1.0
                 total[x, a] += columns.reward[row]
-            if not columns.ended[row] and successor >= 0:
-                into[successor + 1] += 1
-                indptr[x * n_actions + a + 1] += 1
-    into, indptr = np.cumsum(into), np.cumsum(indptr)
-    pairs, successors = np.empty(into[-1], np.int64), np.empty(into[-1], np.int64)
-    free = into.copy()
-    for episode in chosen:
-        for row in range(start[episode], start[episode + 1]):
-            successor = columns.next_state[row]
-            if not columns.ended[row] and successor >= 0:
-                pairs[free[successor]] = columns.state[row] * n_actions + columns.action[row]
-                free[successor] += 1
-    free = indptr.copy()
-    for successor in range(n_states):
-        for k in range(into[successor], into[successor + 1]):
-            successors[free[pairs[k]]] = successor
-            free[pairs[k]] += 1
-    return _joined(indptr, successors)
+                if not columns.ended[row]:
+                    keys[n] = (x * n_actions + a) * n_states + successor
+                    n += 1
+    return keys[:n].copy()
 
 
 @jit
-def _joined(indptr, successors):  # type: ignore[no-untyped-def]
-    """Count equal successors, which follow each other, within each list."""
-    shorter, n = np.zeros_like(indptr), 0
-    indices, counts = np.empty(len(successors), np.int32), np.zeros(len(successors))
-    for pair in range(len(indptr) - 1):
-        for k in range(indptr[pair], indptr[pair + 1]):
-            if n == shorter[pair] or indices[n - 1] != successors[k]:
-                indices[n] = successors[k]
-                n += 1
-            counts[n - 1] += 1.0
-        shorter[pair + 1] = n
-    return shorter, indices[:n].copy(), counts[:n].copy()
+def _compressed(keys, n_pairs, n_states):  # type: ignore[no-untyped-def]
+    """Count equal keys, pair times S plus successor, in order: in a table, or sorted."""
+    if n_pairs * n_states <= _LARGEST_TABLE:
+        table = np.zeros(n_pairs * n_states)
+        for key in keys:
+            table[key] += 1.0
+        keys = np.flatnonzero(table)
+        counts = table[keys]
+    else:
+        keys = np.sort(keys)
+        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+        counts = np.diff(np.append(first, len(keys))).astype(np.float64)
+        keys = keys[first]
+    indptr = np.searchsorted(keys, np.arange(n_pairs + 1) * n_states)
+    return indptr, (keys % n_states).astype(np.int32), counts
 
 
 @jit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class Split:
     @property
     def training_sets(self) -> list[NDArray[np.int64]]:
         """What is learnt from: the training split without each fold in turn, then all of it."""
-        return [*all_but_one(self.folds), self.train]
+        return [*map(np.concatenate, all_but_one(self.folds)), self.train]
 
     @classmethod
     def of(
@@ -53,6 +54,6 @@ def make_folds(
     return np.array_split(rng.permutation(episodes), min(n_folds, len(episodes)))
 
 
-def all_but_one(folds: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    """Return the episodes of all folds but each in turn."""
-    return [np.concatenate([*folds[:k], *folds[k + 1 :]]) for k in range(len(folds))]
+def all_but_one(folds: Sequence[Any]) -> list[list[Any]]:
+    """Return all folds but each in turn."""
+    return [[*folds[:k], *folds[k + 1 :]] for k in range(len(folds))]

@@ -85,7 +85,7 @@ class Trajectories:
     def __len__(self) -> int:
         return len(self.start) - 1
 
-    @property
+    @cached_property
     def columns(self) -> Columns:
         """The arrays, for compiled kernels."""
         return Columns(*(getattr(self, name) for name in Columns._fields))

@@ -45,8 +45,8 @@ class DoublyRobust(MeanEstimator):
     ) -> Mean:
         """Return the estimate, with the Q^ of each fold from the others."""
         folds = make_folds(off.episodes.everything, n_folds, rng)
-        choices = [(off.episodes, part) for part in all_but_one(folds)]
-        models = fit_models(choices, off.gamma, unseen=off.unseen).as_recorded(choices)
+        choices, unions = [(off.episodes, fold) for fold in folds], all_but_one(range(len(folds)))
+        models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).as_recorded()
         _, q, ends = evaluate_batch(models, np.broadcast_to(off.policy, models.shape).copy())
         # Any Q^ will do; where gamma = 1 and the policy does not end in the model, there is none.
         q[~ends] = 0.0
