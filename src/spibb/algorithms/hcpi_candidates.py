@@ -18,9 +18,9 @@ from spibb.algorithms.iterating import Step, iterate
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
 from spibb.mdp.planning import SearchResult
-from spibb.ope.fitted import Fitted, fit_models, repeat_models, residual_scale
+from spibb.ope.fitted import FittedModels, fit_models, repeat_models, residual_scale
 from spibb.ope.split import Split, all_but_one
-from spibb.ope.weights import Tables
+from spibb.ope.weights import Tables, Walk, walk
 from spibb.operators.rows import Operator
 from spibb.problem import Problem, ProblemBatch
 from spibb.settings import in_words
@@ -47,9 +47,9 @@ class Critic:
     q_b: Array
 
     @classmethod
-    def of(cls, fitted: Fitted, baseline: Array, n_sets: int, pessimism: float) -> Critic:
+    def of(cls, fitted: FittedModels, baseline: Array, n_sets: int, pessimism: float) -> Critic:
         """Evaluate the baseline; its residuals in all that a problem trains on give the spread."""
-        models = fitted.as_recorded()
+        models = fitted.recorded
         v_b, q_b = _values(models, baseline)
         scale = [
             residual_scale(fitted.choices[last], v_b[last], q_b[last], models.gamma)
@@ -85,9 +85,11 @@ class Candidates:
     searches: Sequence[SearchResult]
     n_sets: int
 
-    def fold(self, problem: int, k: int) -> Tables:
-        """Return the tables for fold k of a problem, which the other folds taught."""
-        return self.tables[problem * self.n_sets + k]
+    def cross_fitted(self, split: Split, problem: int, gamma: float) -> Walk:
+        """Walk along the training episodes with all candidates, each fold as the others teach."""
+        first = problem * self.n_sets
+        parts = [(fold, self.tables[first + k]) for k, fold in enumerate(split.folds)]
+        return walk(split.episodes, parts, gamma)
 
     def result(self, problem: int, choice: int) -> tuple[Array, int, object]:
         """Return a candidate as the whole split taught it, its steps, and how its search ended."""

@@ -13,7 +13,6 @@ from spibb.algorithms.hcpi_candidates import Candidates
 from spibb.certify import checks
 from spibb.certify.case import Case
 from spibb.certify.certificate import Condition, Guarantee
-from spibb.mdp.parallel import over_chunks
 from spibb.ope.confidence import Bound
 from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.split import Split
@@ -131,32 +130,23 @@ def run_tests(
         bounds: How gains are bounded.
         rngs: Sources of randomness, one for each problem.
     """
-    everything = np.arange(len(splits))
-    choices: dict[int, list[Choice]] = {}
-    found: dict[tuple[int, int], HeldOutTest] = {}
-
-    def choose(places: NDArray[np.int64]) -> None:
-        for k in places.tolist():
-            choices[k] = _choose(plan, splits[k], candidates, k, bounds[k])
-
-    over_chunks(choose, everything)
+    everything, turns = range(len(splits)), []
+    choices = [_choose(plan, splits[k], candidates, k, bounds[k]) for k in everything]
     for turn in range(plan.n_tests):
-        tables = candidates.chosen([choices[k][turn].number for k in range(len(splits))])
-
-        def test(places: NDArray[np.int64], turn: int = turn, tables: Tables = tables) -> None:
-            for k in places.tolist():
-                found[k, turn] = _test(plan, splits[k], tables[k], choices[k][turn], rngs[k])
-
-        over_chunks(test, everything)
-    turns = [[found[k, turn] for turn in range(plan.n_tests)] for k in range(len(splits))]
-    return [max(tests, key=lambda one: (one.is_accepted, one.lower)) for tests in turns]
+        chosen = [listed[turn] for listed in choices]
+        tables = candidates.chosen([choice.number for choice in chosen])
+        turns.append([_test(plan, splits[k], tables[k], chosen[k], rngs[k]) for k in everything])
+    return [
+        max(tests, key=lambda one: (one.is_accepted, one.lower))
+        for tests in zip(*turns, strict=True)
+    ]
 
 
 def _choose(
     plan: HeldOutPlan, split: Split, candidates: Candidates, problem: int, bound: Bound
 ) -> list[Choice]:
     """Choose candidates of the best predicted bounds, trying each fold as the others teach."""
-    training = cross_fitted(split, candidates, problem, plan.gamma)
+    training = candidates.cross_fitted(split, problem, plan.gamma)
     bound = replace(bound, low=float(training.gain.min()))
     n_test = len(split.test)
     predicted = bound.predicted(training, n_test)
@@ -165,12 +155,6 @@ def _choose(
     # Stable: of equal predictions the first candidate goes first.
     best = np.argsort(-predicted, kind="stable")[: plan.n_tests].tolist()
     return [Choice(c, float(predicted[c]), bound.fitted(training, c, n_test)) for c in best]
-
-
-def cross_fitted(split: Split, candidates: Candidates, problem: int, gamma: float) -> Walk:
-    """Walk along the training episodes with all candidates, each fold as the others teach."""
-    parts = [(fold, candidates.fold(problem, k)) for k, fold in enumerate(split.folds)]
-    return walk(split.episodes, parts, gamma)
 
 
 def _test(
@@ -234,12 +218,10 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
         "n_tests": float(found.plan.n_tests),
         "hidden_loss": found.hidden_loss,
     }
-    proviso, gain = None, 0.0 if not found.is_accepted else None
-    if found.is_accepted:
-        if bound.known is not None and not bound.known.is_known(bound.estimator):
-            proviso = case.problem.values.proviso
-        if all(condition.is_satisfied for condition in conditions):
-            gain = found.lower
+    gain, holds = found.lower if found.is_accepted else 0.0, all(c.is_satisfied for c in conditions)
+    proviso = None
+    if found.is_accepted and bound.known and not bound.known.is_known(bound.estimator):
+        proviso = case.problem.values.proviso
     return Guarantee(
         theorem=f"Held-out test (HCPI, {bound.estimator.id} by {bound.id})",
         statement="A policy that was chosen without the held-out episodes gains at least its lower "
@@ -247,7 +229,7 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
         conditions=conditions,
         assumptions=_assumptions(case, found),
         delta=case.delta,
-        bound=gain,
+        bound=gain if holds or not found.is_accepted else None,
         details=details,
         worst_loss=2.0 * case.problem.values.v_max,
         is_exact=(bound.is_exact and proviso is None) or not found.is_accepted,
@@ -261,23 +243,12 @@ def _conditions(case: Case, found: HeldOutTest) -> tuple[Condition, ...]:
     outside = np.where(baseline.probabilities == 0.0, policy, 0.0).sum(axis=1)
     n_outside, n_test = int((outside > 0.0).sum()), float(found.n_test)
 
-    def asked(
-        name: str,
-        statement: str,
-        is_satisfied: bool,
-        value: float | None = None,
-        limit: float | None = None,
-    ) -> Condition:
-        return Condition(name, statement, is_satisfied=is_satisfied, value=value, limit=limit)
-
     episodes = "there are episodes that chose nothing, at least two"
     support = "the policy takes only actions that the baseline takes"
+    most = float(outside.max())
     always = (
-        asked("held-out-episodes", episodes, n_test >= 2, n_test, 2.0),
-        replace(
-            asked("support", support, n_outside == 0, float(outside.max()), 0.0),
-            n_violations=n_outside,
-        ),
+        Condition("held-out-episodes", episodes, True, n_test >= 2, n_test, 2.0),
+        Condition("support", support, True, n_outside == 0, most, 0.0, n_outside),
     )
     if not found.is_accepted:
         return always
@@ -289,12 +260,12 @@ def _conditions(case: Case, found: HeldOutTest) -> tuple[Condition, ...]:
     enough, least = "weights leave enough effective held-out episodes", found.plan.min_ess
     further = []
     if bound.is_exact:
-        further.append(asked("propensities", propensities, not baseline.is_estimated))
+        further.append(Condition("propensities", propensities, True, not baseline.is_estimated))
     if not isinstance(bound.estimator, MeanEstimator):
-        further.append(asked("unbiased", unbiased, is_satisfied=False))
+        further.append(Condition("unbiased", unbiased, is_satisfied=False))
     if least > 0.0:
         is_enough = found.ess >= least
-        further.append(asked("effective-episodes", enough, is_enough, found.ess, least))
+        further.append(Condition("effective-episodes", enough, True, is_enough, found.ess, least))
     return (*always, checks.no_gaps(case), *further)
 
 

@@ -32,16 +32,9 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from spibb.errors import SettingsError
+from spibb.ope import bounds
 from spibb.ope.betting import betting, chosen_fractions, needed_terms, predicted_betting
-from spibb.ope.bounds import (
-    Ends,
-    bca,
-    check_resampling,
-    checked_level,
-    concentration,
-    predicted_concentration,
-    student_t,
-)
+from spibb.ope.bounds import Ends
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.estimators.base import Estimator, MeanEstimator, OneSidedEstimator
 from spibb.ope.estimators.importance import ImportanceSampling
@@ -99,7 +92,7 @@ class Bound(ABC):
     @classmethod
     def check_level(cls, delta: float) -> None:
         """Refuse a level of one end that is out of range, or too small."""
-        checked_level(delta)
+        bounds.checked_level(delta)
 
     @abstractmethod
     def lower(self, statistic: Statistic, rng: Rng) -> float:
@@ -164,7 +157,7 @@ class Bound(ABC):
         return lower, -upper
 
 
-class Approximate(Bound):
+class ApproximateBound(Bound):
     """A bound that takes the sample to show what can happen."""
 
     @abstractmethod
@@ -193,7 +186,8 @@ class Approximate(Bound):
         if isinstance(self.estimator, MeanEstimator):
             terms = self.estimator.paired(walk, self.low)
             return np.asarray(terms.mean(axis=0) - terms.std(axis=0, ddof=1) / root * quantile)
-        gains = [self.estimator.gain(walk, c, self.low) for c in range(walk.n_policies - 1)]
+        n_candidates = walk.weight.shape[1] - 1
+        gains = [self.estimator.gain(walk, c, self.low) for c in range(n_candidates)]
         found = [one.estimate - one.standard_deviation / root * quantile for one in gains]
         return np.where(np.isfinite(found), found, -math.inf)
 
@@ -205,9 +199,10 @@ class Approximate(Bound):
         return float(stdtrit(n - 1, 1.0 - self.delta))
 
 
-class StudentT(Approximate):
+class StudentT(ApproximateBound):
     """Student's t, for means."""
 
+    estimator: MeanEstimator
     id = "student-t"
     approximation = "Student's t is approximate: it takes the mean of the terms to be normal."
 
@@ -225,11 +220,10 @@ class StudentT(Approximate):
 
     def ends(self, statistic: Statistic, rng: Rng) -> Ends:
         """Return both ends for a mean."""
-        return student_t(statistic.terms, self.delta)
+        return bounds.student_t(statistic.terms, self.delta)
 
     def terms(self, walk: Walk) -> Array | None:
         """Return the paired terms of means."""
-        assert isinstance(self.estimator, MeanEstimator), "refused before"
         return self.estimator.paired(walk, self.low)
 
     def needed(self, terms: Array, power: float) -> float:
@@ -241,7 +235,7 @@ class StudentT(Approximate):
         return math.ceil((root / (2.0 * mean)) ** 2) if mean > 0.0 else math.inf
 
 
-class BCa(Approximate):
+class BCa(ApproximateBound):
     """The BCa bootstrap, for all estimators."""
 
     id = "bca"
@@ -252,14 +246,14 @@ class BCa(Approximate):
     @classmethod
     def check_level(cls, delta: float) -> None:
         """Refuse a level that takes more resamples than can be drawn."""
-        check_resampling(delta)
+        bounds.check_resampling(delta)
 
     def ends(self, statistic: Statistic, rng: Rng) -> Ends:
         """Return both ends."""
-        return bca(statistic, self.delta, rng)
+        return bounds.bca(statistic, self.delta, rng)
 
 
-class Exact(Bound):
+class ExactBound(Bound):
     """A bound that holds for every distribution of terms >= 0, at every number of episodes."""
 
     estimator: OneSidedEstimator
@@ -283,7 +277,7 @@ class Exact(Bound):
         return self._about(self.estimator.above, walk, ends, rng, policy)
 
 
-class Betting(Exact):
+class Betting(ExactBound):
     """Bets on the terms: spibb.ope.betting."""
 
     id = "betting"
@@ -296,8 +290,8 @@ class Betting(Exact):
 
     def predicted(self, walk: Walk, n_tested: int) -> Array:
         """Predict with the wealth that the walk's terms would grow to."""
-        found = [predicted_betting(y, n_tested, self.delta)[0] for y in self.terms(walk).T]
-        return np.array([self._gain(mean) for mean in found])
+        terms = self.terms(walk).T
+        return np.array([self._gain(predicted_betting(y, n_tested, self.delta)[0]) for y in terms])
 
     def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
         """Bet on paired terms."""
@@ -322,7 +316,7 @@ class Betting(Exact):
         return (mean - 1.0) * (high - low)
 
 
-class Concentration(Exact):
+class Concentration(ExactBound):
     """The concentration inequality of Thomas et al. (2015)."""
 
     id = "concentration"
@@ -343,14 +337,14 @@ class Concentration(Exact):
 
     def lower(self, statistic: Statistic, rng: Rng) -> float:
         """Return the lower bound on a mean of terms >= 0."""
-        return concentration(statistic.terms, self.delta, rng)
+        return bounds.concentration(statistic.terms, self.delta, rng)
 
     def predicted(self, walk: Walk, n_tested: int) -> Array:
         """Predict both bounds, each at half of delta."""
 
         def half(estimator: OneSidedEstimator, side: Walk, end: float) -> Array:
-            terms = estimator.above(side, end)
-            found = [predicted_concentration(x, n_tested, self.delta / 2.0) for x in terms.T]
+            predicted, level = bounds.predicted_concentration, self.delta / 2.0
+            found = [predicted(x, n_tested, level) for x in estimator.above(side, end).T]
             return end + np.array(found)
 
         mine = half(self.estimator, walk, self.estimator.ends(self.known)[0])[:-1]

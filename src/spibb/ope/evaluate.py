@@ -165,6 +165,7 @@ def evaluate_policy(
     estimates = tuple(_estimate(off, kind(one, level, known), rng, own) for one in chosen)
     by_baseline = replace(off, policy=off.baseline)
     mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
+    is_known = known is not None and known.is_known(*chosen)
     return PolicyEvaluation(
         estimates=estimates,
         baseline=replace(mean, estimator="mean"),
@@ -182,11 +183,7 @@ def evaluate_policy(
             *notes.range_warnings(kind, known, chosen),
         ),
         assumptions=notes.assumptions(kind, known, off, missing, chosen, is_estimated=is_estimated),
-        is_exact=kind.is_exact
-        and known is not None
-        and known.is_known(*chosen)
-        and not is_estimated
-        and problem.counts.n_gaps == 0,
+        is_exact=is_known and kind.is_exact and not is_estimated and problem.counts.n_gaps == 0,
         return_range=None if known is None else (known.low, known.high),
     )
 
@@ -209,29 +206,20 @@ def _estimate(
     if known is not None:
         estimate, interval, told = known.kept_inside(estimate, interval)
         warnings += told
-    return PolicyEstimate(
-        estimator=estimator.id,
-        estimate=estimate,
-        interval=interval,
-        ess=None if weight is None else float(effective_sample_size(weight)),
-        largest_share=None if weight is None else largest_share(weight),
-        mean_weight=None if weight is None else float(weight.mean()),
-        warnings=warnings,
-    )
+    if weight is None:
+        return PolicyEstimate(estimator.id, estimate, interval, None, None, None, warnings)
+    sizes = float(effective_sample_size(weight)), largest_share(weight), float(weight.mean())
+    return PolicyEstimate(estimator.id, estimate, interval, *sizes, warnings)
 
 
 def _chosen_estimators(
     asked: Sequence[str] | None, bound: type[Bound], problem: Problem
 ) -> tuple[Estimator, ...]:
     if asked is None:
+        valid = [e for e in ESTIMATORS.values() if bound.objection(e, problem.values) is None]
         # Without a discount, rewards alone bound no terms.
         of_returns = bound.is_exact and problem.gamma >= 1.0
-        return tuple(
-            one
-            for one in ESTIMATORS.values()
-            if bound.objection(one, problem.values) is None
-            and (one.is_of_returns or not of_returns)
-        )
+        return tuple(one for one in valid if one.is_of_returns or not of_returns)
     if isinstance(asked, str) or not asked:
         raise SettingsError(f"estimators is {asked!r}", expected="a list of ids, as ['is', 'dr']")
     chosen = tuple(checked_entry(name, ESTIMATORS, "estimator") for name in asked)

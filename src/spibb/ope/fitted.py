@@ -6,8 +6,12 @@ once, so a bootstrap resample is one more choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
 
 import numba
 import numpy as np
@@ -26,44 +30,64 @@ Array = NDArray[np.float64]
 _LARGEST_TABLE = 1 << 16
 _SCALE_EPISODES = 64
 
+Made = TypeVar("Made")
 # Which episodes of which log.
 Choice = tuple[Trajectories, NDArray[np.int64]]
+Keys = tuple[NDArray[np.int64], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedModels:
     """Models of B choices of episodes.
 
     Attributes:
         choices: The choices.
-        models: The models.
-        n_sa: How often each pair was seen, shape (B, S, A).
-        counts: How often each pair was followed by each state, for each choice.
-        reward_sum: Sums of rewards, shape (B, S, A).
+        gamma: The discount.
         unseen: What pairs without data do.
+        sums: How often each pair was seen and the sum of its rewards, shape (B, S, A), and how
+            often each state was the first, shape (B, S).
+        keys: The transitions of each choice that go on, each pair * S + successor: those within
+            records, and those after which a record stops.
     """
 
     choices: Sequence[Choice]
-    models: ModelBatch
-    n_sa: Array
-    counts: Sequence[Rows]
-    reward_sum: Array
+    gamma: float
     unseen: Unseen
+    sums: tuple[Array, ...]
+    keys: Sequence[Keys]
 
-    def as_recorded(self) -> ModelBatch:
-        """Return the models in which the end of a record is an end.
+    @property
+    def n_sa(self) -> Array:
+        """How often each pair was seen, shape (B, S, A)."""
+        return self.sums[0]
+
+    @cached_property
+    def models(self) -> ModelBatch:
+        """The models."""
+        return self._estimate([np.concatenate(parts) for parts in self.keys])
+
+    @cached_property
+    def recorded(self) -> ModelBatch:
+        """The models in which the end of a record is an end.
 
         Their values are those of the return as far as it is recorded, which is what weighted
         estimates of truncated episodes are about.
         """
-        cuts = [chosen[episodes.is_cut[chosen]] for episodes, chosen in self.choices]
-        if not any(len(cut) for cut in cuts):
-            return self.models
-        counts = [rows._replace(data=rows.data.copy()) for rows in self.counts]
-        for rows, cut, (episodes, _) in zip(counts, cuts, self.choices, strict=True):
-            _end_at_cuts(episodes.columns, cut, self.n_sa.shape[2], rows)
-        sums = self.n_sa, self.reward_sum, self.models.initial
-        return _estimate(counts, *sums, self.models.gamma, self.unseen)
+        has_cuts = any(len(cut) for _, cut in self.keys)
+        return self._estimate([within for within, _ in self.keys]) if has_cuts else self.models
+
+    def _estimate(self, keys: Sequence[NDArray[np.int64]]) -> ModelBatch:
+        n_sa, reward_sum, n_first = self.sums
+        initial = n_first / n_first.sum(axis=1, keepdims=True)
+        # Ends are no transitions here: a state that only ends is never entered, so none need end.
+        live = np.zeros(n_sa.shape[1], dtype=np.bool_)
+
+        def estimate(k: int) -> ModelArrays:
+            counts = Rows(*_compressed(keys[k], n_sa[k].size, len(live)))
+            given = counts, n_sa[k], reward_sum[k], float(n_sa[k].sum() - len(keys[k])), live
+            return estimate_model(*given, initial=initial[k], gamma=self.gamma, unseen=self.unseen)
+
+        return ModelBatch.stack(_each(estimate, len(keys)))
 
 
 def fit_models(
@@ -72,7 +96,7 @@ def fit_models(
     *,
     unseen: Unseen = "average",
     unions: Sequence[Sequence[int]] | None = None,
-) -> Fitted:
+) -> FittedModels:
     """Fit one model to each choice of episodes; all have the same states and actions.
 
     Args:
@@ -82,91 +106,54 @@ def fit_models(
         unions: Of which choices, by number, each model is: folds that several models share are
             counted once. None: of one each.
     """
-    first, n = choices[0][0], len(choices)
-    shape = (n, first.n_states, first.n_actions)
+    shape = (len(choices), choices[0][0].n_states, choices[0][0].n_actions)
     sums: tuple[Array, ...] = (np.zeros(shape), np.zeros(shape), np.zeros(shape[:2]))
-    keys: dict[int, NDArray[np.int64]] = {}
-
-    def count(places: NDArray[np.int64]) -> None:
-        for k in places.tolist():
-            episodes, chosen = choices[k]
-            keys[k] = _count(episodes.columns, chosen, *(part[k] for part in sums))
-
-    over_chunks(count, np.arange(n))
-    if unions is None:
-        unions = [[k] for k in range(n)]
-    else:
-        parts = [[choices[k][1] for k in union] for union in unions]
+    rows = [(episodes.columns, chosen) for episodes, chosen in choices]
+    keys: list[Keys] = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
+    if unions is not None:
         choices = [
-            (choices[u[0]][0], np.concatenate(p)) for u, p in zip(unions, parts, strict=True)
+            (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
+            for union in unions
         ]
         sums = tuple(np.stack([part[union].sum(axis=0) for union in unions]) for part in sums)
-    counts: dict[int, Rows] = {}
-
-    def compress(places: NDArray[np.int64]) -> None:
-        for k in places.tolist():
-            joined = np.concatenate([keys[part] for part in unions[k]])
-            counts[k] = Rows(*_compressed(joined, shape[1] * shape[2], shape[1]))
-
-    over_chunks(compress, np.arange(len(unions)))
-    listed = [counts[k] for k in range(len(unions))]
-    n_sa, reward, initial = sums
-    initial /= initial.sum(axis=1, keepdims=True)
-    models = _estimate(listed, n_sa, reward, initial, gamma, unseen)
-    return Fitted(choices, models, n_sa, listed, reward, unseen)
+        joined = [zip(*(keys[k] for k in union), strict=True) for union in unions]
+        keys = [tuple(map(np.concatenate, parts)) for parts in joined]
+    return FittedModels(choices, gamma, unseen, sums, keys)
 
 
-def _estimate(
-    counts: Sequence[Rows],
-    n_sa: Array,
-    reward_sum: Array,
-    initial: Array,
-    gamma: float,
-    unseen: Unseen,
-) -> ModelBatch:
-    # Ends are no transitions here: a state that only ends is never entered, so none need end.
-    live = np.zeros(n_sa.shape[1], dtype=np.bool_)
-    parts: dict[int, ModelArrays] = {}
+def _each(function: Callable[[int], Made], n: int) -> list[Made]:
+    """Return what a function makes of 0 to n - 1, in threads if there are enough."""
+    found: dict[int, Made] = {}
 
     def part(places: NDArray[np.int64]) -> None:
-        for k in places.tolist():
-            n_ended = float(n_sa[k].sum() - counts[k].data.sum())
-            parts[k] = estimate_model(counts[k], n_sa[k], reward_sum[k], n_ended, live,
-                                      initial=initial[k], gamma=gamma, unseen=unseen)  # fmt: skip
+        found.update((k, function(k)) for k in places.tolist())
 
-    over_chunks(part, np.arange(len(counts)))
-    return ModelBatch.stack([parts[k] for k in range(len(counts))])
+    over_chunks(part, np.arange(n))
+    return [found[k] for k in range(n)]
 
 
 def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:
     """Return a batch with every model ``n_times`` in a row, for as many policies."""
-    n_models, n_states, n_actions = batch.shape
-    n_pairs = n_states * n_actions
-    edges = batch.indptr[::n_pairs]
-    slices = [slice(edges[m], edges[m + 1]) for m in range(n_models) for _ in range(n_times)]
-    sizes = np.repeat(np.diff(edges), n_times)
-    offsets = np.cumsum(sizes) - sizes
-    within = batch.indptr[:-1].reshape(n_models, n_pairs) - edges[:-1, None]
-    starts = np.repeat(within, n_times, axis=0) + offsets[:, None]
-    return ModelBatch(
-        indptr=np.append(starts.ravel(), sizes.sum()),
-        indices=np.concatenate([batch.indices[part] for part in slices]),
-        data=np.concatenate([batch.data[part] for part in slices]),
-        reward=np.repeat(batch.reward, n_times, axis=0),
-        ending=np.repeat(batch.ending, n_times, axis=0),
-        initial=np.repeat(batch.initial, n_times, axis=0),
-        gamma=batch.gamma,
-    )
+    n_pairs = batch.shape[1] * batch.shape[2]
+    edges = batch.indptr[::n_pairs].tolist()
+    models = []
+    for m, (first, last) in enumerate(itertools.pairwise(edges)):
+        indptr = batch.indptr[m * n_pairs : (m + 1) * n_pairs + 1] - first
+        rows = Rows(indptr, batch.indices[first:last], batch.data[first:last])
+        parts = batch.reward[m], batch.ending[m], batch.initial[m]
+        models += [ModelArrays(rows, *parts, batch.gamma)] * n_times
+    return ModelBatch.stack(models)
 
 
 @jit
 def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
-    """Add up rows, rewards and first states; return transitions that go on, by their keys."""
+    """Add up rows, rewards and first states; return the keys of the transitions that go on."""
     start, (n_states, n_actions) = columns.start, n_sa.shape
     n_rows, n = 0, 0
     for episode in chosen:
         n_rows += start[episode + 1] - start[episode]
-    keys = np.empty(n_rows, np.int64)
+    # From the front those within records, from the back those after which a record stops.
+    keys, cut = np.empty(n_rows, np.int64), n_rows
     for episode in chosen:
         first[columns.state[start[episode]]] += 1.0
         for row in range(start[episode], start[episode + 1]):
@@ -174,40 +161,38 @@ def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
             if columns.ended[row] or successor >= 0:
                 n_sa[x, a] += 1.0
                 total[x, a] += columns.reward[row]
-                if not columns.ended[row]:
-                    keys[n] = (x * n_actions + a) * n_states + successor
+                key = (x * n_actions + a) * n_states + successor
+                if not columns.ended[row] and row + 1 < start[episode + 1]:
+                    keys[n] = key
                     n += 1
-    return keys[:n].copy()
+                elif not columns.ended[row]:
+                    cut -= 1
+                    keys[cut] = key
+    return keys[:n], keys[cut:]
 
 
 @jit
 def _compressed(keys, n_pairs, n_states):  # type: ignore[no-untyped-def]
     """Count equal keys, pair times S plus successor, in order: in a table, or sorted."""
-    if n_pairs * n_states <= _LARGEST_TABLE:
-        table = np.zeros(n_pairs * n_states)
-        for key in keys:
-            table[key] += 1.0
-        keys = np.flatnonzero(table)
-        counts = table[keys]
-    else:
+    if n_pairs * n_states > _LARGEST_TABLE:
         keys = np.sort(keys)
         first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
         counts = np.diff(np.append(first, len(keys))).astype(np.float64)
-        keys = keys[first]
-    indptr = np.searchsorted(keys, np.arange(n_pairs + 1) * n_states)
-    return indptr, (keys % n_states).astype(np.int32), counts
-
-
-@jit
-def _end_at_cuts(columns, cut, n_actions, counts):  # type: ignore[no-untyped-def]
-    """Take the last transition of each cut episode out of the counts of what goes on."""
-    for episode in cut:
-        row = columns.start[episode + 1] - 1
-        pair = columns.state[row] * n_actions + columns.action[row]
-        for k in range(counts.indptr[pair], counts.indptr[pair + 1]):
-            if counts.indices[k] == columns.next_state[row]:
-                counts.data[k] = max(0.0, counts.data[k] - 1.0)
-                break
+        indptr = np.searchsorted(keys[first], np.arange(n_pairs + 1) * n_states)
+        return indptr, (keys[first] % n_states).astype(np.int32), counts
+    table = np.zeros(n_pairs * n_states)
+    for key in keys:
+        table[key] += 1.0
+    indptr, n = np.zeros(n_pairs + 1, np.int64), 0
+    indices, counts = np.empty(len(keys), np.int32), np.empty(len(keys))
+    for pair in range(n_pairs):
+        for successor in range(n_states):
+            count = table[pair * n_states + successor]
+            if count > 0.0:
+                indices[n], counts[n] = successor, count
+                n += 1
+        indptr[pair + 1] = n
+    return indptr, indices[:n].copy(), counts[:n].copy()
 
 
 def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
@@ -216,19 +201,27 @@ def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
     Some hundred episodes, spread over the choice, tell a scale well enough.
     """
     episodes, chosen = choice
-    chosen = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
-    return float(_residuals(episodes.columns, chosen, v, q, float(gamma)))
+    some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
+    found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
+    return math.sqrt(float((found**2).sum()) / max(int(is_known.sum()), 1))
 
 
 @jit
-def _residuals(columns, chosen, v, q, gamma):  # type: ignore[no-untyped-def]
-    total, n = 0.0, 0
+def residuals(columns, chosen, v, q, gamma):  # type: ignore[no-untyped-def]
+    """Return r + gamma V(x') - Q(x, a) of the rows of episodes, and whether x' is known or an end.
+
+    0 where it is not.
+    """
+    start, n = columns.start, 0
     for episode in chosen:
-        for row in range(columns.start[episode], columns.start[episode + 1]):
+        n += start[episode + 1] - start[episode]
+    found, is_known, n = np.zeros(n), np.zeros(n, np.bool_), 0
+    for episode in chosen:
+        for row in range(start[episode], start[episode + 1]):
             successor, ended = columns.next_state[row], columns.ended[row]
             if ended or successor >= 0:
                 later = 0.0 if ended else v[successor]
                 expected = q[columns.state[row], columns.action[row]]
-                total += (columns.reward[row] + gamma * later - expected) ** 2
-                n += 1
-    return np.sqrt(total / max(n, 1))
+                found[n], is_known[n] = columns.reward[row] + gamma * later - expected, True
+            n += 1
+    return found, is_known

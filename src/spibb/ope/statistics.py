@@ -97,9 +97,7 @@ class Mean(Statistic):
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the means of resamples."""
-        found = np.empty(len(indices))
-        _resampled_means(self.values, indices, found)
-        return found
+        return np.asarray(resampled_ratios(self.values, np.ones(self.n), indices))
 
     def jackknife(self) -> Array:
         """Return (x_i - mean) / (n - 1)."""
@@ -133,9 +131,13 @@ class Difference(Statistic):
 
 
 @jit
-def _resampled_means(values, indices, found):  # type: ignore[no-untyped-def]
+def resampled_ratios(over, under, indices):  # type: ignore[no-untyped-def]
+    """Return sum_i over_i / sum_i under_i on resamples; NaN where the latter is 0."""
+    found = np.empty(len(indices))
     for k in range(len(indices)):
-        total = 0.0
+        above, below = 0.0, 0.0
         for i in indices[k]:
-            total += values[i]
-        found[k] = total / indices.shape[1]
+            above += over[i]
+            below += under[i]
+        found[k] = above / below if below > 0.0 else np.nan
+    return found

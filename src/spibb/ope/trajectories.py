@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,16 +13,8 @@ from spibb.data.log import Log
 from spibb.errors import DataError, PolicyError
 from spibb.mdp.policy import TabularPolicy
 
-
-class Columns(NamedTuple):
-    """The arrays of :class:`Trajectories`, as compiled kernels take them."""
-
-    start: NDArray[np.int64]
-    state: NDArray[np.int64]
-    action: NDArray[np.int64]
-    reward: NDArray[np.float64]
-    next_state: NDArray[np.int64]
-    ended: NDArray[np.bool_]
+# The arrays of Trajectories, as compiled kernels take them.
+Columns = namedtuple("Columns", "start state action reward next_state ended")
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +63,11 @@ class Trajectories:
                 expected="a log with an episode for each row: weights are products along episodes",
                 hint="give the log itself, with the column 'episode'",
             )
-        start, has_inner_end = _starts(log.episode, log.terminated)
+        is_last = np.append(log.episode[1:] != log.episode[:-1], True)
+        start = np.append(0, np.flatnonzero(is_last) + 1)
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
         n_after_end = 0
-        if has_inner_end:
+        if (log.terminated & ~is_last).any():
             kept = _until_end(start, log.terminated)
             n_after_end = int(len(kept) - np.count_nonzero(kept))
             columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
@@ -139,23 +131,6 @@ class Trajectories:
                 hint="check that the policy belongs to this log, leave out episodes it did not "
                 "make, or estimate it from the log (--baseline estimate)",
             )
-
-
-@numba.njit(cache=True, nogil=True)
-def _starts(episode, terminated):  # type: ignore[no-untyped-def]
-    """Return where episodes begin, with the number of rows, and whether one ends before its end."""
-    n_rows = len(episode)
-    start = np.empty(n_rows + 1, dtype=np.int64)
-    n = 0
-    has_inner_end = False
-    for row in range(n_rows):
-        if row == 0 or episode[row] != episode[row - 1]:
-            start[n] = row
-            n += 1
-        elif terminated[row - 1]:
-            has_inner_end = True
-    start[n] = n_rows
-    return start[: n + 1].copy(), has_inner_end
 
 
 def _until_end(start: NDArray[np.int64], terminated: NDArray[np.bool_]) -> NDArray[np.bool_]:

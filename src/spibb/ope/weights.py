@@ -51,17 +51,10 @@ class Tables:
 
         V^ is made of Q^, whatever that is, since this is what keeps doubly robust terms unbiased.
         """
-        *batch, n_policies, n_states, n_actions = policies.shape
-        flat = (-1, n_policies, n_states, n_actions)
-        # Writable, since read-only arrays would be compiled for once more.
-        policies = np.require(policies, np.float64, ["C", "W"]).reshape(flat)
-        baseline = np.require(baseline, np.float64, ["C", "W"]).reshape(-1, n_states, n_actions)
-        shape = (*batch, n_states, n_actions, n_policies)
-        ratio = np.empty((len(policies), *shape[len(batch) :]))
-        offset = np.empty(ratio.shape)
-        values = policies if q is None else np.require(q, np.float64, ["C", "W"]).reshape(flat)
-        _fill_tables(policies, baseline, values, ratio, offset)
-        return cls(ratio.reshape(shape), None if q is None else offset.reshape(shape))
+        taken = baseline[..., None, :, :]
+        ratio = np.divide(policies, taken, out=np.zeros(policies.shape), where=taken > 0.0)
+        offset = None if q is None else (policies * q).sum(axis=-1, keepdims=True) - ratio * q
+        return cls(_policies_last(ratio), None if offset is None else _policies_last(offset))
 
     def __getitem__(self, place: int) -> Tables:
         """Return the tables of one place of the batch."""
@@ -93,11 +86,6 @@ class Walk:
     weight: Array
     spread: Array
     gain: Array
-
-    @property
-    def n_policies(self) -> int:
-        """C."""
-        return int(self.weight.shape[1])
 
     @cached_property
     def chosen(self) -> NDArray[np.int64]:
@@ -183,20 +171,8 @@ def _walk(columns, chosen, ratio, offset, gamma, value, weight, spread, gain):  
         gain[place] = total
 
 
-@jit
-def _fill_tables(policies, baseline, q, ratio, offset):  # type: ignore[no-untyped-def]
-    n_batch, n_policies, n_states, n_actions = policies.shape
-    for k in range(n_batch):
-        for x in range(n_states):
-            for c in range(n_policies):
-                v = 0.0
-                for a in range(n_actions):
-                    v += policies[k, c, x, a] * q[k, c, x, a]
-                for a in range(n_actions):
-                    b = baseline[k, x, a]
-                    rho = policies[k, c, x, a] / b if b > 0.0 else 0.0
-                    ratio[k, x, a, c] = rho
-                    offset[k, x, a, c] = v - rho * q[k, c, x, a]
+def _policies_last(table: Array) -> Array:
+    return np.ascontiguousarray(np.moveaxis(table, -3, -1))
 
 
 def _running_weights(episodes: Trajectories, tables: Tables) -> Array:

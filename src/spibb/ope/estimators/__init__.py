@@ -9,21 +9,21 @@ A new estimator is a subclass of :class:`Estimator` in a file of its own, and a 
 """
 
 from spibb.ope.estimators.base import Estimator
-from spibb.ope.estimators.doubly_robust import DoublyRobust
+from spibb.ope.estimators.doubly_robust import DoublyRobustEstimator
 from spibb.ope.estimators.importance import ImportanceSampling
-from spibb.ope.estimators.model_based import ModelBased
-from spibb.ope.estimators.per_decision import PerDecision
-from spibb.ope.estimators.stepwise import StepwiseWeighted
-from spibb.ope.estimators.weighted import Weighted
+from spibb.ope.estimators.model_based import ModelBasedEstimator
+from spibb.ope.estimators.per_decision import PerDecisionSampling
+from spibb.ope.estimators.stepwise import StepwiseWeightedSampling
+from spibb.ope.estimators.weighted import WeightedSampling
 
 ESTIMATORS: dict[str, Estimator] = {
     one.id: one
     for one in (
         ImportanceSampling(),
-        PerDecision(),
-        Weighted(),
-        StepwiseWeighted(),
-        DoublyRobust(),
-        ModelBased(),
+        PerDecisionSampling(),
+        WeightedSampling(),
+        StepwiseWeightedSampling(),
+        DoublyRobustEstimator(),
+        ModelBasedEstimator(),
     )
 }

@@ -51,6 +51,8 @@ class Estimator(ABC):
         title: Its name in the literature.
         is_of_returns: Whether it weights whole returns, so that a range of returns bounds its
             terms; else that takes a range of rewards, and a discount.
+        is_per_step: Whether it holds every step's weight, so that the spread weight is what
+            degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
         tests_gains: Whether HCPI can test by it.
     """
@@ -58,6 +60,7 @@ class Estimator(ABC):
     id: ClassVar[str]
     title: ClassVar[str]
     is_of_returns: ClassVar[bool] = False
+    is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
     tests_gains: ClassVar[bool] = True
 
@@ -74,7 +77,7 @@ class Estimator(ABC):
 
     def weight(self, walk: Walk) -> Array | None:
         """Return the weights whose degeneration spoils it, shape (n, C)."""
-        return walk.weight
+        return walk.spread if self.is_per_step else walk.weight
 
     def gain(self, walk: Walk, policy: int, low: float) -> Statistic:
         """Return the estimated gain of a policy over the baseline, the walk's last policy."""

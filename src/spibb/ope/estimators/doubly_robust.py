@@ -25,16 +25,13 @@ if TYPE_CHECKING:
 DEFAULT_FOLDS = 5
 
 
-class DoublyRobust(MeanEstimator):
+class DoublyRobustEstimator(MeanEstimator):
     """The mean of values that weights correct."""
 
     id = "dr"
     title = "doubly robust"
+    is_per_step = True
     needs_q = True
-
-    def weight(self, walk: Walk) -> Array:
-        """Return the spread weights: its terms hold every step's weight."""
-        return walk.spread
 
     def about(self, walk: Walk, end: float = 0.0) -> Array:
         """Return v_0: about any end, the tails of what Q^ did not foresee lie on both sides."""
@@ -46,7 +43,7 @@ class DoublyRobust(MeanEstimator):
         """Return the estimate, with the Q^ of each fold from the others."""
         folds = make_folds(off.episodes.everything, n_folds, rng)
         choices, unions = [(off.episodes, fold) for fold in folds], all_but_one(range(len(folds)))
-        models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).as_recorded()
+        models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).recorded
         _, q, ends = evaluate_batch(models, np.broadcast_to(off.policy, models.shape).copy())
         # Any Q^ will do; where gamma = 1 and the policy does not end in the model, there is none.
         q[~ends] = 0.0

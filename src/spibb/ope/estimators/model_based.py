@@ -25,7 +25,7 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.visits import discounted_visits
 from spibb.ope.estimators.base import Estimator
-from spibb.ope.fitted import Fitted, fit_models
+from spibb.ope.fitted import FittedModels, fit_models, residuals
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.support import Visits, too_little_data
@@ -41,7 +41,7 @@ _LARGEST_RESAMPLED, _CHUNK = 128, 64
 _LARGEST_UNSEEN = 0.01
 
 
-class ModelBased(Estimator):
+class ModelBasedEstimator(Estimator):
     """The value in the model of all episodes."""
 
     id = "model"
@@ -80,15 +80,7 @@ class ModelValue(Statistic):
     @property
     def estimate(self) -> float:
         """V^ averaged over the first states; NaN where the policy does not end and gamma = 1."""
-        return float(self._performance(self._model)[0])
-
-    @property
-    def unseen_share(self) -> float:
-        """Share of the policy's discounted visits in the model that fall on pairs without data."""
-        paid = (self._fitted.n_sa == 0.0).astype(np.float64)
-        visits = self._performance(replace(self._model, reward=paid))[0]
-        everything = self._performance(replace(self._model, reward=np.ones_like(paid)))[0]
-        return float(visits / everything)
+        return float(self._performance(self._fitted.models)[0])
 
     @property
     def is_resampled(self) -> bool:
@@ -98,11 +90,11 @@ class ModelValue(Statistic):
     @property
     def warnings(self) -> list[str]:
         """On how little data the model rests, and whether it is too large to be refitted."""
-        found = []
-        if self.unseen_share > _LARGEST_UNSEEN:
+        found, unseen = [], self._visits(self.policy).never
+        if unseen > _LARGEST_UNSEEN:
             found.append(
-                f"{100 * self.unseen_share:.1f} % of the policy's discounted visits in the model "
-                "fall on pairs without data, of which it knows nothing."
+                f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on "
+                "pairs without data, of which it knows nothing."
             )
         if not self.is_resampled:
             found.append(
@@ -112,12 +104,7 @@ class ModelValue(Statistic):
 
     def withheld(self, baseline: Array, found: LogReturn | None) -> str | None:
         """Say why the model is too poor to estimate this policy by, by the rule of `improve`."""
-        mine, theirs = (
-            Visits.of(self._model, table, v[0], self._fitted.n_sa[0])
-            for table in (self.policy, baseline)
-            for v, _, _ in [evaluate_batch(self._model, table[None].copy())]
-        )
-        reason = too_little_data(mine, theirs, "policy")
+        reason = too_little_data(self._visits(self.policy), self._visits(baseline), "policy")
         return reason or contradiction(found, replace(self, policy=baseline).estimate)
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
@@ -127,35 +114,27 @@ class ModelValue(Statistic):
 
     def jackknife(self) -> Array:
         """Return the infinitesimal jackknife values."""
-        v, q, _ = evaluate_batch(self._model, self.policy[None].copy())
+        v, q, _ = evaluate_batch(self._fitted.models, self.policy[None].copy())
         rows = self.episodes
-        known = rows.next_state >= 0
-        later = np.where(known & ~rows.ended, v[0][np.where(known, rows.next_state, 0)], 0.0)
-        surprise = rows.reward + self.gamma * later - q[0][rows.state, rows.action]
-        share = (self._visits / np.maximum(self._fitted.n_sa[0], 1.0))[rows.state, rows.action]
-        kept = known | rows.ended
-        summed = np.add.reduceat(np.where(kept, share * surprise, 0.0), rows.start[:-1])
+        visits = discounted_visits(self._fitted.models, 0, self.policy)[:, None] * self.policy
+        share = (visits / np.maximum(self._fitted.n_sa[0], 1.0))[rows.state, rows.action]
+        surprise, _ = residuals(rows.columns, rows.everything, v[0], q[0], self.gamma)
+        summed = np.add.reduceat(share * surprise, rows.start[:-1])
         start = v[0][rows.state[rows.start[:-1]]]
         return np.asarray((start - start.mean() + self.n * summed) / max(self.n - 1, 1))
 
     @cached_property
-    def _fitted(self) -> Fitted:
+    def _fitted(self) -> FittedModels:
         return self._fit(self.episodes.everything[None])
 
-    def _fit(self, indices: NDArray[np.int64]) -> Fitted:
+    def _fit(self, indices: NDArray[np.int64]) -> FittedModels:
         choices = [(self.episodes, part) for part in indices]
         return fit_models(choices, self.gamma, unseen=self.unseen)
 
-    @property
-    def _model(self) -> ModelBatch:
-        return self._fitted.models
-
-    @property
-    def _visits(self) -> Array:
-        """Discounted visits d(x, a) of the policy in the model."""
-        return discounted_visits(self._model, 0, self.policy)[:, None] * self.policy
+    def _visits(self, policy: Array) -> Visits:
+        v, _, _ = evaluate_batch(self._fitted.models, policy[None].copy())
+        return Visits.of(self._fitted.models, policy, v[0], self._fitted.n_sa[0])
 
     def _performance(self, models: ModelBatch) -> Array:
-        policies = np.broadcast_to(self.policy, models.shape).copy()
-        v, _, _ = evaluate_batch(models, policies)
+        v, _, _ = evaluate_batch(models, np.broadcast_to(self.policy, models.shape).copy())
         return np.asarray((models.initial * v).sum(axis=1))

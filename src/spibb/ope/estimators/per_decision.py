@@ -10,15 +10,12 @@ from spibb.ope.statistics import Array
 from spibb.ope.weights import Walk
 
 
-class PerDecision(OneSidedEstimator):
+class PerDecisionSampling(OneSidedEstimator):
     """The mean of returns of weighted rewards."""
 
     id = "pdis"
     title = "per-decision importance sampling"
-
-    def weight(self, walk: Walk) -> Array:
-        """Return the spread weights: its terms hold every step's weight."""
-        return walk.spread
+    is_per_step = True
 
     def about(self, walk: Walk, end: float = 0.0) -> Array:
         """Return sum_t g^t w_t r_t - s end."""

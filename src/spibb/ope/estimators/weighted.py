@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.ope.estimators.base import Estimator
-from spibb.ope.statistics import DOMINATED, Array, Statistic
+from spibb.ope.statistics import DOMINATED, Array, Statistic, resampled_ratios
 from spibb.ope.weights import Walk
 
 
-class Weighted(Estimator):
+class WeightedSampling(Estimator):
     """The mean return, weighted."""
 
     id = "wis"
@@ -44,9 +43,7 @@ class WeightedMean(Statistic):
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the weighted means of resamples."""
-        found = np.empty(len(indices))
-        _resampled_ratios(self.weight, self.weight * self.values, indices, found)
-        return found
+        return np.asarray(resampled_ratios(self.weight * self.values, self.weight, indices))
 
     def jackknife(self) -> Array:
         """Leave out each episode in turn, by subtraction from the sums."""
@@ -58,13 +55,3 @@ class WeightedMean(Statistic):
             rest = np.delete(np.arange(self.n), i)
             without[i] = WeightedMean(self.weight[rest], self.values[rest]).estimate
         return np.asarray(without.mean() - without)
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _resampled_ratios(weight, product, indices, found):  # type: ignore[no-untyped-def]
-    for k in range(len(indices)):
-        over, under = 0.0, 0.0
-        for i in indices[k]:
-            over += product[i]
-            under += weight[i]
-        found[k] = over / under if under > 0.0 else np.nan
