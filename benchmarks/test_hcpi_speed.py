@@ -8,8 +8,8 @@ from problems import GAMMA, garnet
 from spibb import Log, TabularPolicy
 from spibb.algorithms.hcpi import HCPI
 from spibb.ope.bounds import bca
-from spibb.ope.estimators import OffPolicy
-from spibb.ope.gain import Split
+from spibb.ope.off_policy import OffPolicy
+from spibb.ope.split import Split
 from spibb.ope.trajectories import Trajectories
 from spibb.problem import Problem, ProblemBatch
 from spibb.testing import reference_ope

@@ -107,6 +107,45 @@ def test_an_error_function(tmp_path):
     assert found == "True\n"
 
 
+def test_an_estimator(tmp_path):
+    package = Package(tmp_path, example("An off-policy estimator"))
+    policy = ["--policy", str(DEMO / "baseline.csv")]
+    out = package.spibb(
+        "evaluate", *INPUTS, *policy, "--estimator", "clipped-is", "--format", "json"
+    )
+    assert [part["estimator"] for part in json.loads(out)["estimates"]] == ["clipped-is"]
+    out = package.spibb(
+        "improve",
+        *INPUTS,
+        "--algorithm",
+        "hcpi",
+        "--set",
+        "estimator=clipped-is",
+        "--out",
+        "tested",
+    )
+    assert "Held-out test (HCPI, clipped-is by student-t)" in " ".join(out.split())
+
+
+def test_an_environment(tmp_path):
+    package = Package(tmp_path, example("An environment"))
+    found = package.python(
+        """
+        from mine import Valve
+        from spibb.studies.finite.processes import PROCESSES
+        from spibb.studies.finite.plans import PLANS
+        from spibb.studies.finite.run import run_job
+        from dataclasses import replace
+        plan = next(iter(PLANS.values()))
+        settings = tuple(replace(one, process="valve") for one in plan.settings[:2])
+        small = replace(plan, settings=settings, etas=(0.5,), sizes=(200,), n_runs=2)
+        rows = run_job(small, 0, 2)
+        print(rows.num_rows, PROCESSES["valve"].title)
+        """
+    )
+    assert found.split() == ["4", "valve"]
+
+
 def test_a_plugin_that_fails_is_named(tmp_path):
     package = Package(tmp_path, "import nothing_of_this_name\n")
     done = package.run("-m", "spibb", "algorithms")

@@ -66,7 +66,7 @@ class Settings:
     @classmethod
     def named(cls, name: str) -> type[Self]:
         """Return the member of this family that has this id."""
-        return found(name, cls.known(), cls.family)
+        return checked_entry(name, cls.known(), cls.family)
 
     @classmethod
     def known(cls) -> dict[str, type[Self]]:
@@ -83,9 +83,11 @@ class Settings:
             yield from kind.members()
 
 
-def found(name: str, known: Mapping[str, Kind], what: str) -> Kind:
-    """Return what has this name, or refuse it and suggest the nearest."""
-    if name in known:
+def checked_entry(name: Any, known: Mapping[str, Kind], what: str) -> Kind:
+    """Return what has this name in a list, or refuse it and suggest the nearest."""
+    if isinstance(name, str) and name not in known:
+        load_plugins()  # one of which may add to this very list
+    if isinstance(name, str) and name in known:
         return known[name]
     near = nearest(str(name), list(known))
     raise SettingsError(

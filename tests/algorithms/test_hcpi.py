@@ -30,7 +30,7 @@ from spibb.algorithms.hcpi_decision import MEASURED
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult
-from spibb.ope.gain import Split
+from spibb.ope.split import Split
 from spibb.ope.trajectories import Trajectories
 from spibb.testing import reference_ope
 from spibb.testing.checks import check_algorithm, random_problem
@@ -140,9 +140,9 @@ def test_split_is_a_partition_and_folds_too():
     split = Split.of(Trajectories.from_log(log), 20, 3, np.random.default_rng(5))
     assert sorted([*split.train, *split.test]) == list(range(50))
     assert [len(fold) for fold in split.folds] == [7, 7, 6]
-    for k, lesson in enumerate(split.lessons[:-1]):
+    for k, lesson in enumerate(split.training_sets[:-1]):
         assert sorted([*lesson, *split.folds[k]]) == sorted(split.train)
-    assert sorted(split.lessons[-1]) == sorted(split.train)
+    assert sorted(split.training_sets[-1]) == sorted(split.train)
 
 
 def test_candidates_never_see_the_held_out_episodes():
@@ -151,7 +151,7 @@ def test_candidates_never_see_the_held_out_episodes():
     HCPI(candidates=[Spy()]).improve(log, baseline=baseline, gamma=GAMMA)
     split = Split.of(Trajectories.from_log(log), 16, 2, np.random.default_rng(0))
     shown = [set(np.unique(part.episode)) for part in Spy.seen]
-    assert shown == [set(log.episode[log.is_first][lesson]) for lesson in split.lessons]
+    assert shown == [set(log.episode[log.is_first][lesson]) for lesson in split.training_sets]
     assert not set.union(*shown) & set(log.episode[log.is_first][split.test])
 
 

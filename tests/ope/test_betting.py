@@ -12,7 +12,8 @@ from spibb import Log, TabularMDP, TabularPolicy, evaluate
 from spibb.errors import DataError, SettingsError
 from spibb.ope import evaluate_policy
 from spibb.ope.betting import FRACTIONS, betting, chosen_fractions, needed_terms, predicted_betting
-from spibb.ope.normalised import ReturnRange
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.return_range import ReturnRange
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, walk
 from spibb.problem.ranges import ValueRange
@@ -175,8 +176,8 @@ def terms_of(episodes, policy, baseline, gamma, reach, estimator):
     )
     walked = Trajectories.from_log(log)
     tables = Tables.of(np.stack([policy, baseline]), baseline)
-    found = walk(walked, walked.everything, tables, gamma)
-    return reach.gains(estimator, found, walked.cut(gamma))[:, 0], found, walked
+    found = walk(walked, [(walked.everything, tables)], gamma)
+    return ESTIMATORS[estimator].bets(found, reach)[:, 0], found
 
 
 @pytest.mark.parametrize("longest", [1, 3, 6])
@@ -187,7 +188,7 @@ def test_paired_terms_by_listing_every_episode(longest):
     episodes, chance = every_episode(mdp, baseline, longest)
     rewards = ValueRange(-1.0, 2.0, gamma, is_observed=False)
     reach = ReturnRange.of(rewards, None, np.zeros(1))
-    terms, _, _ = terms_of(episodes, policy, baseline, gamma, reach, "pdis")
+    terms, _ = terms_of(episodes, policy, baseline, gamma, reach, "pdis")
     assert (terms >= -1e-12).all()
     slow = reference_ope.paired_bets(episodes, policy, baseline, gamma, -1.0, 2.0)
     np.testing.assert_allclose(terms, slow, atol=1e-12)
@@ -219,7 +220,7 @@ def test_whole_episodes_by_listing_them():
         rewards = ValueRange(-1.0, 2.0, gamma, is_observed=False)
         given_range = (float(returns.min()) - 3.0, float(returns.max()) + 5.0)
         reach = ReturnRange.of(rewards, given_range, returns)
-        terms, _, _ = terms_of(episodes, policy, baseline, gamma, reach, "is")
+        terms, _ = terms_of(episodes, policy, baseline, gamma, reach, "is")
         assert (terms >= 0).all()
         gain = evaluate(mdp, policy).performance - evaluate(mdp, baseline).performance
         full = 1.0 + gain / (reach.high - reach.low)
@@ -240,11 +241,11 @@ def test_missing_support_makes_it_careful():
     gain = evaluate(mdp, policy).performance - evaluate(mdp, baseline).performance
     for estimator in ("pdis", "is"):
         kept = chance > 0
-        terms, found, _ = terms_of(
+        terms, found = terms_of(
             [e for e, k in zip(episodes, kept, strict=True) if k], policy, baseline, gamma, reach,
             estimator,
         )  # fmt: skip
-        low, high = reach.ends_of(estimator)
+        low, high = ESTIMATORS[estimator].ends(reach)
         assert chance[kept] @ found.weight[:, 0] < 0.99
         assert chance[kept] @ terms <= 1.0 + gain / (high - low) + 1e-9
 

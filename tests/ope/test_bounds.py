@@ -9,8 +9,12 @@ import scipy.stats
 from spibb import HCPI, Log, TabularPolicy
 from spibb.errors import DataError, SettingsError
 from spibb.ope import bounds, evaluate_policy
-from spibb.ope.normalised import OneSided, ReturnRange, checked_range, refuse_negative
-from spibb.ope.statistics import Mean, WeightedMean
+from spibb.ope.confidence import BOUNDS
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.weighted import WeightedMean
+from spibb.ope.return_range import ReturnRange, checked_range
+from spibb.ope.statistics import Mean
+from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Walk
 from spibb.problem.ranges import ValueRange
 from spibb.testing import reference_ope
@@ -214,7 +218,10 @@ def some_walk(n=50, gamma=0.9, seed=0):
     """Terms of one-step episodes: rewards in [0, 1], weights of mean 1."""
     rng = np.random.default_rng(seed)
     weight, gain = rng.exponential(size=(n, 1)), rng.random(n)
-    return Walk(value=weight * gain[:, None], weight=weight, spread=weight, gain=gain)
+    log = Log.from_arrays(state=[0] * n, action=[0] * n, reward=gain, episode=range(n))
+    episodes = Trajectories.from_log(log)
+    parts = [(episodes.everything, None)]
+    return Walk(episodes, parts, gamma, weight * gain[:, None], weight, weight, gain)
 
 
 def test_one_sided_terms_say_the_same_of_the_mean():
@@ -222,12 +229,13 @@ def test_one_sided_terms_say_the_same_of_the_mean():
     weight = found.weight[:, 0]
     for low, high in ((0.0, 1.0), (-3.0, 2.0)):
         for name in ("is", "pdis"):
-            terms = OneSided.of(name, found, low, high)
+            below, above = ESTIMATORS[name].about(found, low), ESTIMATORS[name].about(-found, -high)
             plain = (weight * found.gain).mean()
-            assert low + terms.below.mean() == pytest.approx(plain + (1 - weight.mean()) * low)
-            assert high - terms.above.mean() == pytest.approx(plain + (1 - weight.mean()) * high)
-        assert (OneSided.of("is", found, low, high).below >= 0).all()
-        assert (OneSided.of("is", found, low, high).above >= 0).all()
+            assert low + below.mean() == pytest.approx(plain + (1 - weight.mean()) * low)
+            assert high - above.mean() == pytest.approx(plain + (1 - weight.mean()) * high)
+            # No episode is cut: they are never negative as they are.
+            np.testing.assert_allclose(ESTIMATORS[name].above(found, low), below)
+            np.testing.assert_allclose(ESTIMATORS[name].above(-found, -high), above)
 
 
 def test_bca_has_no_scale():
@@ -243,11 +251,16 @@ def test_range_of_returns():
     rewards = ValueRange(-1.0, 2.0, 0.9, is_observed=True)
     implied = ReturnRange.of(rewards, None, np.zeros(3))
     assert (implied.low, implied.high) == pytest.approx((-10.0, 20.0))
-    assert "observed" in implied.statement("is")
+    assert "observed" in implied.statement(ESTIMATORS["is"])
     given = ReturnRange.of(rewards, (0.0, 1.0), np.array([0.2, 0.9]))
     assert (given.low, given.high, given.is_given) == (0.0, 1.0, True)
-    assert given.statement("is") == "Returns, from any step on, lie in [0, 1], as given."
-    assert given.statement("pdis") == "Rewards lie in [-1, 2], as observed in the log, not given."
+    assert (
+        given.statement(ESTIMATORS["is"]) == "Returns, from any step on, lie in [0, 1], as given."
+    )
+    assert (
+        given.statement(ESTIMATORS["pdis"])
+        == "Rewards lie in [-1, 2], as observed in the log, not given."
+    )
     with pytest.raises(SettingsError, match=r"returns from 0.2 to 1.9.*widen return_range"):
         ReturnRange.of(rewards, (0.0, 1.0), np.array([0.2, 1.9]))
     with pytest.raises(SettingsError, match="gamma is 1"):
@@ -260,15 +273,16 @@ def test_range_of_returns():
 def test_who_may_not_use_the_concentration_inequality():
     for name in ("dr", "wis", "cwpdis", "model"):
         with pytest.raises(SettingsError, match=f"does not hold for '{name}'"):
-            refuse_negative(name, "concentration")
+            BOUNDS["concentration"].check(ESTIMATORS[name])
         with pytest.raises(SettingsError, match=f"'betting' does not hold for '{name}'"):
-            refuse_negative(name, "betting")
+            BOUNDS["betting"].check(ESTIMATORS[name])
     costs = ValueRange(-5.0, 1.0, 0.9, is_observed=False)
-    refuse_negative("pdis", "concentration", ValueRange(0.0, 1.0, 0.9, is_observed=False))
-    refuse_negative("is", "concentration", costs)
-    refuse_negative("pdis", "betting", costs)
+    gains = ValueRange(0.0, 1.0, 0.9, is_observed=False)
+    BOUNDS["concentration"].check(ESTIMATORS["pdis"], gains)
+    BOUNDS["concentration"].check(ESTIMATORS["is"], costs)
+    BOUNDS["betting"].check(ESTIMATORS["pdis"], costs)
     with pytest.raises(SettingsError, match=r"down to -5.*rewards >= 0.*use the bound 'betting'"):
-        refuse_negative("pdis", "concentration", costs)
+        BOUNDS["concentration"].check(ESTIMATORS["pdis"], costs)
 
 
 @pytest.mark.parametrize("delta", [1e-7, 1e-310])

@@ -15,11 +15,11 @@ from scipy.stats import binom
 
 from spibb import Log, evaluate
 from spibb.ope import bounds
-from spibb.ope.estimators import OffPolicy
-from spibb.ope.normalised import OneSided
-from spibb.ope.statistics import Mean, StepwiseMean, WeightedMean
+from spibb.ope.confidence import Concentration
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.off_policy import OffPolicy
+from spibb.ope.statistics import Mean
 from spibb.ope.trajectories import Trajectories
-from spibb.ope.weights import Walk, running_weights
 from spibb.testing.checks import random_problem
 
 GAMMA = 0.9
@@ -44,23 +44,15 @@ def simulated(share: float):
     return off, evaluate(mdp, policy).performance
 
 
-def part_of(found: Walk, rows: slice) -> Walk:
-    return Walk(found.value[rows], found.weight[rows], found.spread[rows], found.gain[rows])
-
-
 @lru_cache
 def failures(share: float):
     """Shares of logs whose lower end is above the truth, and whose upper end is below it."""
     off, truth = simulated(share)
-    running = running_weights(off.episodes, off.tables().ratio[:, :, 0])
     rng = np.random.default_rng(0)
     ends: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for first in range(0, N_SETS * N_EPISODES, N_EPISODES):
-        rows = slice(first, first + N_EPISODES)
-        found = part_of(off.plain, rows)
         episodes = off.episodes.take(np.arange(first, first + N_EPISODES))
         few = OffPolicy(episodes, off.policy, off.baseline, GAMMA)
-        steps = slice(off.episodes.start[first], off.episodes.start[first + N_EPISODES])
         indices = rng.integers(0, N_EPISODES, (2_000, N_EPISODES))
 
         def bca(statistic, indices=indices):
@@ -68,20 +60,22 @@ def failures(share: float):
                 statistic.estimate, statistic.resampled(indices), statistic.jackknife(), DELTA
             )
 
-        weight = found.weight[:, 0]
+        found = few.plain
+        low, high = found.gain.min(), found.gain.max()
         for name in ("is", "pdis"):
-            plain = weight * found.gain if name == "is" else found.value[:, 0]
-            terms = OneSided.of(name, found, found.gain.min(), found.gain.max())
-            both = bca(Mean(terms.below))[0], bca(Mean(terms.above))[0]
+            plain = few.statistic(name, rng).terms
+            below = ESTIMATORS[name].about(found, low)[:, 0]
+            above = ESTIMATORS[name].about(-found, -high)[:, 0]
+            t = bounds.student_t(below, DELTA)[0], bounds.student_t(above, DELTA)[0]
+            both = bca(Mean(below))[0], bca(Mean(above))[0]
             ends.setdefault((name, "plain t"), []).append(bounds.student_t(plain, DELTA))
-            ends.setdefault((name, "student-t"), []).append(terms.student_t(DELTA))
-            ends.setdefault((name, "bca"), []).append((terms.low + both[0], terms.high - both[1]))
+            ends.setdefault((name, "student-t"), []).append((low + t[0], high - t[1]))
+            ends.setdefault((name, "bca"), []).append((low + both[0], high - both[1]))
         doubly = few.statistic("dr", rng)
         ends.setdefault(("dr", "student-t"), []).append(bounds.student_t(doubly.terms, DELTA))
         ends.setdefault(("dr", "bca"), []).append(bca(doubly))
-        ends.setdefault(("wis", "bca"), []).append(bca(WeightedMean(weight, found.gain)))
-        stepwise = StepwiseMean(episodes, running[steps], GAMMA)
-        ends.setdefault(("cwpdis", "bca"), []).append(bca(stepwise))
+        for name in ("wis", "cwpdis"):
+            ends.setdefault((name, "bca"), []).append(bca(few.statistic(name, rng)))
     return {
         key: tuple(np.array([[low > truth, high < truth] for low, high in listed]).mean(axis=0))
         for key, listed in ends.items()
@@ -129,12 +123,14 @@ def test_the_concentration_inequality_holds(name, share):
     off, truth = simulated(share)
     rng = np.random.default_rng(1)
     # Rewards are below 3, so returns are below 30.
-    terms = OneSided.of(name, off.plain, 0.0, 30.0)
+    below = np.maximum(ESTIMATORS[name].about(off.plain, 0.0), 0.0)
+    above = np.maximum(ESTIMATORS[name].about(-off.plain, -30.0), 0.0)
+    bound = Concentration(ESTIMATORS[name], 0.1, None)
     lower, upper = np.empty(N_SETS), np.empty(N_SETS)
     for k in range(N_SETS):
         rows = slice(k * N_EPISODES, (k + 1) * N_EPISODES)
-        few = OneSided(0.0, terms.below[rows], 30.0, terms.above[rows])
-        lower[k], upper[k] = few.concentration(0.1, rng)
+        lower[k] = bound.lower(Mean(below[rows, 0]), rng)
+        upper[k] = 30.0 - bound.lower(Mean(above[rows, 0]), rng)
     most = binom.ppf(0.999, N_SETS, 0.1)
     assert (lower > truth).sum() <= most
     assert (upper < truth).sum() <= most

@@ -35,8 +35,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
-from spibb.algorithms.hcpi_candidates import Learnt, Teacher
-from spibb.algorithms.hcpi_decision import HeldOut, cross_fitted, guarantee, run_tests
+from spibb.algorithms.hcpi_candidates import Candidates, Learner
+from spibb.algorithms.hcpi_decision import HeldOutPlan, HeldOutTest, guarantee, run_tests
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.compiled.threads import n_threads
@@ -44,16 +44,19 @@ from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
-from spibb.ope.bounds import BOUNDS, EXACT, checked_level, refuse_beyond_resampling
-from spibb.ope.estimators import MEANS, checked_name
-from spibb.ope.gain import GainBound, Split
-from spibb.ope.normalised import ReturnRange, checked_range, refuse_negative
+from spibb.ope.bounds import checked_level
+from spibb.ope.confidence import BOUNDS, Bound
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.base import Estimator
 from spibb.ope.rare_events import hidden_loss
+from spibb.ope.return_range import ReturnRange, checked_range
+from spibb.ope.split import Split
 from spibb.ope.trajectories import Trajectories
+from spibb.plugins import load_plugins
 from spibb.problem import Problem, ProblemBatch, ProblemOptions
 from spibb.problem.problem import Baseline
+from spibb.settings import checked_entry
 
-ESTIMATORS = ("dr", "pdis", "is", "wis", "cwpdis")
 DEFAULT_MIXTURES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 # Problems that a thread works on together: so few that their kernels start no threads of their own.
 _CHUNK = 10
@@ -113,25 +116,18 @@ class HCPI(Algorithm):
 
     def __post_init__(self) -> None:
         checked_level(self.delta)
-        checked_name(self.bound, BOUNDS, "bound")
+        bound = checked_entry(self.bound, BOUNDS, "bound")
         if self.estimator is not None:
-            checked_name(self.estimator, ESTIMATORS, "estimator of HCPI")
-        if self.estimator is not None and self.bound in EXACT:
-            refuse_negative(self.estimator, self.bound)
-        if self.bound == "student-t" and self.estimator not in (None, *MEANS):
-            raise SettingsError(
-                f"Student's t does not hold for {self.estimator!r}, which is no mean of terms",
-                expected=f"one of {', '.join(MEANS)}",
-                hint="use the bound 'bca'",
-            )
+            load_plugins()  # one of which may bring it
+            able = {name: one for name, one in ESTIMATORS.items() if one.tests_gains}
+            bound.check(checked_entry(self.estimator, able, "estimator of HCPI"))
         if not 0.0 < self.train_share < 1.0:
             raise SettingsError(f"train_share is {self.train_share}", expected="a share in (0, 1)")
         for name, least in (("n_folds", 2), ("n_tests", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or int(value) != value or value < least:
                 raise SettingsError(f"{name} is {value}", expected=f"an integer >= {least}")
-        if self.bound == "bca":
-            refuse_beyond_resampling(self.delta / self.n_tests)
+        bound.check_level(self.delta / self.n_tests)
         for name in ("pessimism", "min_ess"):
             if not 0.0 <= getattr(self, name) < np.inf:
                 raise SettingsError(f"{name} is {getattr(self, name)}", expected="a number >= 0")
@@ -154,15 +150,20 @@ class HCPI(Algorithm):
         policy = problems.baseline.copy()
         n_iterations = np.zeros(n, dtype=np.int64)
         status = np.full(n, Status.BASELINE_KEPT, dtype=object)
-        findings: dict[int, HeldOut] = {}
+        findings: dict[int, HeldOutTest] = {}
         # Each problem has its own generator: its result does not depend on the rest of the batch.
         rngs = [np.random.default_rng(0 if rng is None else rng.integers(2**63)) for _ in range(n)]
 
         def part(places: NDArray[np.int64]) -> None:
-            learnt, found = self._chunk(problems, places, [rngs[place] for place in places])
-            for k, (place, one) in enumerate(zip(places.tolist(), found, strict=True)):
-                result = learnt.result(k, one.choice)
-                findings[place] = self._allowing(problems, place, result[0], one)
+            listed = [problems[place] for place in places]
+            candidates, tests = self._tests(listed, [rngs[place] for place in places])
+            for k, (place, test) in enumerate(zip(places.tolist(), tests, strict=True)):
+                result = candidates.result(k, test.choice.number)
+                # Approximate bounds know nothing of extremes that the log happens not to hold.
+                loss = 0.0
+                if not test.bound.is_exact:
+                    loss = hidden_loss(listed[k], problems.models, place, result[0], self.delta)
+                findings[place] = test.without(loss)
                 if findings[place].is_accepted:
                     policy[place], n_iterations[place], status[place] = result
 
@@ -176,7 +177,8 @@ class HCPI(Algorithm):
             policy[place] = problems.baseline[place]
             v[place], q[place] = (part[place] for part in problems.baseline_values[:2])
             status[place] = Status.NOT_TERMINATING
-            findings[place] = findings[place].refused("it does not end in the estimated model")
+            reason = "it does not end in the estimated model"
+            findings[place] = replace(findings[place], refusal=reason)
         return SearchResult(policy, v, q, n_iterations, status, [findings[k] for k in range(n)])
 
     def needed_episodes(
@@ -201,23 +203,22 @@ class HCPI(Algorithm):
         rng = np.random.default_rng(0) if rng is None else rng
         episodes = Trajectories.from_log(problem.log)
         split = Split.of(episodes, len(episodes), self.n_folds, rng)
-        rule, teacher = self._rule(problem, split), self._teacher(problem)
-        table = problem.baseline.probabilities[None]
-        learnt = teacher.learn([problem], [split], table, rng)
-        tried = cross_fitted(split, learnt, 0, rule)
-        rule = replace(rule, low=float(tried.found.gain.min()))
-        terms, best = rule.sized(tried, power)
+        bound = self._bound_of(problem, split)
+        candidates = self._learner(problem).learn([problem], [split], rng)
+        found = candidates.cross_fitted(split, 0, problem.gamma)
+        bound = replace(bound, low=float(found.gain.min()))
+        terms, best = bound.sized(found, power)
         if terms is None:
             return math.nan, math.nan
         share = 1.0 - self.train_share
-        if self.bound not in EXACT:
+        if not bound.is_exact:
             models = ModelBatch.stack([problem.model])
-            loss = hidden_loss(problem, models, 0, learnt.result(0, best)[0], self.delta)
+            loss = hidden_loss(problem, models, 0, candidates.result(0, best)[0], self.delta)
             # Counts grow with the held-out episodes: what they hide is the less.
-            rule = replace(rule, hidden=loss * len(episodes) * share)
+            bound = replace(bound, hidden=loss * len(episodes) * share)
         drawn = rng.integers(0, len(terms), (_RESAMPLED, len(terms)))
-        found = np.sort([rule.needed(terms[rows], power) / share for rows in drawn])
-        return float(found[_RESAMPLED // 4]), float(found[3 * _RESAMPLED // 4])
+        needed = np.sort([bound.needed(terms[rows], power) / share for rows in drawn])
+        return float(needed[_RESAMPLED // 4]), float(needed[3 * _RESAMPLED // 4])
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the bound of the held-out test."""
@@ -231,49 +232,33 @@ class HCPI(Algorithm):
     @property
     def leads_with_claim(self) -> bool:
         """Whether the test is exact: an approximate one guarantees nothing."""
-        return self.bound in EXACT
+        return BOUNDS[self.bound].is_exact
 
-    def estimator_at(self, gamma: float) -> str:
+    def estimator_at(self, gamma: float) -> Estimator:
         """Return the estimator of the test."""
-        if self.estimator is not None:
-            return self.estimator
-        if self.bound == "betting":
-            return "pdis" if gamma < 1.0 else "is"
-        return "is" if self.bound == "concentration" else "dr"
+        bound = BOUNDS[self.bound]
+        # Without a discount, rewards alone bound no terms.
+        default = "is" if bound.is_exact and gamma >= 1.0 else bound.default_estimator
+        return ESTIMATORS[self.estimator or default]
 
-    def _chunk(
-        self,
-        problems: ProblemBatch,
-        places: NDArray[np.int64],
-        rngs: Sequence[np.random.Generator],
-    ) -> tuple[Learnt, list[HeldOut]]:
-        listed = [problems[place] for place in places]
-        splits = [self._split(*part) for part in zip(listed, rngs, strict=True)]
-        rules = [self._rule(*part) for part in zip(listed, splits, strict=True)]
-        teacher = self._teacher(listed[0])
-        learnt = teacher.learn(listed, splits, problems.baseline[places], rngs[0])
-        min_ess = 0.0 if self.bound in EXACT else self.min_ess
-        names = teacher.names()
-        return learnt, run_tests(splits, learnt, names, rules, min_ess, self.n_tests, rngs)
+    def _tests(
+        self, problems: Sequence[Problem], rngs: Sequence[np.random.Generator]
+    ) -> tuple[Candidates, list[HeldOutTest]]:
+        splits = [self._split(*part) for part in zip(problems, rngs, strict=True)]
+        bounds = [self._bound_of(*part) for part in zip(problems, splits, strict=True)]
+        learner = self._learner(problems[0])
+        candidates = learner.learn(problems, splits, rngs[0])
+        min_ess = 0.0 if bounds[0].is_exact else self.min_ess
+        plan = HeldOutPlan(learner.names, self._n_tests, min_ess, problems[0].gamma)
+        return candidates, run_tests(plan, splits, candidates, bounds, rngs)
 
-    def _teacher(self, problem: Problem) -> Teacher:
-        return Teacher(
-            self.candidates,
-            self.mixtures,
-            with_values=self.estimator_at(problem.gamma) == "dr",
-            pessimism=self.pessimism,
-            gamma=problem.gamma,
-            unseen=problem.unseen,
-        )
+    @property
+    def _n_tests(self) -> int:
+        return min(self.n_tests, len(self.candidates or self.mixtures))
 
-    def _allowing(
-        self, problems: ProblemBatch, place: int, policy: NDArray[np.float64], found: HeldOut
-    ) -> HeldOut:
-        """Subtract what hidden extremes could cost from a bound that knows nothing of them."""
-        problem = problems[place]
-        if self.bound in EXACT or problem.values.is_observed:
-            return found
-        return found.without(hidden_loss(problem, problems.models, place, policy, self.delta))
+    def _learner(self, problem: Problem) -> Learner:
+        needs_q = self.estimator_at(problem.gamma).needs_q
+        return Learner(self.candidates, self.mixtures, needs_q, self.pessimism)
 
     def _split(self, problem: Problem, rng: np.random.Generator) -> Split:
         episodes = Trajectories.from_log(problem.log)
@@ -286,7 +271,7 @@ class HCPI(Algorithm):
 
     def _shortage(self, n: int) -> DataError | None:
         n_train = round(self.train_share * n)
-        needed = 3 if self.bound == "concentration" else 2
+        needed = BOUNDS[self.bound].fewest_episodes
         for part, size, least in (("train", n_train, 2), ("test", n - n_train, needed)):
             if size < least:
                 return DataError(
@@ -297,15 +282,13 @@ class HCPI(Algorithm):
                 )
         return None
 
-    def _rule(self, problem: Problem, split: Split) -> GainBound:
-        reach, gamma = None, problem.gamma
-        estimator = self.estimator_at(gamma)
-        if self.bound in EXACT:
-            refuse_negative(estimator, self.bound, problem.values)
-            returns = split.episodes.returns(gamma)
-            reach = ReturnRange.of(problem.values, self.return_range, returns)
-        n_tests = min(self.n_tests, len(self.candidates or self.mixtures))
-        return GainBound(estimator, self.bound, self.delta / n_tests, gamma, reach=reach)
+    def _bound_of(self, problem: Problem, split: Split) -> Bound:
+        kind, estimator, known = BOUNDS[self.bound], self.estimator_at(problem.gamma), None
+        kind.check(estimator, problem.values)
+        if kind.is_exact:
+            returns = split.episodes.returns(problem.gamma)
+            known = ReturnRange.of(problem.values, self.return_range, returns)
+        return kind(estimator, self.delta / self._n_tests, known)
 
 
 def _checked_mixtures(mixtures: Any) -> tuple[float, ...]:

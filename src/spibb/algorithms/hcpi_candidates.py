@@ -1,8 +1,8 @@
 """What HCPI learns from the training split: candidate policies, and their values in its model.
 
-Everything is learnt once for each *lesson*: the training split without each of its folds in turn,
-which serves the choice, and the whole of it, which serves the test. The lessons of many problems
-run as one batch. Axes: P problems, L lessons each, F = P L lessons in all, C candidates.
+Everything is learnt once from each *training set*: the training split without each of its folds in
+turn, which serves the choice, and the whole of it, which serves the test. The training sets of many
+problems run as one batch. Axes: P problems, L training sets each, F = P L in all, C candidates.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.iterating import Step, iterate
-from spibb.data.estimate import Unseen
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
 from spibb.mdp.planning import SearchResult
-from spibb.ope.fitted import Choice, Fitted, fit_models, repeat_models, residual_scale
-from spibb.ope.gain import Split
-from spibb.ope.weights import Tables
+from spibb.ope.fitted import FittedModels, fit_models, repeat_models, residual_scale
+from spibb.ope.split import Split, all_but_one
+from spibb.ope.weights import Tables, Walk, walk
 from spibb.operators.rows import Operator
 from spibb.problem import Problem, ProblemBatch
 from spibb.settings import in_words
@@ -31,7 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Critic:
-    """Q^ for doubly robust terms: values in the models of the lessons, where a record's end is one.
+    """Q^ for doubly robust terms: values in models in which the end of a record is an end.
 
     Doubly robust terms are unbiased for any Q^. One that is fitted to the same rows as a candidate
     overrates it, so that large weights meet negative surprises: a tail on the unsafe side, and a
@@ -48,135 +47,122 @@ class Critic:
     q_b: Array
 
     @classmethod
-    def of(
-        cls,
-        fitted: Fitted,
-        choices: Sequence[Choice],
-        baseline: Array,
-        *,
-        n_lessons: int,
-        pessimism: float,
-    ) -> Critic:
-        """Evaluate the baseline; its residuals in a problem's last lesson give the spread."""
-        models = fitted.as_recorded(choices)
+    def of(cls, fitted: FittedModels, baseline: Array, n_sets: int, pessimism: float) -> Critic:
+        """Evaluate the baseline; its residuals in all that a problem trains on give the spread."""
+        models = fitted.recorded
         v_b, q_b = _values(models, baseline)
         scale = [
-            residual_scale(choices[last], v_b[last], q_b[last], models.gamma)
-            for last in range(n_lessons - 1, len(choices), n_lessons)
+            residual_scale(fitted.choices[last], v_b[last], q_b[last], models.gamma)
+            for last in range(n_sets - 1, len(baseline), n_sets)
         ]
-        error = np.repeat(scale, n_lessons)[:, None, None] / np.sqrt(np.maximum(fitted.n_sa, 1.0))
+        error = np.repeat(scale, n_sets)[:, None, None] / np.sqrt(np.maximum(fitted.n_sa, 1.0))
         return cls(replace(models, reward=models.reward - pessimism * error), v_b, q_b)
 
-    def q(self, policies: Array, lessons: NDArray[np.int64] | None = None) -> Array:
-        """Return Q^ of one policy a lesson (F, S, A), or of C of them (F, C, S, A)."""
+    def q(self, policies: Array, places: NDArray[np.int64] | None = None) -> Array:
+        """Return Q^ of one policy a training set (F, S, A), or of C of them (F, C, S, A)."""
         if policies.ndim == 3:
-            return _values(self.lowered, policies, lessons)[1]
+            return _values(self.lowered, policies, places)[1]
         flat = np.ascontiguousarray(policies).reshape(-1, *policies.shape[2:])
-        return _values(repeat_models(self.lowered, policies.shape[1]), flat)[1].reshape(
-            policies.shape
-        )
+        models = repeat_models(self.lowered, policies.shape[1])
+        return _values(models, flat)[1].reshape(policies.shape)
 
 
 @dataclass(frozen=True, eq=False)
-class Learnt:
+class Candidates:
     """The candidates of P problems.
 
     Attributes:
-        policies: Candidates of each lesson, then the baseline, shape (F, C + 1, S, A).
+        policies: Candidates of each training set, then the baseline, shape (F, C + 1, S, A).
         tables: What walks along the folds look up.
         critic: Where the Q^ comes from.
-        searches: How candidates were found, lesson by lesson: one for each, or one for all.
-        n_lessons: L.
+        searches: How candidates were found, set by set: one for each, or one for all.
+        n_sets: L.
     """
 
     policies: Array
     tables: Tables
     critic: Critic | None
     searches: Sequence[SearchResult]
-    n_lessons: int
+    n_sets: int
 
-    def fold(self, problem: int, k: int) -> Tables:
-        """Return the tables with which fold k of a problem is tried."""
-        return self.tables[problem * self.n_lessons + k]
+    def cross_fitted(self, split: Split, problem: int, gamma: float) -> Walk:
+        """Walk along the training episodes with all candidates, each fold as the others teach."""
+        first = problem * self.n_sets
+        parts = [(fold, self.tables[first + k]) for k, fold in enumerate(split.folds)]
+        return walk(split.episodes, parts, gamma)
 
     def result(self, problem: int, choice: int) -> tuple[Array, int, object]:
         """Return a candidate as the whole split taught it, its steps, and how its search ended."""
-        lesson = (problem + 1) * self.n_lessons - 1
+        last = (problem + 1) * self.n_sets - 1
         search = self.searches[choice if len(self.searches) > 1 else 0]
-        return (
-            self.policies[lesson, choice], int(search.n_iterations[lesson]), search.status[lesson]
-        )  # fmt: skip
+        return self.policies[last, choice], int(search.n_iterations[last]), search.status[last]
 
     def chosen(self, choices: Sequence[int]) -> Tables:
         """Return the tables of the test, for one candidate of each problem."""
-        lessons = np.arange(self.n_lessons - 1, len(self.policies), self.n_lessons)
+        last = np.arange(self.n_sets - 1, len(self.policies), self.n_sets)
         columns = np.stack([choices, np.full(len(choices), -1)], axis=1)
-        both = self.policies[lessons[:, None], columns]
+        both = self.policies[last[:, None], columns]
         if self.critic is None:
             return Tables.of(both, both[:, -1])
         policies = np.zeros(self.critic.q_b.shape)
-        policies[lessons] = both[:, 0]
-        q = self.critic.q(policies, lessons)
-        return Tables.of(both, both[:, -1], np.stack([q, self.critic.q_b], axis=1)[lessons])
+        policies[last] = both[:, 0]
+        q = self.critic.q(policies, last)
+        return Tables.of(both, both[:, -1], np.stack([q, self.critic.q_b], axis=1)[last])
 
 
 @dataclass(frozen=True)
-class Teacher:
+class Learner:
     """How candidates are learnt.
 
     Attributes:
         algorithms: Whose results they are; None: mixtures.
         mixtures: Shares of the baseline in the mixtures.
-        with_values: Whether the estimator wants Q^.
+        needs_q: Whether the estimator wants Q^.
         pessimism: By how many standard errors rewards are lowered for the Q^ of candidates.
-        gamma: The discount.
-        unseen: What pairs without data do in the models.
     """
 
     algorithms: tuple[Algorithm, ...] | None
     mixtures: tuple[float, ...]
-    with_values: bool
+    needs_q: bool
     pessimism: float
-    gamma: float
-    unseen: Unseen = "average"
 
+    @property
     def names(self) -> tuple[str, ...]:
-        """Return how the candidates are called."""
+        """How the candidates are called."""
         if self.algorithms is None:
             return tuple(f"{100 * (1 - share):g} % greedy" for share in self.mixtures)
         return tuple(in_words(algorithm.to_config()) for algorithm in self.algorithms)
 
     def learn(
-        self,
-        problems: Sequence[Problem],
-        splits: Sequence[Split],
-        baselines: Array,
-        rng: np.random.Generator,
-    ) -> Learnt:
+        self, problems: Sequence[Problem], splits: Sequence[Split], rng: np.random.Generator
+    ) -> Candidates:
         """Learn the candidates of P problems.
 
         Args:
             problems: The problems.
             splits: Their splits, all with the same number of folds.
-            baselines: Their baselines, shape (P, S, A).
             rng: For algorithms that need one.
         """
-        choices = [(split.episodes, part) for split in splits for part in split.lessons]
-        n_lessons = len(choices) // len(splits)
-        baseline = np.repeat(baselines, n_lessons, axis=0)
-        fitted = critic = q = None
-        if self.with_values or self.algorithms is None:
-            fitted = fit_models(choices, self.gamma, unseen=self.unseen, group=n_lessons)
-        if self.with_values and fitted is not None:
-            critic = Critic.of(
-                fitted, choices, baseline, n_lessons=n_lessons, pessimism=self.pessimism
-            )
-        if self.algorithms is None and fitted is not None:
-            greedy = self._greedy(fitted.models, baseline)
-            searches, found = [greedy], self._mixed(greedy.policy, baseline)
+        n_folds = len(splits[0].folds)
+        n_sets, gamma, unseen = n_folds + 1, problems[0].gamma, problems[0].unseen
+        baselines = np.stack([problem.baseline.probabilities for problem in problems])
+        baseline = np.repeat(baselines, n_sets, axis=0)
+        critic = q = None
+        if self.needs_q or self.algorithms is None:
+            choices = [(split.episodes, fold) for split in splits for fold in split.folds]
+            numbers = np.arange(len(choices)).reshape(-1, n_folds).tolist()
+            unions = [part for folds in numbers for part in (*all_but_one(folds), folds)]
+            fitted = fit_models(choices, gamma, unseen=unseen, unions=unions)
+            if self.needs_q:
+                critic = Critic.of(fitted, baseline, n_sets, self.pessimism)
+        if self.algorithms is None:
+            searches = [self._greedy(fitted.models, baseline)]
+            found = self._mixed(searches[0].policy, baseline)
         else:
-            repeated = [part for part in problems for _ in range(n_lessons)]
-            searches = self._searches(repeated, choices, rng)
+            pairs = zip(problems, splits, strict=True)
+            sets = [_part(one, part) for one, split in pairs for part in split.training_sets]
+            batch = ProblemBatch.of(sets)
+            searches = [algorithm.search(batch, rng) for algorithm in self.algorithms]
             found = _supported(np.stack([part.policy for part in searches], axis=1), baseline)
         policies = np.concatenate([found, baseline[:, None]], axis=1)
         if critic is not None:
@@ -184,8 +170,7 @@ class Teacher:
             mixed = self.algorithms is None
             q = self._mixed(critic.q(searches[0].policy), critic.q_b) if mixed else critic.q(found)
             q = np.concatenate([q, critic.q_b[:, None]], axis=1)
-        tables = Tables.of(policies, baseline, q)
-        return Learnt(policies, tables, critic, searches, n_lessons)
+        return Candidates(policies, Tables.of(policies, baseline, q), critic, searches, n_sets)
 
     def _greedy(self, models: ModelBatch, baseline: Array) -> SearchResult:
         """Solve the models over the actions that the baseline takes."""
@@ -197,25 +182,12 @@ class Teacher:
         share = np.array(self.mixtures)[None, :, None, None]
         return np.asarray((1.0 - share) * greedy[:, None] + share * baseline[:, None])
 
-    def _searches(
-        self,
-        problems: Sequence[Problem],
-        choices: Sequence[Choice],
-        rng: np.random.Generator,
-    ) -> list[SearchResult]:
-        """Run the algorithms on each lesson."""
-        lessons = [
-            _lesson(part, chosen) for part, (_, chosen) in zip(problems, choices, strict=True)
-        ]
-        batch = ProblemBatch.of(lessons)
-        return [algorithm.search(batch, rng) for algorithm in self.algorithms or ()]
-
 
 def _values(
-    models: ModelBatch, policies: Array, lessons: NDArray[np.int64] | None = None
+    models: ModelBatch, policies: Array, places: NDArray[np.int64] | None = None
 ) -> tuple[Array, Array]:
     """Return V and Q, 0 where gamma = 1 and the policy does not end: any values will do."""
-    places = np.arange(len(policies)) if lessons is None else lessons
+    places = np.arange(len(policies)) if places is None else places
     v, q = np.zeros(policies.shape[:2]), np.zeros(policies.shape)
     update_values(models, policies, places, v, q)
     return v, q
@@ -231,7 +203,7 @@ def _supported(policies: Array, baseline: Array) -> Array:
     return np.where(lost > 0.0, taken + lost * baseline[:, None], policies)
 
 
-def _lesson(problem: Problem, chosen: NDArray[np.int64]) -> Problem:
+def _part(problem: Problem, chosen: NDArray[np.int64]) -> Problem:
     """Return what some episodes alone would show: the test must stay unseen."""
     log = problem.episodes()
     is_chosen = np.zeros(log.n_episodes, dtype=np.bool_)

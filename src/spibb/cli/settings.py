@@ -15,7 +15,7 @@ from spibb.algorithms.base import Algorithm
 from spibb.algorithms.registry import find_algorithm
 from spibb.cli.options import DEFAULT_ALGORITHM
 from spibb.errors import SettingsError
-from spibb.settings import found
+from spibb.settings import checked_entry
 from spibb.uncertainty.error_functions import ErrorFunction, GivenErrors
 
 # Settings with an option of their own; the others are given by --set.
@@ -60,7 +60,7 @@ def find_error(name: str) -> ErrorFunction:
     """Return an error function by its id; given errors are an array, which no option can hold."""
     known = ErrorFunction.known()
     known.pop(GivenErrors.id)
-    return found(name, known, "error function")()
+    return checked_entry(name, known, "error function")()
 
 
 def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:

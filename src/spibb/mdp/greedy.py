@@ -63,11 +63,12 @@ def replace_row(row, new, q, scale):
 def improve_greedily(policy, q):
     """Move each state to its best action, where that is better; tell whether any row changed.
 
-    Values of all states are rounded like the largest of them, which is therefore the scale.
+    Values of all states are rounded like the largest of them, which is therefore the scale; below 1
+    it is 1, as in the studies that are stored.
     """
     changed = False
     new = np.empty(policy.shape[1])
-    scale = np.abs(q).max()
+    scale = max(1.0, np.abs(q).max())
     for x in range(len(policy)):
         pure_row(best_action(q[x]), new)
         changed |= replace_row(policy[x], new, q[x], scale)

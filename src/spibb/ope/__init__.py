@@ -10,13 +10,16 @@
 """
 
 from spibb.ope.bounds import bca, concentration, student_t
-from spibb.ope.estimators import ESTIMATORS, OffPolicy
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.base import Estimator
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation, evaluate_policy
+from spibb.ope.off_policy import OffPolicy
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size
 
 __all__ = [
     "ESTIMATORS",
+    "Estimator",
     "OffPolicy",
     "PolicyEstimate",
     "PolicyEvaluation",

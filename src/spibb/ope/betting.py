@@ -29,8 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from spibb.errors import DataError
-from spibb.ope.bounds import checked_level, checked_terms
+from spibb.ope.bounds import check_signs, checked_level, checked_terms
 
 Array = NDArray[np.float64]
 
@@ -65,12 +64,7 @@ def betting(
     """
     values = checked_terms(terms, 1)
     level = -math.log(checked_level(delta))
-    if (values < 0.0).any():
-        raise DataError(
-            f"{int((values < 0).sum())} of {len(values)} terms are negative",
-            where=f"episode {int(np.argmax(values < 0)) + 1}",
-            expected="terms >= 0: a bet may lose no more than what was bet",
-        )
+    check_signs(values, "a bet may lose no more than what was bet")
     c = FRACTIONS if fractions is None else np.atleast_1d(np.asarray(fractions, np.float64))
     u = np.full(len(c), 1.0 / len(c)) if share is None else np.asarray(share, np.float64)
     return float(_bound(values, level, c, np.log(u), 1.0))
@@ -87,7 +81,8 @@ def predicted_betting(terms: Array, n_tested: int, delta: float) -> tuple[float,
     bound = float(_bound(terms, -math.log(delta), FRACTIONS, shares, power))
     if bound <= 0.0:
         return 0.0, float(FRACTIONS[N_FRACTIONS // 2])
-    wealth = np.array([_log_wealth(terms, c, bound)[0] for c in FRACTIONS])
+    largest = terms.max()
+    wealth = np.array([_log_wealth(terms, largest, c, bound)[0] for c in FRACTIONS])
     return bound, float(FRACTIONS[int(np.argmax(wealth))])
 
 
@@ -142,10 +137,7 @@ def _bound(values, level, fractions, log_share, power):  # type: ignore[no-untyp
         m = np.exp(t)
         top = -np.inf
         for j in range(len(fractions)):
-            if largest * fractions[j] / m < _LARGEST_FACTOR:
-                wealth[j], slope[j] = _log_wealth(values, fractions[j], m)
-            else:
-                wealth[j], slope[j] = _log_wealth_one_by_one(values, fractions[j], m)
+            wealth[j], slope[j] = _log_wealth(values, largest, fractions[j], m)
             wealth[j] = power * wealth[j] + log_share[j]
             top = max(top, wealth[j])
         total, lean = 0.0, 0.0
@@ -169,32 +161,22 @@ def _bound(values, level, fractions, log_share, power):  # type: ignore[no-untyp
 @numba.njit(
     cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
 )
-def _log_wealth(values, c, m):  # type: ignore[no-untyped-def]
+def _log_wealth(values, largest, c, m):  # type: ignore[no-untyped-def]
     """Return log prod_i (1 - c + c Y_i / m), and how fast it falls with log m."""
     rest, scale = 1.0 - c, c / m
     n = len(values)
+    # One by one where products of factors would overflow.
+    n_blocked = n - n % _BLOCK if largest * scale < _LARGEST_FACTOR else 0
     total, inverse = 0.0, 0.0
-    for first in range(0, n - _BLOCK + 1, _BLOCK):
+    for first in range(0, n_blocked, _BLOCK):
         product = 1.0
         for i in range(first, first + _BLOCK):
             factor = rest + scale * values[i]
             inverse += 1.0 / factor
             product *= factor
         total += np.log(product)
-    for i in range(n - n % _BLOCK, n):
+    for i in range(n_blocked, n):
         factor = rest + scale * values[i]
         inverse += 1.0 / factor
         total += np.log(factor)
     return total, n - rest * inverse
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy")
-def _log_wealth_one_by_one(values, c, m):  # type: ignore[no-untyped-def]
-    """Do the same where products of factors would overflow."""
-    rest, scale = 1.0 - c, c / m
-    total, inverse = 0.0, 0.0
-    for i in range(len(values)):
-        factor = rest + scale * values[i]
-        inverse += 1.0 / factor
-        total += np.log(factor)
-    return total, len(values) - rest * inverse

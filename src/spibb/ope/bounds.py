@@ -30,9 +30,6 @@ from scipy.special import ndtr, ndtri, stdtrit
 from spibb.errors import DataError, SettingsError
 from spibb.ope.statistics import Array, Statistic
 
-BOUNDS = ("bca", "student-t", "betting", "concentration")
-# Bounds that hold for every distribution and every number of episodes.
-EXACT = ("betting", "concentration")
 N_RESAMPLES = 2_000
 # So many replicates are expected beyond the quantile, whatever delta.
 _BEYOND = 20
@@ -55,7 +52,7 @@ def checked_level(delta: float) -> float:
     return value
 
 
-def refuse_beyond_resampling(delta: float) -> None:
+def check_resampling(delta: float) -> None:
     """Refuse a level of one end that is too small for BCa."""
     if delta < _BEYOND / _MOST_RESAMPLES:
         raise SettingsError(
@@ -98,13 +95,8 @@ def concentration(terms: ArrayLike, delta: float, rng: np.random.Generator) -> f
     """
     values = checked_terms(terms, 3)
     delta = checked_level(delta)
-    if (values < 0.0).any():
-        raise DataError(
-            f"{int((values < 0).sum())} of {len(values)} terms are negative",
-            where=f"episode {int(np.argmax(values < 0)) + 1}",
-            expected="terms >= 0: the concentration inequality cuts off large ones",
-            hint="use importance sampling on normalised returns, or another bound",
-        )
+    check_signs(values, "the concentration inequality cuts off large ones",
+                hint="use importance sampling on normalised returns, or another bound")  # fmt: skip
     shuffled = rng.permutation(values)
     n_chosen = max(1, round(len(values) * THRESHOLD_SHARE))
     threshold = choose_threshold(shuffled[:n_chosen], len(values) - n_chosen, delta)
@@ -175,10 +167,10 @@ def bca(
         raise SettingsError(
             f"n_resamples is {n_resamples}", expected=f"at least {N_RESAMPLES} for BCa"
         )
-    refuse_beyond_resampling(delta)
+    check_resampling(delta)
     if statistic.n < 2:
         raise DataError(f"{statistic.n} episodes", expected="at least two, to resample them")
-    if not math.isfinite(statistic.estimate):
+    if not statistic.is_resampled or not math.isfinite(statistic.estimate):
         return NO_BOUND
     replicates = resample(statistic, max(n_resamples, math.ceil(_BEYOND / delta)), rng)
     return bca_ends(statistic.estimate, replicates, statistic.jackknife(), delta)
@@ -224,3 +216,15 @@ def checked_terms(terms: ArrayLike, at_least: int) -> NDArray[np.float64]:
     if len(values) < at_least:
         raise DataError(f"{len(values)} episodes", expected=f"at least {at_least} for a bound")
     return values
+
+
+def check_signs(values: Array, reason: str, hint: str | None = None) -> None:
+    """Refuse negative terms, and say why."""
+    is_negative = values < 0.0
+    if is_negative.any():
+        raise DataError(
+            f"{int(is_negative.sum())} of {len(values)} terms are negative",
+            where=f"episode {int(np.argmax(is_negative)) + 1}",
+            expected=f"terms >= 0: {reason}",
+            hint=hint,
+        )

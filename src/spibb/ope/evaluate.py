@@ -13,27 +13,18 @@ from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import notes
-from spibb.ope.bounds import (
-    BOUNDS,
-    EXACT,
-    NO_BOUND,
-    Ends,
-    bca,
-    checked_level,
-    refuse_beyond_resampling,
-    student_t,
-)
-from spibb.ope.estimators import ESTIMATORS, MEANS, OffPolicy, checked_name
-from spibb.ope.log_return import LogReturn, contradiction
-from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
-from spibb.ope.normalised import ONE_SIDED, OneSided, ReturnRange, refuse_negative
-from spibb.ope.statistics import Array, Statistic
-from spibb.ope.trajectories import Trajectories
+from spibb.ope.bounds import NO_BOUND, checked_level
+from spibb.ope.confidence import BOUNDS, Bound
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.base import Estimator
+from spibb.ope.log_return import LogReturn
+from spibb.ope.off_policy import OffPolicy
+from spibb.ope.return_range import ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.plain import strict_json
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
-from spibb.problem.ranges import ValueRange
+from spibb.settings import checked_entry
 
 FORMAT_VERSION = 2
 
@@ -105,7 +96,7 @@ class PolicyEvaluation(Display):
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
         known = {part.estimator: part for part in self.estimates}
-        return known[checked_name(estimator, tuple(known), "estimate in this result")]
+        return checked_entry(estimator, known, "estimate in this result")
 
     def _card(self) -> Card:
         kind = "exact" if self.is_exact else "approximate"
@@ -171,32 +162,29 @@ def evaluate_policy(
         >>> found["is"].estimate, found["wis"].estimate, found.baseline.estimate
         (2.5, 2.5, 3.0)
     """
-    checked_name(bound, BOUNDS, "bound")
-    level = checked_level(delta) / 2.0
-    if bound == "bca":
-        refuse_beyond_resampling(level)
+    kind, level = checked_entry(bound, BOUNDS, "bound"), checked_level(delta) / 2.0
+    kind.check_level(level)
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
-    episodes, policy, gamma = (
-        Trajectories.from_log(problem.log),
-        problem.align(policy),
-        problem.gamma,
-    )
-    _refuse_few(episodes, bound)
+    off = OffPolicy.of(problem, problem.align(policy))
+    episodes, gamma, is_estimated = off.episodes, off.gamma, problem.baseline.is_estimated
+    if len(episodes) < kind.fewest_episodes:
+        needed = f"at least {kind.fewest_episodes} for an interval by {bound}"
+        raise DataError(f"{len(episodes)} episodes", expected=needed)
     episodes.check_propensities(problem.baseline)
-    counts, rewards = problem.counts, problem.values
-    chosen = _chosen_estimators(estimators, bound, gamma, rewards)
-    off = OffPolicy.of(problem, policy)
-    reach = None
-    if bound in EXACT or return_range is not None or gamma < 1.0:
-        reach = ReturnRange.of(rewards, return_range, off.plain.gain)
+    chosen = _chosen_estimators(estimators, kind, problem)
+    known = None
+    if kind.is_exact or return_range is not None or gamma < 1.0:
+        known = ReturnRange.of(problem.values, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
-    job = _Job(off, bound, level, reach, rng, LogReturn.of(problem.log, gamma))
-    own = replace(job, off=replace(off, policy=off.baseline))
-    estimates = tuple(job.estimate(name) for name in chosen)
-    missing = notes.beyond_the_record(off, rewards)
+    own = LogReturn.of(problem.log, gamma)
+    missing = notes.beyond_the_record(off, problem.values)
+    estimates = tuple(_estimate(off, kind(one, level, known), rng, own) for one in chosen)
+    by_baseline = replace(off, policy=off.baseline)
+    mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
+    is_known = known is not None and known.is_known(*chosen)
     return PolicyEvaluation(
         estimates=estimates,
-        baseline=own.estimate("is", label="mean"),
+        baseline=replace(mean, estimator="mean"),
         bound=bound,
         delta=float(delta),
         gamma=gamma,
@@ -204,128 +192,53 @@ def evaluate_policy(
         n_rows=len(episodes.state),
         n_truncated=int(episodes.is_cut.sum()),
         missing=missing,
-        is_baseline_estimated=problem.baseline.is_estimated,
+        is_baseline_estimated=is_estimated,
         warnings=(
-            *notes.log_warnings(off, policy, counts.n_gaps),
-            *notes.sample_warnings(off, problem, bound, float(delta)),
-            *notes.range_warnings(bound, reach, chosen),
+            *notes.log_warnings(off, problem.baseline, problem.counts.n_gaps),
+            *(() if kind.is_exact else notes.sample_warnings(off, problem, float(delta))),
+            *notes.range_warnings(kind, known, chosen),
         ),
-        assumptions=notes.assumptions(
-            bound, reach, episodes, missing, chosen, is_estimated=problem.baseline.is_estimated
-        ),
-        is_exact=bound in EXACT
-        and reach is not None
-        and reach.is_known(*chosen)
-        and not problem.baseline.is_estimated
-        and counts.n_gaps == 0,
-        return_range=None if reach is None else (reach.low, reach.high),
+        assumptions=notes.assumptions(kind, known, off, missing, chosen, is_estimated=is_estimated),
+        is_exact=is_known and kind.is_exact and not is_estimated and problem.counts.n_gaps == 0,
+        return_range=None if known is None else (known.low, known.high),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    off: OffPolicy
-    bound: str
-    level: float
-    reach: ReturnRange | None
-    rng: np.random.Generator
-    returns: LogReturn | None = None
-
-    def estimate(self, name: str, label: str | None = None) -> PolicyEstimate:
-        statistic = self.off.statistic(name, self.rng)
-        reason = self._withheld(statistic) if isinstance(statistic, ModelValue) else None
-        if reason is not None:
-            words = (*notes.model_warnings(statistic), f"The estimate is withheld: {reason}.")
-            return PolicyEstimate(label or name, math.nan, NO_BOUND, None, None, None, words)
-        estimate, interval = statistic.estimate, self._ends(name, statistic)
-        weight = self.off.weight(name)
-        warnings = notes.estimate_warnings(statistic, weight, interval)
-        if interval[0] > interval[1]:
-            interval = NO_BOUND if self.reach is None else (self.reach.low, self.reach.high)
-            warnings += (notes.CONTRADICTION,)
-        if self.reach is not None:
-            estimate, interval, told = self.reach.kept_inside(estimate, interval)
-            warnings += told
-        return PolicyEstimate(
-            estimator=label or name,
-            estimate=estimate,
-            interval=interval,
-            ess=None if weight is None else float(effective_sample_size(weight)),
-            largest_share=None if weight is None else largest_share(weight),
-            mean_weight=None if weight is None else float(weight.mean()),
-            warnings=warnings,
-        )
-
-    def _withheld(self, statistic: ModelValue) -> str | None:
-        """Say why a model's estimate means nothing, by the rule of `improve`; else None."""
-        reason = statistic.withheld(self.off.baseline)
-        if reason is not None:
-            return reason
-        return contradiction(self.returns, replace(statistic, policy=self.off.baseline).estimate)
-
-    def _ends(self, name: str, statistic: Statistic) -> Ends:
-        if self.bound in EXACT:
-            assert self.reach is not None, "made before"
-            cut = self.off.episodes.cut(self.off.gamma)
-            terms = self.reach.terms(name, self.off.plain, cut)
-            if self.bound == "concentration":
-                return terms.concentration(self.level, self.rng)
-            return terms.betting(self.level)
-        if name in ONE_SIDED:
-            return self._one_sided_ends(name, statistic.estimate)
-        if self.bound == "student-t":
-            return student_t(_terms_of(statistic), self.level)
-        if isinstance(statistic, ModelValue) and len(self.off.policy) > LARGEST_RESAMPLED:
-            return NO_BOUND
-        return bca(statistic, self.level, self.rng)
-
-    def _one_sided_ends(self, name: str, estimate: float) -> Ends:
-        """Bound terms about the smallest and the largest return of the log.
-
-        The ends may then miss the plain estimate where weights are far from their mean; to include
-        it costs nothing but width.
-        """
-        found = self.off.plain
-        terms = OneSided.of(name, found, float(found.gain.min()), float(found.gain.max()))
-        if self.bound == "student-t":
-            lower, upper = terms.student_t(self.level)
-        else:
-            lower, upper = terms.bca(self.level, self.rng)
-        return min(lower, estimate), max(upper, estimate)
-
-
-def _terms_of(statistic: Statistic) -> Array:
-    terms = statistic.terms
-    assert terms is not None, "refused before: Student's t is for means"
-    return terms
-
-
-def _refuse_few(episodes: Trajectories, bound: str) -> None:
-    needed = 3 if bound == "concentration" else 2
-    if len(episodes) < needed:
-        raise DataError(
-            f"{len(episodes)} episodes", expected=f"at least {needed} for an interval by {bound}"
-        )
+def _estimate(
+    off: OffPolicy, bound: Bound, rng: np.random.Generator, own: LogReturn | None = None
+) -> PolicyEstimate:
+    estimator, known = bound.estimator, bound.known
+    statistic = estimator.statistic(off, rng)
+    reason = statistic.withheld(off.baseline, own)
+    if reason is not None:
+        words = (*statistic.warnings, f"The estimate is withheld: {reason}.")
+        return PolicyEstimate(estimator.id, math.nan, NO_BOUND, None, None, None, words)
+    estimate, interval = statistic.estimate, bound.interval(statistic, off.plain, rng)
+    weight = off.weight(estimator.id)
+    warnings = notes.estimate_warnings(statistic, weight, interval)
+    if interval[0] > interval[1]:
+        interval = NO_BOUND if known is None else (known.low, known.high)
+        warnings += (notes.CONTRADICTION,)
+    if known is not None:
+        estimate, interval, told = known.kept_inside(estimate, interval)
+        warnings += told
+    if weight is None:
+        return PolicyEstimate(estimator.id, estimate, interval, None, None, None, warnings)
+    sizes = float(effective_sample_size(weight)), largest_share(weight), float(weight.mean())
+    return PolicyEstimate(estimator.id, estimate, interval, *sizes, warnings)
 
 
 def _chosen_estimators(
-    asked: Sequence[str] | None, bound: str, gamma: float, rewards: ValueRange
-) -> tuple[str, ...]:
+    asked: Sequence[str] | None, bound: type[Bound], problem: Problem
+) -> tuple[Estimator, ...]:
     if asked is None:
-        valid = {"bca": tuple(ESTIMATORS), "student-t": MEANS}.get(bound, ONE_SIDED)
-        no_pdis = bound == "concentration" and rewards.low < 0.0
-        no_pdis |= bound in EXACT and gamma >= 1.0
-        return tuple(name for name in valid if not (no_pdis and name == "pdis"))
+        valid = [e for e in ESTIMATORS.values() if bound.objection(e, problem.values) is None]
+        # Without a discount, rewards alone bound no terms.
+        of_returns = bound.is_exact and problem.gamma >= 1.0
+        return tuple(one for one in valid if one.is_of_returns or not of_returns)
     if isinstance(asked, str) or not asked:
         raise SettingsError(f"estimators is {asked!r}", expected="a list of ids, as ['is', 'dr']")
-    for name in asked:
-        checked_name(name, tuple(ESTIMATORS), "estimator")
-        if bound in EXACT:
-            refuse_negative(name, bound, rewards)
-        elif bound == "student-t" and name not in MEANS:
-            raise SettingsError(
-                f"Student's t does not hold for {name!r}, which is no mean of terms",
-                expected=f"one of {', '.join(MEANS)}",
-                hint="use the bound 'bca'",
-            )
-    return tuple(asked)
+    chosen = tuple(checked_entry(name, ESTIMATORS, "estimator") for name in asked)
+    for one in chosen:
+        bound.check(one, problem.values)
+    return chosen

@@ -67,7 +67,7 @@ class LogReturn:
         interval = (float("-inf"), float("inf"))
         if len(returns) > 1:
             interval = student_t(returns, (1.0 - level) / 2.0)
-        told = few_warnings(len(returns), "student-t")
+        told = few_warnings(len(returns))
         if rewards is not None and len(returns) > 1:
             told += _hidden(log, returns, rewards, 1.0 - level)
         return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()), told)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope.bounds import EXACT, Ends
-from spibb.ope.estimators import OffPolicy
+from spibb.ope.bounds import Ends
 from spibb.ope.fitted import fit_models
-from spibb.ope.model_value import LARGEST_RESAMPLED, ModelValue
-from spibb.ope.normalised import ReturnRange
 from spibb.ope.rare_events import hidden_loss
 from spibb.ope.statistics import Array, Statistic
-from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Problem
 from spibb.problem.ranges import ValueRange
+
+if TYPE_CHECKING:
+    from spibb.ope.confidence import Bound
+    from spibb.ope.estimators.base import Estimator
+    from spibb.ope.off_policy import OffPolicy
+    from spibb.ope.return_range import ReturnRange
 
 # Below so many effective episodes, a sample need not hold the rare heavy ones at all: see
 # docs/evaluation.md for what that does to approximate bounds.
@@ -29,7 +32,6 @@ LARGEST_SHARE = 0.1
 _USUAL_MEAN = (0.5, 2.0)
 # On benign processes, logs of 60 to 200 episodes: docs/adversarial.md.
 _FEW = 250
-_LARGEST_UNSEEN = 0.01
 # What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
 _RARE, _RARE_SHARE = 0.05, 0.01
 
@@ -38,18 +40,12 @@ CONTRADICTION = (
     "episodes are independent: check both. Nothing is said beyond the range of returns."
 )
 
-APPROXIMATE = {
-    "student-t": "Student's t is approximate: it takes the mean of the terms to be normal.",
-    "bca": "The BCa bootstrap is approximate: it takes the sample to show what the terms can be.",
-}
-
 
 def estimate_warnings(
     statistic: Statistic, weight: Array | None, interval: Ends
 ) -> tuple[str, ...]:
     """Return the warnings that concern one estimate."""
-    found = [] if weight is None else weight_warnings(weight)
-    found += model_warnings(statistic)
+    found = [*([] if weight is None else weight_warnings(weight)), *statistic.warnings]
     if math.isnan(statistic.estimate):
         found.append("There is no estimate: no episode has any weight.")
     elif not math.isfinite(interval[0]) and not math.isfinite(interval[1]):
@@ -78,27 +74,9 @@ def weight_warnings(weight: Array) -> list[str]:
     return found
 
 
-def model_warnings(statistic: Statistic) -> list[str]:
-    """Return the warnings that concern estimates by a model; none for others."""
-    found: list[str] = []
-    if not isinstance(statistic, ModelValue):
-        return found
-    unseen = statistic.unseen_share
-    if unseen > _LARGEST_UNSEEN:
-        found.append(
-            f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on pairs "
-            "without data, of which it knows nothing."
-        )
-    if len(statistic.policy) > LARGEST_RESAMPLED:
-        found.append(
-            f"Models of more than {LARGEST_RESAMPLED} states are not refitted to resamples."
-        )
-    return found
-
-
-def few_warnings(n_episodes: int, bound: str) -> tuple[str, ...]:
+def few_warnings(n_episodes: int) -> tuple[str, ...]:
     """Say that episodes are too few for approximate intervals to keep their level."""
-    if bound in EXACT or n_episodes >= _FEW:
+    if n_episodes >= _FEW:
         return ()
     return (
         f"{n_episodes} episodes are few: approximate intervals miss the truth up to three times as "
@@ -131,29 +109,23 @@ def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[st
 
 
 def range_warnings(
-    bound: str, reach: ReturnRange | None, estimators: Sequence[str]
+    bound: type[Bound], known: ReturnRange | None, estimators: Sequence[Estimator]
 ) -> tuple[str, ...]:
     """Say where an exact bound rests on a range that was read off the log."""
-    if bound not in EXACT or reach is None or reach.is_known(*estimators):
+    if not bound.is_exact or known is None or known.is_known(*estimators):
         return ()
-    rewards = reach.rewards
+    or_returns = ", --return-range" if all(one.is_of_returns for one in estimators) else ""
     return (
-        f"The bound is exact only {rewards.proviso}: a rare reward outside of it voids the level. "
-        "Give the range that is possible (--reward-range"
-        + (")." if set(estimators) != {"is"} else ", --return-range)."),
+        f"The bound is exact only {known.rewards.proviso}: a rare reward outside of it voids the "
+        f"level. Give the range that is possible (--reward-range{or_returns}).",
     )
 
 
-def sample_warnings(off: OffPolicy, problem: Problem, bound: str, delta: float) -> tuple[str, ...]:
+def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str, ...]:
     """Say where a log looks like those on which approximate intervals fail."""
-    if bound in EXACT:
-        return ()
-    found = list(few_warnings(len(off.episodes), bound))
-    rare = np.where(
-        (off.baseline < _RARE) & (off.policy > 2.0 * off.baseline) & (off.baseline > 0.0),
-        off.policy,
-        0.0,
-    ).sum(axis=1)
+    found = list(few_warnings(len(off.episodes)))
+    is_rare = (off.baseline > 0.0) & (off.baseline < _RARE) & (off.policy > 2.0 * off.baseline)
+    rare = np.where(is_rare, off.policy, 0.0).sum(axis=1)
     share = float(rare[off.episodes.state].mean())
     if share > _RARE_SHARE:
         found.append(
@@ -198,11 +170,11 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
 
 
 def assumptions(
-    bound: str,
-    reach: ReturnRange | None,
-    episodes: Trajectories,
+    bound: type[Bound],
+    known: ReturnRange | None,
+    off: OffPolicy,
     missing: tuple[float, float],
-    estimators: Sequence[str],
+    estimators: Sequence[Estimator],
     *,
     is_estimated: bool,
 ) -> tuple[str, ...]:
@@ -216,19 +188,19 @@ def assumptions(
         "The policy was not learnt from these episodes: one that was looks better on them than it "
         "is (HCPI keeps episodes apart for that reason).",
     ]
-    if bound in APPROXIMATE:
-        found.append(APPROXIMATE[bound])
-    if reach is not None and bound in EXACT:
-        found.append(reach.statement(*estimators))
-    n_cut = int(episodes.is_cut.sum())
-    if n_cut and bound in EXACT:
+    if not bound.is_exact:
+        found.append(bound.approximation)
+    elif known is not None:
+        found.append(known.statement(*estimators))
+    n_cut, n = int(off.episodes.is_cut.sum()), len(off.episodes)
+    if n_cut and bound.is_exact:
         found.append(
-            f"{n_cut} of {len(episodes)} episodes are truncated: estimates are of the return up to "
+            f"{n_cut} of {n} episodes are truncated: estimates are of the return up to "
             "there, intervals of the whole return all the same."
         )
     elif n_cut:
         found.append(
-            f"{n_cut} of {len(episodes)} episodes are truncated: weighted estimates are of the "
+            f"{n_cut} of {n} episodes are truncated: weighted estimates are of the "
             "return up to there. What lies beyond may add as much as from "
             f"{missing[0] + 0.0:.4g} to {missing[1]:.4g} by an estimate, the mean weight of the "
             "episodes that were cut, which is far too small where the policy is cut more often."

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from dataclasses import dataclass
 from functools import cached_property
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.errors import DataError, PolicyError
 from spibb.mdp.policy import TabularPolicy
+
+# The arrays of Trajectories, as compiled kernels take them.
+Columns = namedtuple("Columns", "start state action reward next_state ended")
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +63,11 @@ class Trajectories:
                 expected="a log with an episode for each row: weights are products along episodes",
                 hint="give the log itself, with the column 'episode'",
             )
-        start, has_inner_end = _starts(log.episode, log.terminated)
+        is_last = np.append(log.episode[1:] != log.episode[:-1], True)
+        start = np.append(0, np.flatnonzero(is_last) + 1)
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
         n_after_end = 0
-        if has_inner_end:
+        if (log.terminated & ~is_last).any():
             kept = _until_end(start, log.terminated)
             n_after_end = int(len(kept) - np.count_nonzero(kept))
             columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
@@ -72,6 +76,11 @@ class Trajectories:
 
     def __len__(self) -> int:
         return len(self.start) - 1
+
+    @cached_property
+    def columns(self) -> Columns:
+        """The arrays, for compiled kernels."""
+        return Columns(*(getattr(self, name) for name in Columns._fields))
 
     @property
     def everything(self) -> NDArray[np.int64]:
@@ -94,19 +103,13 @@ class Trajectories:
 
     def take(self, chosen: NDArray[np.int64]) -> Trajectories:
         """Return some of the episodes, in the order given."""
+        if np.array_equal(chosen, self.everything):
+            return self
         lengths = self.lengths[chosen]
         start = np.append(0, np.cumsum(lengths))
         rows = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], lengths)
-        return Trajectories(
-            start,
-            self.state[rows],
-            self.action[rows],
-            self.reward[rows],
-            self.next_state[rows],
-            self.ended[rows],
-            self.n_states,
-            self.n_actions,
-        )
+        columns = Columns(start, *(column[rows] for column in self.columns[1:]))
+        return Trajectories(*columns, self.n_states, self.n_actions)
 
     def returns(self, gamma: float) -> NDArray[np.float64]:
         """Return the discounted return of each episode, as far as it is recorded."""
@@ -128,23 +131,6 @@ class Trajectories:
                 hint="check that the policy belongs to this log, leave out episodes it did not "
                 "make, or estimate it from the log (--baseline estimate)",
             )
-
-
-@numba.njit(cache=True, nogil=True)
-def _starts(episode, terminated):  # type: ignore[no-untyped-def]
-    """Return where episodes begin, with the number of rows, and whether one ends before its end."""
-    n_rows = len(episode)
-    start = np.empty(n_rows + 1, dtype=np.int64)
-    n = 0
-    has_inner_end = False
-    for row in range(n_rows):
-        if row == 0 or episode[row] != episode[row - 1]:
-            start[n] = row
-            n += 1
-        elif terminated[row - 1]:
-            has_inner_end = True
-    start[n] = n_rows
-    return start[: n + 1].copy(), has_inner_end
 
 
 def _until_end(start: NDArray[np.int64], terminated: NDArray[np.bool_]) -> NDArray[np.bool_]:

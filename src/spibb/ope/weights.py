@@ -17,7 +17,9 @@ Letters: q and v tables of values, rho ratios.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,77 +29,6 @@ from spibb.errors import PolicyError
 from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Walk:
-    """What a walk along n episodes found for each of C policies.
-
-    Attributes:
-        value: Doubly robust or, without Q and V, per-decision estimate, shape (n, C).
-        weight: w_T, shape (n, C).
-        spread: The spread weight, shape (n, C); its mean is 1 in expectation, like w_T's.
-        gain: Discounted return, shape (n,).
-    """
-
-    value: Array
-    weight: Array
-    spread: Array
-    gain: Array
-
-
-def walk(
-    episodes: Trajectories,
-    chosen: NDArray[np.int64],
-    tables: Tables,
-    gamma: float,
-) -> Walk:
-    """Walk along the chosen episodes.
-
-    Args:
-        episodes: The episodes of a log.
-        chosen: Which of them.
-        tables: Ratios and offsets of C policies.
-        gamma: The discount.
-    """
-    ratio = tables.ratio
-    shape = (len(chosen), ratio.shape[2])
-    found = Walk(np.empty(shape), np.empty(shape), np.empty(shape), np.empty(len(chosen)))
-    offset = np.zeros(ratio.shape) if tables.offset is None else tables.offset
-    _walk(
-        episodes.start, chosen, episodes.state, episodes.action, episodes.reward, ratio, offset,
-        float(gamma), found.value, found.weight, found.spread, found.gain,
-    )  # fmt: skip
-    _refuse_overflow(found.weight)
-    return found
-
-
-@jit
-def _walk(  # type: ignore[no-untyped-def]
-    start, chosen, state, action, reward, ratio, offset, gamma, value, weight, spread, gain
-):
-    n_policies = ratio.shape[2]
-    v, w, s = np.empty(n_policies), np.empty(n_policies), np.empty(n_policies)
-    for place in range(len(chosen)):
-        episode = chosen[place]
-        for c in range(n_policies):
-            v[c], w[c], s[c] = 0.0, 1.0, 0.0
-        total = 0.0
-        discount = 1.0
-        for row in range(start[episode], start[episode + 1]):
-            x, a, r = state[row], action[row], reward[row]
-            total += discount * r
-            rest = discount * (1.0 - gamma)
-            for c in range(n_policies):
-                rho = ratio[x, a, c]
-                v[c] += discount * w[c] * (offset[x, a, c] + rho * r)
-                w[c] *= rho
-                s[c] += rest * w[c]
-            discount *= gamma
-        for c in range(n_policies):
-            value[place, c], weight[place, c] = v[c], w[c]
-            spread[place, c] = s[c] + discount * w[c]
-        gain[place] = total
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,57 +49,147 @@ class Tables:
 
         V^ is made of Q^, whatever that is, since this is what keeps doubly robust terms unbiased.
         """
-        *batch, n_policies, n_states, n_actions = policies.shape
-        flat = (-1, n_policies, n_states, n_actions)
-        # Writable, since read-only arrays would be compiled for once more.
-        policies = np.require(policies, np.float64, ["C", "W"]).reshape(flat)
-        baseline = np.require(baseline, np.float64, ["C", "W"]).reshape(-1, n_states, n_actions)
-        shape = (*batch, n_states, n_actions, n_policies)
-        ratio = np.empty((len(policies), *shape[len(batch) :]))
-        offset = np.empty(ratio.shape)
-        values = policies if q is None else np.require(q, np.float64, ["C", "W"]).reshape(flat)
-        _fill_tables(policies, baseline, values, ratio, offset)
-        return cls(ratio.reshape(shape), None if q is None else offset.reshape(shape))
+        taken = baseline[..., None, :, :]
+        ratio = np.divide(policies, taken, out=np.zeros(policies.shape), where=taken > 0.0)
+        offset = None if q is None else (policies * q).sum(axis=-1, keepdims=True) - ratio * q
+        return cls(_policies_last(ratio), None if offset is None else _policies_last(offset))
 
     def __getitem__(self, place: int) -> Tables:
         """Return the tables of one place of the batch."""
         return Tables(self.ratio[place], None if self.offset is None else self.offset[place])
 
 
+# Some episodes of a log, by number, and what a walk along them looks up.
+Part = tuple[NDArray[np.int64], Tables]
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """What a walk along n episodes found for each of C policies.
+
+    Attributes:
+        episodes: The episodes of a log.
+        parts: Which of them, part by part, and the tables that each part was walked with.
+        gamma: The discount.
+        value: Doubly robust or, without Q and V, per-decision estimate, shape (n, C).
+        weight: w_T, shape (n, C).
+        spread: The spread weight, shape (n, C); its mean is 1 in expectation, like w_T's.
+        gain: Discounted return, shape (n,).
+    """
+
+    episodes: Trajectories
+    parts: Sequence[Part]
+    gamma: float
+    value: Array
+    weight: Array
+    spread: Array
+    gain: Array
+
+    @cached_property
+    def chosen(self) -> NDArray[np.int64]:
+        """Which episodes it went along."""
+        return np.concatenate([chosen for chosen, _ in self.parts])
+
+    @cached_property
+    def cut(self) -> Array:
+        """gamma^T of the episodes that are cut off after T steps, 0 of others."""
+        return self.episodes.cut(self.gamma)[self.chosen]
+
+    @cached_property
+    def taken(self) -> Trajectories:
+        """Those episodes alone."""
+        return self.episodes.take(self.chosen)
+
+    @cached_property
+    def running(self) -> Array:
+        """w_t of every row for each policy, shape (rows, C), episode by episode."""
+        found = [_running_weights(self.episodes.take(part), tables) for part, tables in self.parts]
+        return np.concatenate(found)
+
+    def __neg__(self) -> Walk:
+        """Return the walk with every reward turned into a cost."""
+        return replace(self, value=-self.value, gain=-self.gain)
+
+    def least(self, low: float) -> Walk:
+        """Return the walk with the least that cut episodes may have come to beyond their record.
+
+        What follows a cut lies above ``low``, as all returns do; nothing is paid on for ever after
+        it (spibb.ope.estimators.base).
+        """
+        cut = self.cut
+        gain = np.maximum(self.gain + cut * low, low)
+        return replace(self, gain=gain, spread=self.spread - cut[:, None] * self.weight)
+
+
+def walk(episodes: Trajectories, parts: Sequence[Part], gamma: float) -> Walk:
+    """Walk along chosen episodes.
+
+    Args:
+        episodes: The episodes of a log.
+        parts: Which of them, and ratios and offsets of C policies for these.
+        gamma: The discount.
+    """
+    n, n_policies = sum(len(chosen) for chosen, _ in parts), parts[0][1].ratio.shape[2]
+    value, weight, spread = (np.empty((n, n_policies)) for _ in range(3))
+    gain, first = np.empty(n), 0
+    for chosen, tables in parts:
+        here = slice(first, first + len(chosen))
+        offset = np.zeros(tables.ratio.shape) if tables.offset is None else tables.offset
+        _walk(episodes.columns, chosen, tables.ratio, offset, float(gamma), value[here],
+              weight[here], spread[here], gain[here])  # fmt: skip
+        first = here.stop
+    _check_overflow(weight)
+    return Walk(episodes, parts, gamma, value, weight, spread, gain)
+
+
 @jit
-def _fill_tables(policies, baseline, q, ratio, offset):  # type: ignore[no-untyped-def]
-    n_batch, n_policies, n_states, n_actions = policies.shape
-    for k in range(n_batch):
-        for x in range(n_states):
-            for c in range(n_policies):
-                v = 0.0
-                for a in range(n_actions):
-                    v += policies[k, c, x, a] * q[k, c, x, a]
-                for a in range(n_actions):
-                    b = baseline[k, x, a]
-                    rho = policies[k, c, x, a] / b if b > 0.0 else 0.0
-                    ratio[k, x, a, c] = rho
-                    offset[k, x, a, c] = v - rho * q[k, c, x, a]
-
-
-def running_weights(episodes: Trajectories, ratio: Array) -> Array:
-    """Return w_t of every row, for one table of ratios (S, A)."""
-    found = np.empty(len(episodes.state))
-    _running(episodes.start, ratio[episodes.state, episodes.action], found)
-    _refuse_overflow(found)
-    return found
-
-
-@jit
-def _running(start, rho, found):  # type: ignore[no-untyped-def]
-    for episode in range(len(start) - 1):
-        w = 1.0
+def _walk(columns, chosen, ratio, offset, gamma, value, weight, spread, gain):  # type: ignore[no-untyped-def]
+    start = columns.start
+    n_policies = ratio.shape[2]
+    v, w, s = np.empty(n_policies), np.empty(n_policies), np.empty(n_policies)
+    for place in range(len(chosen)):
+        episode = chosen[place]
+        for c in range(n_policies):
+            v[c], w[c], s[c] = 0.0, 1.0, 0.0
+        total = 0.0
+        discount = 1.0
         for row in range(start[episode], start[episode + 1]):
-            w *= rho[row]
-            found[row] = w
+            x, a, r = columns.state[row], columns.action[row], columns.reward[row]
+            total += discount * r
+            rest = discount * (1.0 - gamma)
+            for c in range(n_policies):
+                rho = ratio[x, a, c]
+                v[c] += discount * w[c] * (offset[x, a, c] + rho * r)
+                w[c] *= rho
+                s[c] += rest * w[c]
+            discount *= gamma
+        for c in range(n_policies):
+            value[place, c], weight[place, c] = v[c], w[c]
+            spread[place, c] = s[c] + discount * w[c]
+        gain[place] = total
 
 
-def _refuse_overflow(weight: Array) -> None:
+def _policies_last(table: Array) -> Array:
+    return np.ascontiguousarray(np.moveaxis(table, -3, -1))
+
+
+def _running_weights(episodes: Trajectories, tables: Tables) -> Array:
+    rho = tables.ratio[episodes.state, episodes.action]
+    _run(episodes.start, rho)
+    _check_overflow(rho)
+    return rho
+
+
+@jit
+def _run(start, rho):  # type: ignore[no-untyped-def]
+    """Turn the ratios of all rows into running products, episode by episode."""
+    for episode in range(len(start) - 1):
+        for row in range(start[episode] + 1, start[episode + 1]):
+            for c in range(rho.shape[1]):
+                rho[row, c] *= rho[row - 1, c]
+
+
+def _check_overflow(weight: Array) -> None:
     # Under the baseline weights have mean 1: Markov's inequality rules such a weight out.
     if not np.isfinite(weight).all():
         raise PolicyError(

@@ -234,7 +234,7 @@ def _baseline_row(problem: Problem, delta: float) -> ComparisonRow:
         off_policy_high=_finite(high),
         status="as-it-is",
         ess=float(n_episodes) if n_episodes else None,
-        warnings=few_warnings(n_episodes, "student-t") if np.isfinite(estimate) else (),
+        warnings=few_warnings(n_episodes) if np.isfinite(estimate) else (),
     )
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.ope import OffPolicy, effective_sample_size, student_t
-from spibb.ope.normalised import ReturnRange
 from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
+from spibb.ope.return_range import ReturnRange
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
@@ -66,11 +66,11 @@ def cross_fit(algorithm: Algorithm, result: Improvement, delta: float) -> CrossF
 def _looks(result: Improvement, delta: float) -> tuple[str, ...]:
     """Say where log and policy look like those on which approximate intervals fail."""
     if not result.certificate.states.moved.any():
-        return few_warnings(result.problem.episodes().n_episodes, "student-t")
+        return few_warnings(result.problem.episodes().n_episodes)
     off = OffPolicy.of(result.problem, result.policy)
     return (
         *log_warnings(off, result.policy, result.counts.n_gaps),
-        *sample_warnings(off, result.problem, "student-t", delta),
+        *sample_warnings(off, result.problem, delta),
     )
 
 

@@ -36,7 +36,7 @@ from spibb.certify.robust import obstacle
 from spibb.data.baseline import estimate_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
-from spibb.ope.bounds import EXACT
+from spibb.ope.confidence import BOUNDS
 from spibb.ope.evaluate import evaluate_policy
 from spibb.ope.log_return import LogReturn
 from spibb.problem import Problem
@@ -227,12 +227,12 @@ def _intervals(
             _scale(adversary),
         )  # fmt: skip
     for bound in ("betting", "concentration", "student-t", *(("bca",) if resampled else ())):
-        if bound in EXACT and gamma >= 1.0 and adversary.return_range is None:
+        if BOUNDS[bound].is_exact and gamma >= 1.0 and adversary.return_range is None:
             continue
         found = evaluate_policy(
             log, policy=adversary.policy, baseline=adversary.baseline, gamma=gamma, bound=bound,
             delta=delta, reward_range=adversary.reward_range,
-            return_range=adversary.return_range if bound in EXACT else None,
+            return_range=adversary.return_range if BOUNDS[bound].is_exact else None,
         )  # fmt: skip
         scale = _scale(adversary)
         # Where a record stops, approximate intervals are about the return up to there, and say so.

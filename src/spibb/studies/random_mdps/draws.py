@@ -142,7 +142,7 @@ def estimate(drawn: Sequence[Draw], device: Device = "cpu") -> ProblemBatch:
 def _model(draw: Draw) -> ModelArrays:
     """Estimate a model from the tally, as `Counts.estimate` does, with no counts between."""
     truth, rows, shape = draw.truth, draw.truth.rows, draw.truth.reward.shape
-    assert truth.entry_reward is not None  # garnets pay on entry
+    paid: NDArray[np.float64] = np.asarray(truth.entry_reward)  # garnets pay on entry
     seen = np.flatnonzero(draw.n_entries)
     indices, n_entries = rows.indices[seen], draw.n_entries[seen].astype(np.float64)
     indptr = np.searchsorted(seen, rows.indptr)
@@ -152,7 +152,7 @@ def _model(draw: Draw) -> ModelArrays:
     return estimate_model(
         Rows(indptr, indices, n_entries),
         n_sa,
-        np.bincount(pair, n_entries * truth.entry_reward[indices], n_sa.size).reshape(shape),
+        np.asarray(np.bincount(pair, n_entries * paid[indices], n_sa.size), float).reshape(shape),
         float(entered[truth.terminal].sum() + n_sa.sum() - n_entries.sum()),
         truth.terminal & (entered > 0),
         initial=truth.initial,

@@ -1,0 +1,140 @@
+r"""The model-based estimate: the policy's value in the maximum-likelihood model of the log.
+
+It needs no weights and has little variance, but a bias that no resample shows: what pairs without
+data, and states the baseline seldom visits, are worth. Its jackknife values are infinitesimal
+(derivatives with respect to the weight of an episode, Efron 1982): with d(x, a) the policy's
+discounted visits in the model, N(x, a) counts, n episodes and rho^ the estimate,
+
+    (n - 1) l_i = V^(x_0) - rho^ + n sum_t d(x_t, a_t) / N(x_t, a_t) delta_t
+    delta_t = r_t + g V^(x_{t+1}) - Q^(x_t, a_t)
+
+since R^ and P^ are means over the rows of a pair, and dV^ = (I - g P^_pi)^-1 d(R^ + g P^ V^)_pi.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.estimate import Unseen
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.mdp.visits import discounted_visits
+from spibb.ope.estimators.base import Estimator
+from spibb.ope.fitted import FittedModels, fit_models, residuals
+from spibb.ope.log_return import LogReturn, contradiction
+from spibb.ope.statistics import Array, Statistic
+from spibb.ope.support import Visits, too_little_data
+from spibb.ope.trajectories import Trajectories
+from spibb.ope.weights import Walk
+
+if TYPE_CHECKING:
+    from spibb.ope.off_policy import OffPolicy
+
+# Up to here thousands of models are refitted in seconds; larger ones have no interval.
+_LARGEST_RESAMPLED, _CHUNK = 128, 64
+# A larger share of visits on pairs without data is worth a warning.
+_LARGEST_UNSEEN = 0.01
+
+
+class ModelBasedEstimator(Estimator):
+    """The value in the model of all episodes."""
+
+    id = "model"
+    title = "model-based"
+    tests_gains = False
+
+    def weight(self, walk: Walk) -> None:
+        """Return nothing: there are no weights."""
+
+    def statistic(self, off: OffPolicy, rng: np.random.Generator) -> ModelValue:
+        """Return the estimate."""
+        return ModelValue(off.episodes, off.policy, off.gamma, off.unseen)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelValue(Statistic):
+    """Performance of a policy in the model fitted to the episodes.
+
+    Attributes:
+        episodes: The episodes of the log.
+        policy: Probabilities, shape (S, A).
+        gamma: The discount.
+        unseen: What pairs without data do.
+    """
+
+    episodes: Trajectories
+    policy: Array
+    gamma: float
+    unseen: Unseen = "average"
+
+    @property
+    def n(self) -> int:
+        """Number of episodes."""
+        return len(self.episodes)
+
+    @property
+    def estimate(self) -> float:
+        """V^ averaged over the first states; NaN where the policy does not end and gamma = 1."""
+        return float(self._performance(self._fitted.models)[0])
+
+    @property
+    def is_resampled(self) -> bool:
+        """Whether the model is small enough."""
+        return len(self.policy) <= _LARGEST_RESAMPLED
+
+    @property
+    def warnings(self) -> list[str]:
+        """On how little data the model rests, and whether it is too large to be refitted."""
+        found, unseen = [], self._visits(self.policy).never
+        if unseen > _LARGEST_UNSEEN:
+            found.append(
+                f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on "
+                "pairs without data, of which it knows nothing."
+            )
+        if not self.is_resampled:
+            found.append(
+                f"Models of more than {_LARGEST_RESAMPLED} states are not refitted to resamples."
+            )
+        return found
+
+    def withheld(self, baseline: Array, found: LogReturn | None) -> str | None:
+        """Say why the model is too poor to estimate this policy by, by the rule of `improve`."""
+        reason = too_little_data(self._visits(self.policy), self._visits(baseline), "policy")
+        return reason or contradiction(found, replace(self, policy=baseline).estimate)
+
+    def resampled(self, indices: NDArray[np.int64]) -> Array:
+        """Refit the model to each resample."""
+        chunks = np.array_split(indices, max(1, len(indices) // _CHUNK))
+        return np.concatenate([self._performance(self._fit(chunk).models) for chunk in chunks])
+
+    def jackknife(self) -> Array:
+        """Return the infinitesimal jackknife values."""
+        v, q, _ = evaluate_batch(self._fitted.models, self.policy[None].copy())
+        rows = self.episodes
+        visits = discounted_visits(self._fitted.models, 0, self.policy)[:, None] * self.policy
+        share = (visits / np.maximum(self._fitted.n_sa[0], 1.0))[rows.state, rows.action]
+        surprise, _ = residuals(rows.columns, rows.everything, v[0], q[0], self.gamma)
+        summed = np.add.reduceat(share * surprise, rows.start[:-1])
+        start = v[0][rows.state[rows.start[:-1]]]
+        return np.asarray((start - start.mean() + self.n * summed) / max(self.n - 1, 1))
+
+    @cached_property
+    def _fitted(self) -> FittedModels:
+        return self._fit(self.episodes.everything[None])
+
+    def _fit(self, indices: NDArray[np.int64]) -> FittedModels:
+        choices = [(self.episodes, part) for part in indices]
+        return fit_models(choices, self.gamma, unseen=self.unseen)
+
+    def _visits(self, policy: Array) -> Visits:
+        v, _, _ = evaluate_batch(self._fitted.models, policy[None].copy())
+        return Visits.of(self._fitted.models, policy, v[0], self._fitted.n_sa[0])
+
+    def _performance(self, models: ModelBatch) -> Array:
+        v, _, _ = evaluate_batch(models, np.broadcast_to(self.policy, models.shape).copy())
+        return np.asarray((models.initial * v).sum(axis=1))

@@ -1,0 +1,68 @@
+"""A policy and the episodes of another, by which it is estimated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+
+from spibb.data.estimate import Unseen
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.statistics import Array, Statistic
+from spibb.ope.trajectories import Trajectories
+from spibb.ope.weights import Tables, Walk, walk
+from spibb.problem import Problem
+from spibb.settings import checked_entry
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(frozen=True, eq=False)
+class OffPolicy:
+    """One policy to be estimated on the episodes of another.
+
+    Attributes:
+        episodes: The episodes of the log.
+        policy: Probabilities of the policy, shape (S, A).
+        baseline: Probabilities of the policy that made the log, shape (S, A).
+        gamma: The discount.
+        unseen: What pairs without data do in fitted models.
+    """
+
+    episodes: Trajectories
+    policy: Array
+    baseline: Array
+    gamma: float
+    unseen: Unseen = "average"
+
+    @classmethod
+    def of(cls, problem: Problem, policy: TabularPolicy) -> OffPolicy:
+        """Take the episodes of a problem, and a policy in its states and actions."""
+        tables = policy.probabilities, problem.baseline.probabilities
+        return cls(Trajectories.from_log(problem.log), *tables, problem.gamma, problem.unseen)
+
+    @cached_property
+    def plain(self) -> Walk:
+        """Weights, returns and per-decision estimates of all episodes."""
+        return walk(self.episodes, [(self.episodes.everything, self.tables())], self.gamma)
+
+    def tables(self, q: Array | None = None) -> Tables:
+        """Return what a walk looks up, with Q^ of shape (S, A) if given."""
+        return Tables.of(self.policy[None], self.baseline, None if q is None else q[None])
+
+    @property
+    def unsupported(self) -> Array:
+        """Probability that the policy leaves to actions the baseline never takes, in each state."""
+        return np.asarray(np.where(self.baseline == 0.0, self.policy, 0.0).sum(axis=1))
+
+    def weight(self, name: str) -> Array | None:
+        """Return the weights whose degeneration spoils an estimator, shape (n,)."""
+        found = checked_entry(name, ESTIMATORS, "estimator").weight(self.plain)
+        return None if found is None else found[:, 0]
+
+    def statistic(self, name: str, rng: np.random.Generator) -> Statistic:
+        """Return the estimate of the policy's value by an estimator's id; ``rng`` makes folds."""
+        return checked_entry(name, ESTIMATORS, "estimator").statistic(self, rng)
