@@ -4,11 +4,16 @@ Every message follows one template: what is wrong, where (the first index or row
 expected, and what to do about it. The command line prints the message and exits with code 2.
 """
 
+import math
+import reprlib
+import sys
 from operator import index
 from typing import Any
 
 # Whole numbers up to here are themselves as float64 too, and leave int64 room for sums.
 MOST_WHOLE = 2**53
+# The largest number that is finite, and the smallest above 0.
+LARGEST, SMALLEST = sys.float_info.max, math.ulp(0.0)
 
 
 class SpibbError(ValueError):
@@ -44,26 +49,42 @@ class SpibbError(ValueError):
         super().__init__(message)
 
 
-def as_number(value: Any, name: str) -> float:
+def checked_number(
+    value: Any,
+    name: str,
+    expected: str = "a number",
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> float:
     """Return a setting as a float, or refuse it; text is no number, whatever it says.
 
+    Args:
+        value: What was given.
+        name: What it is called.
+        expected: What would have been accepted, in words.
+        least: The smallest number that is accepted.
+        most: The largest; NaN is not accepted where one of the two is given.
+
     Example:
-        >>> as_number(3, "epsilon")
+        >>> checked_number(3, "epsilon", "a budget >= 0", least=0)
         3.0
     """
     try:
-        if not isinstance(value, str | bytes | bytearray):
-            return float(value)
+        number = math.nan if isinstance(value, str | bytes | bytearray) else float(value)
     except (TypeError, ValueError, OverflowError):
-        pass
-    raise SettingsError(f"{name} is {value!r}", expected="a number")
+        number = math.nan
+    is_free = (least, most) == (-math.inf, math.inf) and isinstance(value, float)
+    if not (least <= number <= most or is_free):
+        raise SettingsError(f"{name} is {reprlib.repr(value)}", expected=expected)
+    return number
 
 
-def as_whole(value: Any, name: str, *, least: int = 1) -> int:
+def checked_whole(value: Any, name: str, *, least: int = 1) -> int:
     """Return a setting as an int from ``least`` to 2^53, or refuse it; true is no number.
 
     Example:
-        >>> as_whole(3, "n_steps")
+        >>> checked_whole(3, "n_steps")
         3
     """
     try:
@@ -74,7 +95,7 @@ def as_whole(value: Any, name: str, *, least: int = 1) -> int:
     raise SettingsError(f"{name} is {value!r}", expected=f"a whole number from {least} to 2^53")
 
 
-def as_wholes(values: Any, name: str) -> tuple[int, ...]:
+def checked_wholes(values: Any, name: str) -> tuple[int, ...]:
     """Return a setting as whole numbers > 0, or refuse it."""
     try:
         parts = tuple(values)
@@ -82,7 +103,7 @@ def as_wholes(values: Any, name: str) -> tuple[int, ...]:
         raise SettingsError(
             f"{name} is {values!r}", expected="whole numbers, as (32, 32)"
         ) from None
-    return tuple(as_whole(part, name) for part in parts)
+    return tuple(checked_whole(part, name) for part in parts)
 
 
 class DataError(SpibbError):

@@ -134,7 +134,7 @@ PREPARED = {
     "rows of 1.4": ({"baseline": lambda x: np.full((len(x), 2), 0.7)}, r"are \[0.69\d*, 0.69"),
     "text": ({"baseline": lambda x: [["a", "b"]] * len(x)}, "probabilities has values"),
     "nothing": ({"baseline": lambda x: None}, r"returned shape \(\)"),
-    "a table": ({"baseline": TabularPolicy([[0.5, 0.5]])}, "the baseline is TabularPolicy"),
+    "a table": ({"baseline": TabularPolicy([[0.5, 0.5]])}, "the policy has no state 0"),
     "a bare network": ({"baseline": NETWORK}, r"wrap a network as SoftmaxNetwork"),
     "counts of other states": ({"counts": KernelCounts().fit(transitions(d=3))}, "expected .*, 3"),
     "counts of more actions": (

@@ -43,8 +43,8 @@ from spibb.errors import (
     OutputError,
     SettingsError,
     SpibbError,
-    as_number,
-    as_whole,
+    checked_number,
+    checked_whole,
 )
 
 RULE = ExactSoftSPIBBDQN(epsilon=0.5)
@@ -89,7 +89,7 @@ def train(**change):
 @pytest.mark.parametrize("value", ["0.5", b"1", bytearray(b"1"), None, HUGE, [1], 1j])
 def test_what_is_no_number(value):
     with pytest.raises(SettingsError, match=r"epsilon is .*; expected a number"):
-        as_number(value, "epsilon")
+        checked_number(value, "epsilon")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_is_no_number(value):
 )
 def test_what_is_no_whole_number(value):
     with pytest.raises(SettingsError, match="n_steps is"):
-        as_whole(value, "n_steps")
+        checked_whole(value, "n_steps")
 
 
 # Transitions

@@ -19,7 +19,6 @@ that was never tried is not taken, unless nothing was tried in its state: the ba
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm, Rng
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
-from spibb.errors import SettingsError
+from spibb.errors import LARGEST, checked_number
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status, checked_cap
 from spibb.problem import ProblemBatch
@@ -63,10 +62,8 @@ class DUIPI(Algorithm):
     id: ClassVar[str] = "duipi"
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.xi):
-            raise SettingsError(f"xi is {self.xi}", expected="a finite number")
-        if not 0 <= self.prior < math.inf:
-            raise SettingsError(f"prior is {self.prior}", expected="a number >= 0")
+        checked_number(self.xi, "xi", "a finite number", least=-LARGEST, most=LARGEST)
+        checked_number(self.prior, "prior", "a number >= 0", least=0, most=LARGEST)
         checked_cap(self.max_iterations)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:

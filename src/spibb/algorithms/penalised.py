@@ -18,7 +18,6 @@ the baseline; terminal states are worth 0. Guarantee: none by itself.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
 from spibb.algorithms.iterating import Step, iterate
-from spibb.errors import SettingsError
+from spibb.errors import LARGEST, SettingsError, checked_number
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult
@@ -83,8 +82,7 @@ class RaMDP(Algorithm):
     id: ClassVar[str] = "ramdp"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.kappa < math.inf:
-            raise SettingsError(f"kappa is {self.kappa}", expected="a finite penalty >= 0")
+        checked_number(self.kappa, "kappa", "a finite penalty >= 0", least=0, most=LARGEST)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan in the reward-adjusted models."""
@@ -117,10 +115,7 @@ class RMin(Algorithm):
     id: ClassVar[str] = "r-min"
 
     def __post_init__(self) -> None:
-        if not self.n_wedge >= 0:
-            raise SettingsError(
-                f"n_wedge is {self.n_wedge}", expected="a number of observations >= 0"
-            )
+        checked_number(self.n_wedge, "n_wedge", "a number of observations >= 0", least=0)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Plan in the models whose rare pairs end with the least value."""

@@ -16,7 +16,6 @@ form; the approximate one never overspends (see spibb.operators).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -25,7 +24,7 @@ from spibb.algorithms.iterating import PolicyIterating, Step
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.theorems import theorem_1, theorem_2
-from spibb.errors import SettingsError
+from spibb.errors import checked_number
 from spibb.mdp.planning import checked_cap
 from spibb.operators.rows import Operator
 from spibb.problem import ProblemBatch
@@ -48,10 +47,7 @@ class SoftSPIBB(PolicyIterating):
     operator: ClassVar[Operator]
 
     def __post_init__(self) -> None:
-        if math.isnan(self.epsilon) or self.epsilon < 0:
-            raise SettingsError(
-                f"epsilon is {self.epsilon}", expected="a budget >= 0, inf for none"
-            )
+        checked_number(self.epsilon, "epsilon", "a budget >= 0, inf for none", least=0)
         checked_delta(self.delta)
         checked_cap(self.max_iterations)
         if not hasattr(self.error, "errors"):

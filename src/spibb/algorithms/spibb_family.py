@@ -15,7 +15,6 @@ in the papers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -27,7 +26,7 @@ from spibb.algorithms.iterating import PolicyIterating, Step
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.theorems import spibb_bound
-from spibb.errors import SettingsError
+from spibb.errors import checked_number
 from spibb.operators.rows import Operator
 from spibb.problem import ProblemBatch
 from spibb.uncertainty.error_functions import checked_delta
@@ -40,10 +39,7 @@ class _Bootstrapping(PolicyIterating):
     operator: ClassVar[Operator]
 
     def __post_init__(self) -> None:
-        if math.isnan(self.n_wedge) or self.n_wedge < 0:
-            raise SettingsError(
-                f"n_wedge is {self.n_wedge}", expected="a number of observations >= 0"
-            )
+        checked_number(self.n_wedge, "n_wedge", "a number of observations >= 0", least=0)
         checked_delta(self.delta)
 
     def step(self, problems: ProblemBatch) -> Step:

@@ -12,7 +12,7 @@ from spibb.certify.case import Case, spent_budget
 from spibb.certify.certificate import Certificate, Guarantee, StateAudit
 from spibb.certify.robust import regret_test
 from spibb.certify.theorems import spibb_bound, theorem_1, theorem_2
-from spibb.errors import SettingsError
+from spibb.errors import checked_number
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Problem, ProblemOptions
@@ -86,10 +86,10 @@ def audit(
         error: Error function, HoeffdingQ if None.
         **options: As for :meth:`spibb.Problem.of`.
     """
-    if epsilon is not None and not epsilon >= 0:
-        raise SettingsError(f"epsilon is {epsilon}", expected="a budget >= 0")
-    if n_wedge is not None and not n_wedge >= 0:
-        raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 0")
+    if epsilon is not None:
+        checked_number(epsilon, "epsilon", "a budget >= 0", least=0)
+    if n_wedge is not None:
+        checked_number(n_wedge, "n_wedge", "a number of observations >= 0", least=0)
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     judged = evaluate(problem.model, problem.align(policy))
     case = Case(problem, judged, checked_delta(delta))

@@ -16,7 +16,7 @@ import numpy as np
 
 from spibb.compiled.arrays import as_float32, is_tensor, namespace
 from spibb.deep.network import Network, read_arrays
-from spibb.errors import PolicyError, SettingsError, as_number
+from spibb.errors import PolicyError, SettingsError, checked_number
 
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
@@ -52,7 +52,7 @@ class SoftmaxNetwork:
                 expected="a spibb.deep.Network",
                 hint="Network.from_file reads one, Network.from_flat makes one of parameters",
             )
-        temperature = as_number(self.temperature, "temperature")
+        temperature = checked_number(self.temperature, "temperature")
         if not _COLDEST <= temperature < np.inf:
             raise SettingsError(
                 f"temperature is {temperature}",

@@ -27,7 +27,7 @@ from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.deep.pseudo_counts import as_length
 from spibb.deep.transitions import Transitions, refuse_others
-from spibb.errors import SettingsError, as_whole
+from spibb.errors import SettingsError, checked_whole
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def choose_width(
     if candidates.size == 0:
         raise SettingsError("widths is empty", expected="at least one candidate")
     tried = np.unique([as_length(width, "width") for width in candidates])
-    n_queries = as_whole(n_queries, "n_queries")
+    n_queries = checked_whole(n_queries, "n_queries")
     outcome = np.concatenate(
         (transitions.next_state - transitions.state, transitions.reward[:, None]), axis=1
     ).astype(np.float64)

@@ -26,7 +26,7 @@ from spibb.errors import (
     MissingDependencyError,
     OutputError,
     SettingsError,
-    as_wholes,
+    checked_wholes,
 )
 from spibb.files import as_path, reason, write_whole
 
@@ -137,7 +137,7 @@ class Network:
     @classmethod
     def from_flat(cls, parameters: ArrayLike, sizes: Sequence[int]) -> Network:
         """Return the network that a row of a population holds."""
-        flat, sizes = as_float32(parameters, "parameters"), as_wholes(sizes, "sizes")
+        flat, sizes = as_float32(parameters, "parameters"), checked_wholes(sizes, "sizes")
         if flat.shape != (n_parameters(sizes),):
             raise DataError(
                 f"parameters have shape {flat.shape}",

@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
 from spibb.deep.training_data import TrainingData
-from spibb.errors import MOST_WHOLE, DataError, SettingsError, as_number, as_whole, as_wholes
+from spibb.errors import (
+    MOST_WHOLE,
+    DataError,
+    SettingsError,
+    checked_number,
+    checked_whole,
+    checked_wholes,
+)
 from spibb.mdp.model import checked_gamma
 from spibb.operators.rows import Operator
 
@@ -52,12 +59,12 @@ class TrainingSettings:
     q_limit: float = 1e6
 
     def __post_init__(self) -> None:
-        plain: dict[str, Any] = {"hidden": as_wholes(self.hidden, "hidden")}
+        plain: dict[str, Any] = {"hidden": checked_wholes(self.hidden, "hidden")}
         plain["gamma"] = checked_gamma(self.gamma)
         for name in ("batch_size", "target_period", "annealing_samples"):
-            plain[name] = as_whole(getattr(self, name), name)
+            plain[name] = checked_whole(getattr(self, name), name)
         for name in ("n_passes", "learning_rate", "rms_decay", "rms_epsilon", "q_limit"):
-            plain[name] = as_number(getattr(self, name), name)
+            plain[name] = checked_number(getattr(self, name), name)
         for name, good, expected in (
             ("n_passes", 0 <= plain["n_passes"] <= MOST_WHOLE, "a number from 0 to 2^53"),
             ("learning_rate", 0 < plain["learning_rate"] < math.inf, "a number > 0"),

@@ -30,7 +30,7 @@ from spibb.compiled.jit import reassociating_jit
 from spibb.compiled.threads import over_chunks
 from spibb.deep.network import checked_observations, refuse_other_width
 from spibb.deep.transitions import Floats, Transitions, refuse_others
-from spibb.errors import DataError, SettingsError, as_number, as_whole
+from spibb.errors import DataError, SettingsError, checked_number, checked_whole
 
 # Squares of lengths beyond these leave float32.
 _LEAST_LENGTH, _MOST_LENGTH = 1e-15, 1e15
@@ -111,7 +111,7 @@ class FittedKernelCounts:
     def __post_init__(self) -> None:
         # A file may hold anything, and compiled loops check no bounds.
         points, bounds = np.asarray(self.points), np.asarray(self.bounds)
-        object.__setattr__(self, "axis", as_whole(self.axis, "axis", least=0))
+        object.__setattr__(self, "axis", checked_whole(self.axis, "axis", least=0))
         object.__setattr__(self, "width", as_length(self.width, "width"))
         is_good = (
             points.ndim == 2
@@ -308,7 +308,7 @@ class FittedHashCounts:
                 f"keys of shape {keys.shape} with a table of shape {table.shape}",
                 expected="what HashCounts(cell).fit(transitions) makes",
             )
-        object.__setattr__(self, "n_dimensions", as_whole(self.n_dimensions, "n_dimensions"))
+        object.__setattr__(self, "n_dimensions", checked_whole(self.n_dimensions, "n_dimensions"))
         object.__setattr__(self, "cell", as_length(self.cell, "cell"))
 
     @property
@@ -365,7 +365,7 @@ def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
 
 def as_length(value: Any, name: str) -> float:
     """Return a length whose square is a number of float32, or refuse it."""
-    found = as_number(value, name)
+    found = checked_number(value, name)
     if not _LEAST_LENGTH <= found <= _MOST_LENGTH:
         raise SettingsError(
             f"{name} is {found}",

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple
 
-from spibb.errors import SettingsError, as_number
+from spibb.errors import SettingsError, checked_number
 from spibb.operators.rows import Operator
 from spibb.settings import Settings
 
@@ -56,7 +56,7 @@ class Rule(Settings):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value = as_number(getattr(self, item.name), item.name)
+            value = checked_number(getattr(self, item.name), item.name)
             if math.isnan(value) or value < 0 or (item.name == "kappa" and value == _INF):
                 raise SettingsError(f"{item.name} is {value}", expected="a number >= 0")
             object.__setattr__(self, item.name, value)

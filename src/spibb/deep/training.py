@@ -31,7 +31,7 @@ from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.network import Network
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.training_data import TrainingData
-from spibb.errors import DataError, MissingDependencyError, SettingsError, as_whole
+from spibb.errors import DataError, MissingDependencyError, SettingsError, checked_whole
 
 __all__ = [
     "Curves",
@@ -118,7 +118,7 @@ class Population:
 
     def network(self, member: int) -> Network:
         """Return one member's network; a member that diverged has none."""
-        member = as_whole(member, "member", least=0)
+        member = checked_whole(member, "member", least=0)
         if member >= len(self):
             raise SettingsError(f"member {member} of {len(self)}", expected=f"0 to {len(self) - 1}")
         if self.diverged[member]:

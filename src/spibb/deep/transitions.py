@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.compiled.arrays import as_float32, to_numpy
-from spibb.errors import DataError, as_whole
+from spibb.errors import DataError, checked_whole
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -165,7 +165,7 @@ def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
                 hint="number the actions from 0, or give n_actions",
             )
         return most + 1
-    n_actions = as_whole(n_actions, "n_actions")
+    n_actions = checked_whole(n_actions, "n_actions")
     over = actions >= n_actions
     if over.any():
         row = int(over.argmax())

@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
 from numpy.typing import NDArray
 
-from spibb.errors import PolicyError, SettingsError, as_number
+from spibb.errors import PolicyError, SettingsError, checked_number
 
 GAMMA, TEMPERATURE, WIDTH = 0.9, 0.2, 0.2
 # Radians at which the pole has fallen.
@@ -30,7 +30,7 @@ class CartPole(CartPoleEnv):
     """
 
     def __init__(self, extra_stochasticity: float = 0.5, **settings: Any) -> None:
-        share = as_number(extra_stochasticity, "extra_stochasticity")
+        share = checked_number(extra_stochasticity, "extra_stochasticity")
         if not 0 <= share <= 1:
             raise SettingsError(f"extra_stochasticity is {share}", expected="a share in [0, 1]")
         super().__init__(**settings)

@@ -14,7 +14,7 @@ from spibb.deep.baseline import as_function
 from spibb.deep.transitions import Transitions
 from spibb.envs.gym import refuse_step
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
-from spibb.errors import ModelError, PolicyError, SettingsError, as_whole
+from spibb.errors import ModelError, PolicyError, SettingsError, checked_whole
 
 Observation = NDArray[np.float32]
 
@@ -106,7 +106,7 @@ def collect_transitions(
         )
     if not isinstance(actions, spaces.Discrete):
         raise ModelError(f"actions are {actions}", expected="a Discrete space")
-    n_transitions = as_whole(n_transitions, "n_transitions")
+    n_transitions = checked_whole(n_transitions, "n_transitions")
     refuse_other_rng(rng)
     n_actions = int(actions.n)
     ask = as_function(probabilities)

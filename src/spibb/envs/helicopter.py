@@ -30,7 +30,7 @@ from spibb.compiled.random_numbers import refuse_other_rng
 from spibb.deep.baseline import Probabilities, SoftmaxNetwork, as_function
 from spibb.deep.transitions import Transitions
 from spibb.envs.flights import Flight, FlightReturns, fly, returns_of
-from spibb.errors import DataError, PolicyError, SettingsError, as_number, as_whole
+from spibb.errors import DataError, PolicyError, SettingsError, checked_number, checked_whole
 
 N_ACTIONS = 9
 N_DIMENSIONS = 4
@@ -77,10 +77,10 @@ class Helicopter:
     crash_reward: float = -1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "max_steps", as_whole(self.max_steps, "max_steps"))
+        object.__setattr__(self, "max_steps", checked_whole(self.max_steps, "max_steps"))
         for field in fields(self):
             if field.name != "max_steps":
-                value = as_number(getattr(self, field.name), field.name)
+                value = checked_number(getattr(self, field.name), field.name)
                 if not np.isfinite(value):
                     raise SettingsError(f"{field.name} is {value}", expected="a finite number")
                 object.__setattr__(self, field.name, value)
@@ -156,7 +156,7 @@ class Helicopter:
             n_transitions: Size of the data set, >= 1.
             rng: Source of randomness.
         """
-        n_transitions = as_whole(n_transitions, "n_transitions")
+        n_transitions = checked_whole(n_transitions, "n_transitions")
         refuse_other_rng(rng)
         ask = _alone(probabilities)
         parts: list[Flight] = []
@@ -214,11 +214,11 @@ class Helicopter:
                 f"n_episodes is {n_episodes} and n_steps is {n_steps}",
                 expected="exactly one of them",
             )
-        n_runs = as_whole(n_runs, "n_runs")
+        n_runs = checked_whole(n_runs, "n_runs")
         if n_episodes is None:
-            n_steps = as_whole(n_steps, "n_steps")
+            n_steps = checked_whole(n_steps, "n_steps")
         elif n_runs == 1:
-            n_steps, n_runs = 1, as_whole(n_episodes, "n_episodes")
+            n_steps, n_runs = 1, checked_whole(n_episodes, "n_episodes")
         else:
             raise SettingsError(f"n_runs is {n_runs}", expected="1 where n_episodes is given")
         return returns_of(self, probabilities, seeds, n_steps=n_steps, n_runs=n_runs, device=device)
@@ -227,7 +227,7 @@ class Helicopter:
         self, probabilities: Probabilities, n_episodes: int, rng: np.random.Generator
     ) -> list[NDArray[np.float32]]:
         """Return the states of whole episodes, each of shape (steps + 1, 4)."""
-        n_episodes = as_whole(n_episodes, "n_episodes")
+        n_episodes = checked_whole(n_episodes, "n_episodes")
         refuse_other_rng(rng)
         seeds = rng.integers(2**63, size=1)
         paths: list[list[NDArray[np.float32]]] = [[] for _ in range(n_episodes)]

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.errors import ModelError, SettingsError, as_number
+from spibb.errors import ModelError, checked_number
 
 _SUM_TOLERANCE = 1e-8
 
@@ -124,10 +124,7 @@ class TabularMDP:
 
 def checked_gamma(gamma: float) -> float:
     """Return the discount as a float, or refuse it."""
-    value = as_number(gamma, "gamma")
-    if not 0.0 <= value <= 1.0:
-        raise SettingsError(f"gamma is {gamma}", expected="a discount in [0, 1]")
-    return value
+    return checked_number(gamma, "gamma", "a discount in [0, 1]", least=0.0, most=1.0)
 
 
 def _as_array(values: Any, name: str) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.errors import SettingsError
+from spibb.errors import SMALLEST, SettingsError, checked_number
 from spibb.problem import Problem, ProblemBatch
 from spibb.settings import Settings
 
@@ -57,10 +57,7 @@ class ErrorFunction(Settings):
 
 def checked_delta(delta: float, name: str = "delta") -> float:
     """Return the confidence level as a float, or refuse it by its name."""
-    value = float(delta)
-    if not 0.0 < value <= 1.0:
-        raise SettingsError(f"{name} is {delta}", expected="a number in (0, 1]")
-    return value
+    return checked_number(delta, name, "a number in (0, 1]", least=SMALLEST, most=1.0)
 
 
 def _hoeffding(n: NDArray[np.int64], log_term: float) -> NDArray[np.float64]:

@@ -28,7 +28,7 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.special
 
-from spibb.errors import SettingsError
+from spibb.errors import SettingsError, checked_number
 from spibb.uncertainty.error_functions import checked_delta
 
 Bound = Literal["original", "two-successor", "two-point", "beta"]
@@ -120,8 +120,7 @@ def n_wedge(
 
 def _check(delta: float, n_states: int, n_actions: int, v_max: float, gamma: float) -> None:
     checked_delta(delta)
-    if not 0 <= gamma < 1:
-        raise SettingsError(f"gamma is {gamma}", expected="a discount in [0, 1)")
+    checked_number(gamma, "gamma", "a discount in [0, 1)", least=0.0, most=math.nextafter(1, 0))
     if n_states < 1 or n_actions < 1 or not 0 <= v_max < np.inf:
         raise SettingsError(
             f"n_states {n_states}, n_actions {n_actions}, v_max {v_max}",
