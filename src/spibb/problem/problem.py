@@ -23,6 +23,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.names import Names
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.ranges import ValueRange
+from spibb.settings import checked_entry
 
 # The policy that made a log: itself, or its estimate from the log.
 Baseline = TabularPolicy | Literal["estimate"]
@@ -93,6 +94,8 @@ class Problem(Display):
                 * successors: declares what may follow: rows (state, next_state) or (state, action,
                   next_state), or "seen" for what followed in the log.
         """
+        for name in options:
+            checked_entry(name, ProblemOptions.__annotations__, "option of a problem")
         if isinstance(log, Problem):
             if baseline is not None or gamma is not None or options:
                 raise SettingsError(
