@@ -1,0 +1,57 @@
+"""Where the public names live: the one list of them."""
+
+from spibb import deep as deep
+from spibb import envs as envs
+from spibb import ope as ope
+from spibb import operators as operators
+from spibb import testing as testing
+from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
+from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
+from spibb.algorithms.basic_rl import BasicRL as BasicRL
+from spibb.algorithms.duipi import DUIPI as DUIPI
+from spibb.algorithms.hcpi import HCPI as HCPI
+from spibb.algorithms.improvement import Improvement as Improvement
+from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB as ExactLowerSoftSPIBB
+from spibb.algorithms.lower_soft_spibb import LowerApproxSoftSPIBB as LowerApproxSoftSPIBB
+from spibb.algorithms.many import Improvements as Improvements
+from spibb.algorithms.many import improve_many as improve_many
+from spibb.algorithms.mbie import MBIE as MBIE
+from spibb.algorithms.penalised import RaMDP as RaMDP
+from spibb.algorithms.penalised import RMin as RMin
+from spibb.algorithms.promise import Promise as Promise
+from spibb.algorithms.promise import plan_promise as plan_promise
+from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret as RobustBaselineRegret
+from spibb.algorithms.robust_mdp import RobustMDP as RobustMDP
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
+from spibb.algorithms.soft_spibb import ExactSoftSPIBB as ExactSoftSPIBB
+from spibb.algorithms.spibb_family import PiBSPIBB as PiBSPIBB
+from spibb.algorithms.spibb_family import PiLeqBSPIBB as PiLeqBSPIBB
+from spibb.certify.audit import audit as audit
+from spibb.certify.certificate import Certificate as Certificate
+from spibb.data.baseline import estimate_baseline as estimate_baseline
+from spibb.data.counts import Counts as Counts
+from spibb.data.log import Log as Log
+from spibb.data.readers import read_log as read_log
+from spibb.errors import SpibbError as SpibbError
+from spibb.mdp.evaluation import Evaluation as Evaluation
+from spibb.mdp.evaluation import evaluate as evaluate
+from spibb.mdp.model import TabularMDP as TabularMDP
+from spibb.mdp.planning import Status as Status
+from spibb.mdp.planning import solve as solve
+from spibb.mdp.policy import TabularPolicy as TabularPolicy
+from spibb.ope.evaluate import PolicyEvaluation as PolicyEvaluation
+from spibb.ope.evaluate import evaluate_policy as evaluate_policy
+from spibb.problem import Problem as Problem
+from spibb.report import figures as figures
+from spibb.report.comparison import Comparison as Comparison
+from spibb.report.comparison import compare as compare
+from spibb.report.study_figures import draw_study as draw_study
+from spibb.uncertainty.error_functions import EmpiricalBernstein as EmpiricalBernstein
+from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
+from spibb.uncertainty.error_functions import HoeffdingP as HoeffdingP
+from spibb.uncertainty.error_functions import HoeffdingQ as HoeffdingQ
+from spibb.uncertainty.error_functions import HoeffdingReturns as HoeffdingReturns
+from spibb.uncertainty.thresholds import n_wedge as n_wedge
+from spibb.uncertainty.thresholds import zeta as zeta
+
+__version__: str
