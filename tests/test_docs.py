@@ -63,6 +63,28 @@ def test_local_links_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_every_member_of_a_list_stands_in_the_documentation():
+    from spibb.algorithms.registry import ALGORITHMS
+    from spibb.ope.confidence import BOUNDS
+    from spibb.ope.estimators import ESTIMATORS
+    from spibb.studies.registry import PLANS
+    from spibb.uncertainty.error_functions import ErrorFunction
+
+    def page(name):
+        return (ROOT / "docs" / name).read_text("utf-8")
+
+    own = {name for name, kind in ErrorFunction.known().items() if "spibb." in kind.__module__}
+    lists = {
+        "index.md": ALGORITHMS,
+        "evaluation.md": [*ESTIMATORS, *BOUNDS],
+        "algorithms/soft-spibb.md": own,
+        "studies.md": PLANS,
+    }
+    for name, listed in lists.items():
+        words = set(re.findall(r"[\w-]+", page(name)))
+        assert not [one for one in listed if one not in words], name
+
+
 def test_the_figures_of_the_demo_are_those_of_the_readme(workplace):
     done = subprocess.run(
         [sys.executable, "-m", "spibb", "demo", "--out", "demo"],

@@ -12,7 +12,7 @@ from spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, PiBSPIBB, RMin
 from spibb.cli.app import app
 from spibb.cli.demo_ward import _next_step
 from spibb.mdp.policy import TabularPolicy
-from spibb.uncertainty.error_functions import ERROR_FUNCTIONS
+from spibb.uncertainty.error_functions import ErrorFunction
 
 FILES = ["certificate.json", "policy.csv", "policy.parquet", "report.html", "summary.json"]
 
@@ -131,7 +131,7 @@ def test_help_names_the_defaults_of_the_algorithms(monkeypatch):
 @pytest.mark.parametrize("command", ["improve", "audit"])
 def test_help_names_every_error_function(monkeypatch, command):
     told = help_of(monkeypatch, command)
-    for name in set(ERROR_FUNCTIONS) - {"given"}:
+    for name in set(ErrorFunction.known()) - {"given"}:
         assert name in told
 
 

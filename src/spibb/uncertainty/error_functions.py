@@ -178,9 +178,3 @@ class GivenErrors(ErrorFunction):
                 expected=f"{problem.counts.n_sa.shape}, the log's states and actions",
             )
         return self.values
-
-
-ERROR_FUNCTIONS: dict[str, type[ErrorFunction]] = {
-    kind.id: kind
-    for kind in (HoeffdingQ, HoeffdingP, HoeffdingReturns, EmpiricalBernstein, GivenErrors)
-}
