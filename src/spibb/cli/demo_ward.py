@@ -104,7 +104,6 @@ def _next_step(low: float, high: float, n_episodes: int) -> str:
 
 def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Improvement) -> None:
     mdp = true_model(truth)
-    best = solve(mdp).performance
 
     def true(policy: TabularPolicy) -> float:
         return evaluate(mdp, _ordered(policy, truth)).performance
@@ -115,17 +114,14 @@ def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Impr
         f"  safe improvement  {true(result.policy):6.2f}   (estimated {result.performance:.2f})\n"
         f"  plain greedy      {true(greedy.policy):6.2f}   (estimated {greedy.performance:.2f}: "
         "it believes its luck)\n"
-        f"  best possible     {best:6.2f}"
+        f"  best possible     {solve(mdp).performance:6.2f}"
     )
 
 
 def true_model(truth: dict[str, Any]) -> TabularMDP:
     """Build the model that made the demo's log."""
-    shape = (len(truth["states"]), len(truth["actions"]), len(truth["states"]))
-    state, action, successor, probability = (
-        list(column) for column in zip(*truth["transitions"], strict=True)
-    )
-    transition = np.zeros(shape)
+    state, action, successor, probability = zip(*truth["transitions"], strict=True)
+    transition = np.zeros((len(truth["states"]), len(truth["actions"]), len(truth["states"])))
     transition[state, action, successor] = probability
     terminal = np.isin(truth["states"], truth["terminal"])
     return TabularMDP(transition, truth["reward"], truth["gamma"], truth["initial"], terminal)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 DEFAULT_ALGORITHM = "approx-soft-spibb"
+file = partial(Option, metavar="FILE")
 
 
 class Format(StrEnum):
@@ -23,11 +25,7 @@ LogFile = Annotated[
     str, Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob.")
 ]
 Baseline = Annotated[
-    str,
-    Option(
-        metavar="FILE",
-        help="The policy that made the log (state, action, probability), or 'estimate'.",
-    ),
+    str, file(help="The policy that made the log (state, action, probability), or 'estimate'.")
 ]
 Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]
 Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]
@@ -48,10 +46,7 @@ Rewards = Annotated[
 ]
 Initial = Annotated[
     str | None,
-    Option(
-        metavar="FILE",
-        help="Distribution of the first state (state, probability) [default: as in the log].",
-    ),
+    file(help="Distribution of the first state (state, probability) [default: as in the log]."),
 ]
 StatesComplete = Annotated[
     bool, Option("--states-complete", help="Declare that there are no states but those listed.")
