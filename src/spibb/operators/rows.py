@@ -13,7 +13,6 @@ from spibb.mdp.greedy import replace_row
 from spibb.operators.advantageous import adv_approx_row, adv_exact_row
 from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
-from spibb.operators.lower import lower_approx_row
 from spibb.operators.soft_approx import soft_approx_row
 from spibb.operators.soft_exact import soft_exact_row
 
@@ -80,10 +79,8 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
         pi_leq_b_row(q, baseline, errors, out)
     elif operator == 3 or operator == 5:
         soft_exact_row(q, baseline, errors, epsilon, operator == 5, out)
-    elif operator == 4:
-        soft_approx_row(q, baseline, errors, epsilon, out)
-    elif operator == 6:
-        lower_approx_row(q, baseline, errors, epsilon, out)
+    elif operator == 4 or operator == 6:
+        soft_approx_row(q, baseline, errors, epsilon, operator == 6, out)
     elif operator == 7:
         adv_exact_row(q, baseline, errors, epsilon, side, out, work)
     elif operator == 8:
