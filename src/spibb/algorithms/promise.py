@@ -26,8 +26,8 @@ from spibb.problem.problem import Baseline
 
 # Thresholds that are tried, evenly in the logarithm of the count.
 _N_THRESHOLDS = 12
-# The log is imagined longer by powers of this, up to a size that means "never".
-_LONGER, _LONGEST = 2.0, 2.0**40
+# The log is imagined so many times longer, up to a size that means "never".
+_LONGER: tuple[int, ...] = tuple(2**power for power in range(1, 41))
 # Beyond so many pairs, imagining longer logs takes too long.
 _LARGEST_IMAGINED = 4_000
 
@@ -159,8 +159,7 @@ def _rows_for_change(
     counts = problem.counts
     if counts.n_sa.size > _LARGEST_IMAGINED:
         return None
-    factor = _LONGER
-    while factor <= _LONGEST and policies:
+    for factor in _LONGER if policies else ():
         longer = replace(problem, counts=_longer(counts, factor))
         imagined = ProblemBatch(
             longer.counts.n_sa[None], batch.models, batch.baseline, [longer].__getitem__,
@@ -168,12 +167,10 @@ def _rows_for_change(
         )  # fmt: skip
         if max(_bounds(imagined, policies, delta)) >= -zeta:
             return factor * float(counts.n_sa.sum())
-        factor *= _LONGER
     return math.inf
 
 
-def _longer(counts: Counts, factor: float) -> Counts:
+def _longer(counts: Counts, times: int) -> Counts:
     """Return the counts of a log that is longer, at the same frequencies."""
-    times = round(factor)
     names = ("n_sa", "n_sas", "n_end", "reward_sum", "n_initial")
     return replace(counts, **{name: getattr(counts, name) * times for name in names})

@@ -8,29 +8,17 @@ from typer import Option
 
 from spibb.cli import options as o
 
-AlgorithmId = Annotated[
-    str | None,
-    Option(
-        help=f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}]."
-    ),
-]
+_ALGORITHM = f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}]."
+AlgorithmId = Annotated[str | None, Option(help=_ALGORITHM)]
 Epsilon = Annotated[float | None, Option(help="Budget of the soft algorithms [default: 0.5].")]
 NWedge = Annotated[
     float | None, Option(help="Observations that make a pair trusted [default: 10; in r-min 3].")
 ]
 MaxIterations = Annotated[int | None, Option(help="Improvement steps; 1 is one-step.")]
-Others = Annotated[
-    list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated.",
-    ),
-]
-Loss = Annotated[
-    float | None,
-    Option(help="Choose n_wedge of pi-b-spibb so that at most this loss is certified."),
-]
+_OTHERS = "Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated."
+Others = Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE", help=_OTHERS)]
+_LOSS = "Choose n_wedge of pi-b-spibb so that at most this loss is certified."
+Loss = Annotated[float | None, Option(help=_LOSS)]
 Ids = Annotated[
     str | None, Option("--compare", metavar="A,B,...", help="Run several, in one table.")
 ]
