@@ -55,17 +55,14 @@ def improve(
     from spibb.cli.inputs import check_inputs_outside, read_problem
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
-    from spibb.cli.settings import build_algorithm, chosen_algorithms, parse_settings
+    from spibb.cli.settings import OPTIONS, build_algorithm, chosen_algorithms, parse_settings
     from spibb.folders import refuse_existing
     from spibb.report.comparison import compare, comparison_files
     from spibb.report.folder import FILES
     from spibb.uncertainty.error_functions import checked_delta
 
-    named = {
-        "epsilon": epsilon, "n_wedge": n_wedge, "delta": delta, "error": error,
-        "max_iterations": max_iterations,
-    }  # fmt: skip
-    settings = {name: value for name, value in named.items() if value is not None}
+    named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations), strict=True)
+    settings = {name: value for name, value in named if value is not None}
     settings |= parse_settings(others or [])
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files([one.id for one in algorithms])

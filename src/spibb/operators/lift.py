@@ -201,20 +201,20 @@ def _placed(part: Any, q: Any) -> Any:
     return np.asarray(to_numpy(part))
 
 
-def _common_shape(q: Any, *others: Any) -> tuple[int, ...]:
-    if q.ndim == 0:
+def _common_shape(*parts: Any) -> tuple[int, ...]:
+    q, baseline, errors, side, budget = (tuple(part.shape) for part in parts)
+    if not q:
         raise SettingsError("q is a single number", expected="an axis of actions")
     try:
-        shape = np.broadcast_shapes(tuple(q.shape), *(tuple(part.shape) for part in others))
+        shape = np.broadcast_shapes(q, baseline, errors, side, budget)
     except ValueError:
-        baseline, errors, _, budget = (tuple(part.shape) for part in others)
-        shapes = ", ".join(map(str, (tuple(q.shape), baseline, errors, budget[:-1])))
         raise SettingsError(
-            f"shapes {shapes} of q, baseline, errors and epsilon do not fit together",
+            f"shapes {q}, {baseline}, {errors}, {budget[:-1]} of q, baseline, errors and epsilon "
+            "do not fit together",
             expected="shapes that broadcast, with the actions on the last axis",
         ) from None
     if shape[-1] == 0:
-        raise SettingsError(f"q of shape {tuple(q.shape)}", expected="at least one action")
+        raise SettingsError(f"q of shape {q}", expected="at least one action")
     return shape
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import replace_row
 from spibb.operators.advantageous import adv_approx_row, adv_exact_row
-from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
+from spibb.operators.bootstrap import bootstrap_row
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
 from spibb.operators.soft_approx import soft_approx_row
 from spibb.operators.soft_exact import soft_exact_row
@@ -73,10 +73,8 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
     """Apply one operator to one row; ``side`` is the baseline's Q where the operator wants it."""
     if operator == 0:
         greedy_row(q, baseline, errors, out)
-    elif operator == 1:
-        pi_b_row(q, baseline, errors, out)
-    elif operator == 2:
-        pi_leq_b_row(q, baseline, errors, out)
+    elif operator == 1 or operator == 2:
+        bootstrap_row(q, baseline, errors, operator == 2, out)
     elif operator == 3 or operator == 5:
         soft_exact_row(q, baseline, errors, epsilon, operator == 5, out)
     elif operator == 4 or operator == 6:
