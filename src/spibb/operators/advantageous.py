@@ -17,8 +17,8 @@ baseline, e errors, g the baseline's Q, out the new row, work four rows of scrat
 import numpy as np
 
 from spibb.compiled.jit import jit
-from spibb.mdp.greedy import copy_row
-from spibb.operators.soft_approx import transfer_row
+from spibb.mdp.greedy import best_action, copy_row
+from spibb.operators.soft_approx import best_receiver, next_worst
 from spibb.operators.soft_exact import soft_exact_row
 
 # Far above the number of vertices met in practice (at most 6 on 1,500 random rows).
@@ -46,8 +46,38 @@ def gap(g, pi, b):
 @jit
 def adv_approx_row(q, b, e, epsilon, g, out):
     """Move mass within the budget and within the advantage earned."""
-    is_lower = epsilon < 0.0  # never; see soft_exact_row
-    transfer_row(q, b, e, epsilon, is_lower, g, out)
+    copy_row(b, out)
+    budget = epsilon
+    earned = 0.0
+    donor = -1
+    for _ in range(len(q)):
+        donor = next_worst(q, donor)
+        if out[donor] == 0.0 or (e[donor] == np.inf and epsilon < np.inf):
+            continue
+        receiver = _receiver(q, e, epsilon, donor)
+        if receiver < 0:
+            continue
+        mass = out[donor]
+        dearer = max(e[donor], e[receiver])
+        if epsilon < np.inf and dearer > 0.0:
+            mass = min(mass, budget / (2.0 * dearer))
+        gain = g[receiver] - g[donor]
+        if gain < 0.0:
+            mass = min(mass, earned / -gain)
+        out[receiver] += mass
+        out[donor] -= mass
+        earned = max(0.0, earned + gain * mass)
+        if epsilon < np.inf:
+            budget = max(0.0, budget - mass * (e[donor] + e[receiver]))
+
+
+@jit
+def _receiver(q, e, epsilon, donor):
+    """Return the best bargain within a budget; without one, the action of largest q."""
+    if epsilon < np.inf:
+        return best_receiver(q, e, donor)
+    best = best_action(q)
+    return best if q[best] > q[donor] else -1
 
 
 @jit

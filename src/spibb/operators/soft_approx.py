@@ -26,7 +26,7 @@ Letters: q values, b baseline, e errors, out the new row.
 import numpy as np
 
 from spibb.compiled.jit import jit
-from spibb.mdp.greedy import best_action, copy_row
+from spibb.mdp.greedy import copy_row
 from spibb.operators.greedy import greedy_row
 
 
@@ -38,42 +38,29 @@ def soft_approx_row(q, b, e, epsilon, is_lower, out):
     """
     if epsilon == np.inf:
         greedy_row(q, b, e, out)
-    else:
-        transfer_row(q, b, e, epsilon, is_lower, q, out)  # by q itself every transfer earns
-
-
-@jit
-def transfer_row(q, b, e, epsilon, is_lower, g, out):
-    """Move mass within the budget and within the advantage earned by g."""
+        return
     copy_row(b, out)
-    has_budget = epsilon < np.inf
     budget = epsilon
-    earned = 0.0
     donor = -1
     for _ in range(len(q)):
-        donor = _next_worst(q, donor)
-        if out[donor] == 0.0 or (e[donor] == np.inf and has_budget and not is_lower):
+        donor = next_worst(q, donor)
+        if out[donor] == 0.0 or (e[donor] == np.inf and not is_lower):
             continue
-        receiver = _receiver(q, e, epsilon, donor)
+        receiver = best_receiver(q, e, donor)
         if receiver < 0:
             continue
         mass = out[donor]
         dearest = e[receiver] if is_lower else 2.0 * max(e[donor], e[receiver])
-        if has_budget and dearest > 0.0:
+        if dearest > 0.0:
             mass = min(mass, budget / dearest)
-        gain = g[receiver] - g[donor]
-        if gain < 0.0:
-            mass = min(mass, earned / -gain)
         out[receiver] += mass
         out[donor] -= mass
-        earned = max(0.0, earned + gain * mass)
-        if has_budget:
-            price = e[receiver] if is_lower else e[donor] + e[receiver]
-            budget = max(0.0, budget - mass * price)
+        price = e[receiver] if is_lower else e[donor] + e[receiver]
+        budget = max(0.0, budget - mass * price)
 
 
 @jit
-def _next_worst(q, last):
+def next_worst(q, last):
     """Return the action that follows ``last`` in the order of increasing (q, index)."""
     following = -1
     for a in range(len(q)):
@@ -84,16 +71,7 @@ def _next_worst(q, last):
 
 
 @jit
-def _receiver(q, e, epsilon, donor):
-    """Return the best bargain within a budget; without one, the action of largest q."""
-    if epsilon < np.inf:
-        return _best_receiver(q, e, donor)
-    best = best_action(q)
-    return best if q[best] > q[donor] else -1
-
-
-@jit
-def _best_receiver(q, e, donor):
+def best_receiver(q, e, donor):
     """Return the action of largest positive gain per unit of error, or -1."""
     receiver = -1
     best = 0.0
