@@ -8,7 +8,7 @@ baseline itself is left, which loses nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
@@ -26,8 +26,8 @@ from spibb.problem.problem import Baseline
 
 # Thresholds that are tried, evenly in the logarithm of the count.
 _N_THRESHOLDS = 12
-# The log is imagined longer by powers of this, up to a size that means "never".
-_LONGER, _LONGEST = 2.0, 2.0**40
+# The log is imagined so many times longer, up to a size that means "never".
+_LONGER: tuple[int, ...] = tuple(2**power for power in range(1, 41))
 # Beyond so many pairs, imagining longer logs takes too long.
 _LARGEST_IMAGINED = 4_000
 
@@ -128,41 +128,38 @@ def plan_promise(
             hint="see docs/guarantees.md for its conditions",
         )
     batch = ProblemBatch.of([problem])
-    thresholds, policies = _candidates(problem, batch)
+    policies = _candidates(batch)
     values = problem.values
     is_trivial = zeta >= 2 * values.v_max
-    for threshold, bound in zip(thresholds, _bounds(batch, policies, delta), strict=True):
+    for threshold, bound in zip(policies, _bounds(batch, policies.values(), delta), strict=True):
         if bound >= -zeta:
-            n_trusted = int((problem.counts.n_sa >= threshold).sum())
+            n_trusted = int((batch.n_sa >= threshold).sum())
             return Promise(zeta, threshold, bound, n_trusted, None, is_trivial, values.proviso)
-    rows = _rows_for_change(problem, batch, policies, zeta, delta)
+    rows = _rows_for_change(problem, batch, policies.values(), zeta, delta)
     return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial, values.proviso)
 
 
-def _candidates(problem: Problem, batch: ProblemBatch) -> tuple[list[float], list[Array]]:
-    """Return thresholds, boldest first, and the policies that differ from the baseline."""
-    most = int(problem.counts.n_sa.max())
-    grid = np.unique(np.geomspace(1, most, _N_THRESHOLDS).round()).tolist()
-    found = [(n, PiBSPIBB(n_wedge=n).search(batch).policy) for n in grid]
-    kept = [(n, policy) for n, policy in found if (policy != batch.baseline).any()]
-    return [n for n, _ in kept], [policy for _, policy in kept]
+def _candidates(batch: ProblemBatch) -> dict[float, Array]:
+    """Return the policies that differ from the baseline by their thresholds, boldest first."""
+    grid = np.unique(np.geomspace(1, int(batch.n_sa.max()), _N_THRESHOLDS).round()).tolist()
+    found = {n: PiBSPIBB(n_wedge=n).search(batch).policy for n in grid}
+    return {n: policy for n, policy in found.items() if (policy != batch.baseline).any()}
 
 
-def _bounds(batch: ProblemBatch, policies: Sequence[Array], delta: float) -> list[float]:
+def _bounds(batch: ProblemBatch, policies: Collection[Array], delta: float) -> list[float]:
     """Return the regret test's bound for each policy."""
     test = RegretTest.of(batch, delta)
     return [float(test.bounds(test.tested(policy))[0]) for policy in policies]
 
 
 def _rows_for_change(
-    problem: Problem, batch: ProblemBatch, policies: Sequence[Array], zeta: float, delta: float
+    problem: Problem, batch: ProblemBatch, policies: Collection[Array], zeta: float, delta: float
 ) -> float | None:
     """Return the rows at which one of the policies would be certified; see Promise."""
     counts = problem.counts
     if counts.n_sa.size > _LARGEST_IMAGINED:
         return None
-    factor = _LONGER
-    while factor <= _LONGEST and policies:
+    for factor in _LONGER if policies else ():
         longer = replace(problem, counts=_longer(counts, factor))
         imagined = ProblemBatch(
             longer.counts.n_sa[None], batch.models, batch.baseline, [longer].__getitem__,
@@ -170,18 +167,10 @@ def _rows_for_change(
         )  # fmt: skip
         if max(_bounds(imagined, policies, delta)) >= -zeta:
             return factor * float(counts.n_sa.sum())
-        factor *= _LONGER
     return math.inf
 
 
-def _longer(counts: Counts, factor: float) -> Counts:
+def _longer(counts: Counts, times: int) -> Counts:
     """Return the counts of a log that is longer, at the same frequencies."""
-    times = round(factor)
-    return replace(
-        counts,
-        n_sa=counts.n_sa * times,
-        n_sas=counts.n_sas * times,
-        n_end=counts.n_end * times,
-        reward_sum=counts.reward_sum * times,
-        n_initial=counts.n_initial * times,
-    )
+    names = ("n_sa", "n_sas", "n_end", "reward_sum", "n_initial")
+    return replace(counts, **{name: getattr(counts, name) * times for name in names})

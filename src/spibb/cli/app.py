@@ -32,12 +32,11 @@ for command in (demo, improve, algorithms, audit, evaluate):
 app.add_typer(study, name="study")
 
 
+Version = Annotated[bool, typer.Option("--version", help="Print the version and leave.")]
+
+
 @app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.")
-    ] = False,
-) -> None:
+def _root(version: Version = False) -> None:
     if version:
         import spibb
 

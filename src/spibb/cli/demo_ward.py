@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.trajectories import Trajectories
+from spibb.problem import Problem
 from spibb.report.folder import FILES
 
 # The level of what the demo ends with, the chance that a gain be shown, and the budgets tried.
@@ -44,37 +46,38 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
         f"ward chooses one of {', '.join(truth['actions'])}.\nIts rule made the log; can the log "
         "improve the rule, safely?\n"
     )
-    asked = {
-        "baseline": baseline,
-        "gamma": truth["gamma"],
-        "reward_range": tuple(truth["reward_range"]),
-    }
-    result = ApproxSoftSPIBB().improve(log, **asked)
-    greedy = BasicRL().improve(log, **asked)
+    rewards = tuple(truth["reward_range"])
+    problem = Problem.of(log, baseline=baseline, gamma=truth["gamma"], reward_range=rewards)
+    result = ApproxSoftSPIBB().improve(problem)
+    greedy = BasicRL().improve(problem)
     result.write(out, overwrite=overwrite)
     describe_improvement(result)
-    _print_supported(log, asked, tuple(truth["return_range"]))
+    _print_supported(problem, log, *truth["return_range"])
     _compare_with_truth(truth, result, greedy)
     print_written(out)
 
 
-def _print_supported(log: Log, asked: dict[str, Any], returns: tuple[float, float]) -> None:
-    """Print the exact and the approximate statement that held-out stays support, at half of 5 %."""
+def _print_supported(problem: Problem, log: Log, low: float, high: float) -> None:
+    """Print the exact and the approximate statement that held-out stays support, at half of 5 %.
+
+    Args:
+        problem: The ward's.
+        log: Its stays.
+        low: Smallest return that there is.
+        high: Largest.
+    """
     candidates = [ApproxSoftSPIBB(epsilon=epsilon) for epsilon in _BUDGETS]
-    known: dict[str, Any] = {"candidates": candidates, "delta": _RISK / 2}
-    tests = {
-        "exactly": HCPI(bound="betting", estimator="is", return_range=returns, **known),
-        "approximately": HCPI(**known),
-    }
+    test = HCPI(candidates=candidates, delta=_RISK / 2)
+    exact = replace(test, bound="betting", estimator="is", return_range=(low, high))
     console.print(
         f"\n[bold]What this log supports[/bold] at {100 * _RISK:g} %, half for each statement, of "
         f"a policy learnt from {100 * HCPI().train_share:g} % of the stays and tested on the rest:"
     )
-    for kind, algorithm in tests.items():
-        certificate = algorithm.improve(log, **asked).certificate
+    for kind, algorithm in (("exactly", exact), ("approximately", test)):
+        certificate = algorithm.improve(problem).certificate
         claims = (certificate.guarantee, *certificate.others)
-        test = next(claim for claim in claims if claim.theorem.startswith("Held-out"))
-        lower = test.details["tested_lower_bound"]
+        claim = next(claim for claim in claims if claim.theorem.startswith("Held-out"))
+        lower = claim.details["tested_lower_bound"]
         if lower >= 0.0:
             console.print(f"  {kind}: it gains at least {lower:.2f} a stay")
             continue
@@ -82,11 +85,11 @@ def _print_supported(log: Log, asked: dict[str, Any], returns: tuple[float, floa
         if kind == "exactly":
             # What follows a cut may be worth the most for the rule, the least for the policy.
             stays = Trajectories.from_log(log)
-            cost = stays.cut(asked["gamma"]).mean() * (returns[1] - returns[0])
+            cost = stays.cut(problem.gamma).mean() * (high - low)
             console.print(
                 f"    about {cost:.2f} of it since {stays.is_cut.sum()} records stop before the end"
             )
-        needed = algorithm.needed_episodes(log, power=_POWER, **asked)
+        needed = algorithm.needed_episodes(problem, power=_POWER)
         console.print(f"    {_next_step(*needed, log.n_episodes)}")
 
 
@@ -104,7 +107,6 @@ def _next_step(low: float, high: float, n_episodes: int) -> str:
 
 def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Improvement) -> None:
     mdp = true_model(truth)
-    best = solve(mdp).performance
 
     def true(policy: TabularPolicy) -> float:
         return evaluate(mdp, _ordered(policy, truth)).performance
@@ -115,17 +117,14 @@ def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Impr
         f"  safe improvement  {true(result.policy):6.2f}   (estimated {result.performance:.2f})\n"
         f"  plain greedy      {true(greedy.policy):6.2f}   (estimated {greedy.performance:.2f}: "
         "it believes its luck)\n"
-        f"  best possible     {best:6.2f}"
+        f"  best possible     {solve(mdp).performance:6.2f}"
     )
 
 
 def true_model(truth: dict[str, Any]) -> TabularMDP:
     """Build the model that made the demo's log."""
-    shape = (len(truth["states"]), len(truth["actions"]), len(truth["states"]))
-    state, action, successor, probability = (
-        list(column) for column in zip(*truth["transitions"], strict=True)
-    )
-    transition = np.zeros(shape)
+    state, action, successor, probability = zip(*truth["transitions"], strict=True)
+    transition = np.zeros((len(truth["states"]), len(truth["actions"]), len(truth["states"])))
     transition[state, action, successor] = probability
     terminal = np.isin(truth["states"], truth["terminal"])
     return TabularMDP(transition, truth["reward"], truth["gamma"], truth["initial"], terminal)

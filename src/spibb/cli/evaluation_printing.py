@@ -8,15 +8,7 @@ from typing import Any
 
 from rich.table import Column
 
-from spibb.cli.printing import (
-    console,
-    print_as,
-    print_bullets,
-    print_sentence,
-    print_table,
-    print_title,
-    right,
-)
+from spibb.cli import printing as p
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
 
@@ -25,7 +17,7 @@ _COLUMNS = ("estimator", "estimate", "lower", "upper", "ess", "largest_share", "
 
 def print_evaluation(found: PolicyEvaluation, printed: str) -> None:
     """Print what the estimators found."""
-    print_as(
+    p.print_as(
         printed, json=found.to_dict, csv=lambda: _records(found), table=lambda: _describe(found)
     )
 
@@ -38,14 +30,14 @@ def _records(found: PolicyEvaluation) -> Iterator[Any]:
 
 
 def _describe(found: PolicyEvaluation) -> None:
-    console.print(
+    p.console.print(
         f"{found.n_episodes:,} episodes, {found.n_rows:,} rows; "
         f"{100 * (1 - found.delta):g} % intervals by {found.bound}, "
         f"{'exact' if found.is_exact else 'approximate'}"
     )
     numbers = ("estimate", "from", "to", "effective episodes", "largest weight")
-    print_table(
-        (Column("estimator", no_wrap=True), *map(right, numbers)),
+    p.print_table(
+        (Column("estimator", no_wrap=True), *map(p.right, numbers)),
         (
             ("baseline (mean return)", *_cells(found.baseline)),
             *((part.estimator, *_cells(part)) for part in found.estimates),
@@ -57,10 +49,10 @@ def _describe(found: PolicyEvaluation) -> None:
         ("Assumed, and not to be checked on a log", found.assumptions),
     ):
         if texts:
-            print_title(title)
-            print_bullets(texts)
+            p.print_title(title)
+            p.print_bullets(texts)
     named = (f"{part.estimator} ({ESTIMATORS[part.estimator]})" for part in found.estimates)
-    print_sentence(f"Estimators: {', '.join(named)}.")
+    p.print_sentence(f"Estimators: {', '.join(named)}.")
 
 
 def _merged(told: Iterable[tuple[str, str]]) -> list[str]:

@@ -8,29 +8,17 @@ from typer import Option
 
 from spibb.cli import options as o
 
-AlgorithmId = Annotated[
-    str | None,
-    Option(
-        help=f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}]."
-    ),
-]
+_ALGORITHM = f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}]."
+AlgorithmId = Annotated[str | None, Option(help=_ALGORITHM)]
 Epsilon = Annotated[float | None, Option(help="Budget of the soft algorithms [default: 0.5].")]
 NWedge = Annotated[
     float | None, Option(help="Observations that make a pair trusted [default: 10; in r-min 3].")
 ]
 MaxIterations = Annotated[int | None, Option(help="Improvement steps; 1 is one-step.")]
-Others = Annotated[
-    list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated.",
-    ),
-]
-Loss = Annotated[
-    float | None,
-    Option(help="Choose n_wedge of pi-b-spibb so that at most this loss is certified."),
-]
+_OTHERS = "Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated."
+Others = Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE", help=_OTHERS)]
+_LOSS = "Choose n_wedge of pi-b-spibb so that at most this loss is certified."
+Loss = Annotated[float | None, Option(help=_LOSS)]
 Ids = Annotated[
     str | None, Option("--compare", metavar="A,B,...", help="Run several, in one table.")
 ]
@@ -67,17 +55,14 @@ def improve(
     from spibb.cli.inputs import check_inputs_outside, read_problem
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
-    from spibb.cli.settings import build_algorithm, chosen_algorithms, parse_settings
+    from spibb.cli.settings import OPTIONS, build_algorithm, chosen_algorithms, parse_settings
     from spibb.folders import refuse_existing
     from spibb.report.comparison import compare, comparison_files
     from spibb.report.folder import FILES
     from spibb.uncertainty.error_functions import checked_delta
 
-    named = {
-        "epsilon": epsilon, "n_wedge": n_wedge, "delta": delta, "error": error,
-        "max_iterations": max_iterations,
-    }  # fmt: skip
-    settings = {name: value for name, value in named.items() if value is not None}
+    named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations), strict=True)
+    settings = {name: value for name, value in named if value is not None}
     settings |= parse_settings(others or [])
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files([one.id for one in algorithms])

@@ -22,23 +22,16 @@ class Format(StrEnum):
 LogFile = Annotated[
     str, Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob.")
 ]
-Baseline = Annotated[
-    str,
-    Option(
-        metavar="FILE",
-        help="The policy that made the log (state, action, probability), or 'estimate'.",
-    ),
-]
+_BASELINE = "The policy that made the log (state, action, probability), or 'estimate'."
+Baseline = Annotated[str, Option(metavar="FILE", help=_BASELINE)]
 Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]
 Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]
 Level = Annotated[float, Option("--delta", help="Allowed probability of error.")]
-Error = Annotated[
-    str | None,
-    Option(
-        help="Error function: hoeffding-q, hoeffding-p, hoeffding-returns or empirical-bernstein "
-        "[default: hoeffding-q; in the adv algorithms hoeffding-returns].",
-    ),
-]
+_ERROR = (
+    "Error function: hoeffding-q, hoeffding-p, hoeffding-returns or empirical-bernstein "
+    "[default: hoeffding-q; in the adv algorithms hoeffding-returns]."
+)
+Error = Annotated[str | None, Option(help=_ERROR)]
 Columns = Annotated[
     str | None, Option(metavar="NAME=COLUMN,...", help="Columns that are called otherwise.")
 ]
@@ -46,32 +39,22 @@ Rewards = Annotated[
     tuple[float, float] | None,
     Option("--reward-range", metavar="LOW HIGH", help="Smallest and largest reward possible."),
 ]
-Initial = Annotated[
-    str | None,
-    Option(
-        metavar="FILE",
-        help="Distribution of the first state (state, probability) [default: as in the log].",
-    ),
-]
+_INITIAL = "Distribution of the first state (state, probability) [default: as in the log]."
+Initial = Annotated[str | None, Option(metavar="FILE", help=_INITIAL)]
 StatesComplete = Annotated[
     bool, Option("--states-complete", help="Declare that there are no states but those listed.")
 ]
 NeverEnds = Annotated[bool, Option("--never-ends", help="Declare that the process never ends.")]
-Successors = Annotated[
-    str | None,
-    Option(
-        metavar="FILE|seen",
-        help="Declare what may follow: a file (state, [action,] next_state), or 'seen' for what "
-        "followed in the log.",
-    ),
-]
-Unseen = Annotated[
-    str,
-    Option(
-        help="What pairs never tried do in the model: average (as their state), terminal, uniform "
-        "or self-loop.",
-    ),
-]
+_SUCCESSORS = (
+    "Declare what may follow: a file (state, [action,] next_state), or 'seen' for what followed in "
+    "the log."
+)
+Successors = Annotated[str | None, Option(metavar="FILE|seen", help=_SUCCESSORS)]
+_UNSEEN = (
+    "What pairs never tried do in the model: average (as their state), terminal, uniform or "
+    "self-loop."
+)
+Unseen = Annotated[str, Option(help=_UNSEEN)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

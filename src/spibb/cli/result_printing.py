@@ -10,18 +10,8 @@ from rich.table import Column
 
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
-from spibb.cli.printing import (
-    console,
-    print_as,
-    print_bullets,
-    print_place,
-    print_sentence,
-    print_table,
-    print_title,
-    right,
-    short_name,
-)
-from spibb.report.changes import Change, list_changes
+from spibb.cli import printing as p
+from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.summary import result_summary
 
@@ -35,12 +25,10 @@ def print_improvement(result: Improvement, out: Path, printed: str) -> None:
         describe_improvement(result)
         print_written(out)
 
-    print_as(
+    p.print_as(
         printed,
         json=lambda: result_summary(result),
-        csv=lambda: change_records(
-            list_changes(result.policy, result.baseline.policy, result.certificate.states)
-        ),
+        csv=lambda: change_records(result_changes(result)),
         table=show,
     )
 
@@ -48,28 +36,28 @@ def print_improvement(result: Improvement, out: Path, printed: str) -> None:
 def describe_improvement(result: Improvement) -> None:
     """Print a result for people."""
     for text in result.findings:
-        print_sentence(text)
-    _print_changes(list_changes(result.policy, result.baseline.policy, result.certificate.states))
+        p.print_sentence(text)
+    _print_changes(result_changes(result))
     _print_guarantee(result.certificate)
 
 
 def print_written(out: Path) -> None:
     """Say where a result is, and what to open."""
-    print_place(f"\nWritten to {out}; open {out / 'report.html'}")
+    p.print_place(f"\nWritten to {out}; open {out / 'report.html'}")
 
 
 def print_comparison(found: Comparison, out: Path, printed: str) -> None:
     """Print several results in one table, and where they were written."""
 
     def show() -> None:
-        print_title("Compared")
-        numbers = (right(name, overflow="fold") for name in HEAD[1:])
-        print_table((Column(HEAD[0], no_wrap=True), *numbers), (row.cells for row in found.rows))
+        p.print_title("Compared")
+        numbers = (p.right(name, overflow="fold") for name in HEAD[1:])
+        p.print_table((Column(HEAD[0], no_wrap=True), *numbers), (row.cells for row in found.rows))
         for text in found.remarks:
-            print_sentence(text)
-        print_place(f"Written to {out}")
+            p.print_sentence(text)
+        p.print_place(f"Written to {out}")
 
-    print_as(
+    p.print_as(
         printed,
         json=lambda: {"results": [asdict(row) for row in found.rows]},
         csv=found.records,
@@ -85,24 +73,24 @@ def change_records(changes: list[Change]) -> list[Any]:
 def _print_changes(changes: list[Change]) -> None:
     """Print the changes that matter most."""
     if not changes:
-        console.print("The policy is the baseline: nothing changes.")
+        p.console.print("The policy is the baseline: nothing changes.")
         return
     shown = changes[:_N_SHOWN]
     states = f"{len(changes)} state{'' if len(changes) == 1 else 's'}"
     cut = f" ({len(shown)} shown)" if len(shown) < len(changes) else ""
-    print_title(f"Where it differs: {states}, most rows moved first{cut}")
+    p.print_title(f"Where it differs: {states}, most rows moved first{cut}")
     state, less, more = (
         Column(name, overflow="fold", min_width=8) for name in ("state", "less of", "more of")
     )
-    rows = right("rows", no_wrap=True, min_width=4)
-    print_table(
-        (state, rows, less, more, right("value", no_wrap=True, min_width=7)),
+    rows = p.right("rows", no_wrap=True, min_width=4)
+    p.print_table(
+        (state, rows, less, more, p.right("value", no_wrap=True, min_width=7)),
         (
             (
-                short_name(change.state),
+                p.short_name(change.state),
                 str(change.n_rows),
-                short_name(change.less).append(f" -{100 * change.less_by:.0f}%"),
-                short_name(change.more).append(f" +{100 * change.more_by:.0f}%"),
+                p.short_name(change.less).append(f" -{100 * change.less_by:.0f}%"),
+                p.short_name(change.more).append(f" +{100 * change.more_by:.0f}%"),
                 f"{change.value_gain:+.3g}",
             )
             for change in shown
@@ -111,15 +99,15 @@ def _print_changes(changes: list[Change]) -> None:
 
 
 def _print_checks(certificate: Certificate) -> None:
-    print_title("Checks")
-    print_table(
-        ("condition", "outcome", right("found"), right("limit"), "first at"),
+    p.print_title("Checks")
+    p.print_table(
+        ("condition", "outcome", p.right("found"), p.right("limit"), "first at"),
         (
             (
                 condition.statement,
                 {True: "holds", False: "FAILS", None: "not checked"}[condition.is_satisfied],
                 *("" if x is None else f"{x:.4g}" for x in (condition.value, condition.limit)),
-                short_name(condition.where or ""),
+                p.short_name(condition.where or ""),
             )
             for condition in certificate.checks
         ),
@@ -128,17 +116,17 @@ def _print_checks(certificate: Certificate) -> None:
 
 def _print_guarantee(certificate: Certificate) -> None:
     """Print what is guaranteed and what is assumed."""
-    print_title("Guarantee")
-    print_sentence(certificate.statement)
+    p.print_title("Guarantee")
+    p.print_sentence(certificate.statement)
     guarantee = certificate.guarantee
     if guarantee.applies and not guarantee.is_vacuous:
-        print_sentence(guarantee.statement)
+        p.print_sentence(guarantee.statement)
     if certificate.is_guaranteed and certificate.assumptions:
-        console.print("Assumed, and not to be checked on a log:")
-        print_bullets(certificate.assumptions)
+        p.console.print("Assumed, and not to be checked on a log:")
+        p.print_bullets(certificate.assumptions)
     for other in certificate.others:
         told = f" {other.statement}" if other.applies else ""
-        print_sentence(f"Beside it: {other.summary}{told}")
+        p.print_sentence(f"Beside it: {other.summary}{told}")
 
 
 def print_audit(certificate: Certificate, changes: list[Change]) -> None:

@@ -19,7 +19,7 @@ from spibb.settings import checked_entry
 from spibb.uncertainty.error_functions import ErrorFunction, GivenErrors
 
 # Settings with an option of their own; the others are given by --set.
-_OPTIONS = ("epsilon", "n_wedge", "delta", "error", "max_iterations")
+OPTIONS = ("epsilon", "n_wedge", "delta", "error", "max_iterations")
 _CANDIDATE = r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*"
 
 
@@ -141,4 +141,4 @@ def _names(kind: type[Algorithm]) -> list[str]:
 
 
 def _option(setting: str) -> str:
-    return f"--{setting.replace('_', '-')}" if setting in _OPTIONS else f"--set {setting}=..."
+    return f"--{setting.replace('_', '-')}" if setting in OPTIONS else f"--set {setting}=..."

@@ -7,13 +7,7 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spibb.cli.printing import console
 from spibb.studies import registry

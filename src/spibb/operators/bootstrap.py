@@ -20,27 +20,15 @@ from spibb.operators.greedy import best_allowed
 
 
 @jit
-def pi_b_row(q, b, e, out):
-    """Copy the baseline on bootstrapped actions, be greedy on the others."""
+def bootstrap_row(q, b, e, is_leq, out):
+    """Copy the baseline on bootstrapped actions, be greedy on the others.
+
+    Keep at most the baseline's probability on bootstrapped actions if ``is_leq``.
+    """
     best = best_allowed(q, e)
     mass = 0.0
     for a in range(len(q)):
-        if e[a] < np.inf:
-            mass += b[a]
-            out[a] = 0.0
-        else:
-            out[a] = b[a]
-    if best >= 0:
-        out[best] = mass
-
-
-@jit
-def pi_leq_b_row(q, b, e, out):
-    """Keep at most the baseline's probability on bootstrapped actions."""
-    best = best_allowed(q, e)
-    mass = 0.0
-    for a in range(len(q)):
-        if e[a] == np.inf and (best < 0 or q[a] > q[best]):
+        if e[a] == np.inf and (best < 0 or q[a] > q[best] or not is_leq):
             out[a] = b[a]
         else:
             mass += b[a]

@@ -75,25 +75,20 @@ def _kernel() -> Any:
 
 
 def improve_problems_on_gpu(
-    operator: Operator,
-    problems: NDArray[np.int64],
-    q: Any,
-    baseline: Any,
-    errors: Any,
-    epsilon: float,
-    side: Any,
-    policy: Any,
+    operator: Operator, problems: NDArray[np.int64], *arrays: Any
 ) -> NDArray[np.bool_]:
-    """Do as `spibb.operators.rows.improve_problems` does; arrays (B, S, A) are on the GPU."""
-    _, n_states, n_actions = policy.shape
+    """Do as `spibb.operators.rows.improve_problems` does.
+
+    Arrays are q, baseline, errors, epsilon, side and policy; those of (B, S, A) are on the GPU.
+    """
+    _, n_states, n_actions = arrays[-1].shape
     n_rows = len(problems) * n_states
     work = cuda.device_array((n_rows, 1 + operator.needs.n_scratch_rows, n_actions))
     changed = cuda.to_device(np.zeros(len(problems), dtype=np.bool_))
     blocks = (n_rows + _THREADS - 1) // _THREADS
     _improvement_kernel()[blocks, _THREADS](
-        int(operator), cuda.to_device(problems), q, baseline, errors, epsilon, side, policy,
-        work, changed
-    )  # fmt: skip
+        int(operator), cuda.to_device(problems), *arrays, work, changed
+    )
     return np.asarray(changed.copy_to_host())
 
 

@@ -8,7 +8,7 @@ of a step is a target, not a layer.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -173,8 +173,8 @@ def apply(
     budget = _placed(epsilon, q)[..., None]
     shape = _common_shape(*parts, budget)
     values, baselines, costs, sides = (_flat(part, shape) for part in parts)
-    rows = _Rows(values, baselines, costs, _flat(budget, (*shape[:-1], 1))[:, 0], sides)
-    _refuse_bad_values(operator, rows, _slack(baseline, shape[-1]))
+    rows = (values, baselines, costs, _flat(budget, (*shape[:-1], 1))[:, 0], sides)
+    _refuse_bad_values(operator, *rows, _slack(baseline, shape[-1]))
     if is_tensor(values):
         from spibb.operators.cuda import step_tensors
 
@@ -183,16 +183,6 @@ def apply(
         out = np.empty_like(values)
         step_rows(int(operator), *rows, out)
     return _like(out.reshape(shape), q)
-
-
-class _Rows(NamedTuple):
-    """What the loops take of N rows, (N, A) each, float64; budgets are (N,)."""
-
-    q: Any
-    baseline: Any
-    errors: Any
-    epsilon: Any
-    q_baseline: Any
 
 
 def _errors_of(trusted: Any) -> Any:
@@ -211,20 +201,20 @@ def _placed(part: Any, q: Any) -> Any:
     return np.asarray(to_numpy(part))
 
 
-def _common_shape(q: Any, *others: Any) -> tuple[int, ...]:
-    if q.ndim == 0:
+def _common_shape(*parts: Any) -> tuple[int, ...]:
+    q, baseline, errors, side, budget = (tuple(part.shape) for part in parts)
+    if not q:
         raise SettingsError("q is a single number", expected="an axis of actions")
     try:
-        shape = np.broadcast_shapes(tuple(q.shape), *(tuple(part.shape) for part in others))
+        shape = np.broadcast_shapes(q, baseline, errors, side, budget)
     except ValueError:
-        baseline, errors, _, budget = (tuple(part.shape) for part in others)
-        shapes = ", ".join(map(str, (tuple(q.shape), baseline, errors, budget[:-1])))
         raise SettingsError(
-            f"shapes {shapes} of q, baseline, errors and epsilon do not fit together",
+            f"shapes {q}, {baseline}, {errors}, {budget[:-1]} of q, baseline, errors and epsilon "
+            "do not fit together",
             expected="shapes that broadcast, with the actions on the last axis",
         ) from None
     if shape[-1] == 0:
-        raise SettingsError(f"q of shape {tuple(q.shape)}", expected="at least one action")
+        raise SettingsError(f"q of shape {q}", expected="at least one action")
     return shape
 
 
@@ -245,39 +235,33 @@ def _slack(baseline: Any, n_actions: int) -> float:
     return max(1e-6, 2.0 * resolution * math.sqrt(n_actions))
 
 
-def _refuse_bad_values(operator: Operator, rows: _Rows, slack: float) -> None:
-    """Check where the rows are, and fetch them only where something is wrong."""
-    q, baseline, errors, epsilon, q_baseline = rows
-    xp = namespace(q)
-    checks = [("q", xp.isfinite(q), "finite numbers")]
+def _refuse_bad_values(
+    operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any, side: Any, slack: float
+) -> None:
+    """Check N rows where they are, (N, A) each but budgets, and fetch only what is wrong."""
+    xp, sums = namespace(q), "the baseline's probabilities sum to"
+    checks = [("q is", q, xp.isfinite(q), "finite numbers")]
     if operator.needs.errors:
+        stay = "numbers >= 0, infinite where the baseline must stay"
+        total = baseline.sum(-1)
         checks += [
-            ("baseline", (baseline >= 0) & (baseline <= 1 + 1e-9), "probabilities"),
-            ("errors", errors >= 0, "numbers >= 0, infinite where the baseline must stay"),
-            ("epsilon", epsilon >= 0, "a budget >= 0"),
-            ("q_baseline", xp.isfinite(q_baseline), "finite numbers"),
-            ("sum", abs(baseline.sum(-1) - 1.0) <= slack, "1 in every row"),
+            ("baseline is", baseline, (baseline >= 0) & (baseline <= 1 + 1e-9), "probabilities"),
+            ("errors is", errors, errors >= 0, stay),
+            ("epsilon is", epsilon, epsilon >= 0, "a budget >= 0"),
+            ("q_baseline is", side, xp.isfinite(side), "finite numbers"),
+            (sums, total, abs(total - 1.0) <= slack, "1 in every row"),
         ]
-    is_good = checks[0][1].all()
-    for _, good, _ in checks[1:]:
-        is_good = is_good & good.all()
-    if bool(is_good):
+    if xp.stack([good.all() for _, _, good, _ in checks]).all():
         return
-    for name, good, expected in checks:
-        if not bool(good.all()):
-            row, *action = (int(place) for place in np.argwhere(~to_numpy(good))[0])
-            if name == "sum":
-                raise SettingsError(
-                    f"the baseline's probabilities sum to {float(baseline[row].sum()):.9g}",
-                    where=f"row {row}",
-                    expected=expected,
-                    hint="divide each row by its sum",
-                )
-            raise SettingsError(
-                f"{name} is {float(getattr(rows, name)[(row, *action)])}",
-                where=f"row {row}" + "".join(f", action {a}" for a in action),
-                expected=expected,
-            )
+    what, part, good, expected = next(check for check in checks if not check[2].all())
+    row, *action = (int(place) for place in np.argwhere(~to_numpy(good))[0])
+    found = float(part[(row, *action)])
+    raise SettingsError(
+        f"{what} {f'{found:.9g}' if what == sums else found}",
+        where=f"row {row}" + "".join(f", action {a}" for a in action),
+        expected=expected,
+        hint="divide each row by its sum" if what == sums else None,
+    )
 
 
 def _like(rows: Any, q: Any) -> Any:

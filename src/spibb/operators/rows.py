@@ -4,16 +4,15 @@ One loop serves every operator, chosen by a number: a single signature to compil
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import replace_row
 from spibb.operators.advantageous import adv_approx_row, adv_exact_row
-from spibb.operators.bootstrap import pi_b_row, pi_leq_b_row
+from spibb.operators.bootstrap import bootstrap_row
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
-from spibb.operators.lower import lower_approx_row
 from spibb.operators.soft_approx import soft_approx_row
 from spibb.operators.soft_exact import soft_exact_row
 
@@ -35,38 +34,36 @@ class Needs(NamedTuple):
     n_scratch_rows: int = 0
 
 
-class Operator(IntEnum):
-    """The improvement steps, by the numbers that the compiled loops know."""
+_NO_BUDGET = Needs()
 
-    GREEDY = 0
+
+class Operator(IntEnum):
+    """The improvement steps, by the numbers that the compiled loops know.
+
+    Attributes:
+        needs: What it looks at besides Q.
+    """
+
+    needs: Needs
+
+    GREEDY = 0, Needs(errors=False)
     PI_B = 1
     PI_LEQ_B = 2
-    SOFT_EXACT = 3
-    SOFT_APPROX = 4
-    LOWER_EXACT = 5
-    LOWER_APPROX = 6
-    ADV_EXACT = 7
-    ADV_APPROX = 8
+    SOFT_EXACT = 3, Needs(budget=True)
+    SOFT_APPROX = 4, Needs(budget=True)
+    LOWER_EXACT = 5, Needs(budget=True)
+    LOWER_APPROX = 6, Needs(budget=True)
+    ADV_EXACT = 7, Needs(budget=True, q_baseline=True, n_scratch_rows=4)
+    ADV_APPROX = 8, Needs(budget=True, q_baseline=True)
     GREEDY_ALLOWED = 9
 
-    @property
-    def needs(self) -> Needs:
-        """What it looks at besides Q."""
-        return _NEEDS[self]
+    def __new__(cls, number: int, needs: Needs = _NO_BUDGET) -> Self:
+        """Make an operator of its number and what it needs."""
+        operator = int.__new__(cls, number)
+        operator._value_, operator.needs = number, needs
+        return operator
 
 
-_NEEDS = {
-    Operator.GREEDY: Needs(errors=False),
-    Operator.PI_B: Needs(),
-    Operator.PI_LEQ_B: Needs(),
-    Operator.SOFT_EXACT: Needs(budget=True),
-    Operator.SOFT_APPROX: Needs(budget=True),
-    Operator.LOWER_EXACT: Needs(budget=True),
-    Operator.LOWER_APPROX: Needs(budget=True),
-    Operator.ADV_EXACT: Needs(budget=True, q_baseline=True, n_scratch_rows=4),
-    Operator.ADV_APPROX: Needs(budget=True, q_baseline=True),
-    Operator.GREEDY_ALLOWED: Needs(),
-}
 # Enough for any of them.
 N_SCRATCH_ROWS = max(operator.needs.n_scratch_rows for operator in Operator)
 
@@ -76,16 +73,12 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
     """Apply one operator to one row; ``side`` is the baseline's Q where the operator wants it."""
     if operator == 0:
         greedy_row(q, baseline, errors, out)
-    elif operator == 1:
-        pi_b_row(q, baseline, errors, out)
-    elif operator == 2:
-        pi_leq_b_row(q, baseline, errors, out)
+    elif operator == 1 or operator == 2:
+        bootstrap_row(q, baseline, errors, operator == 2, out)
     elif operator == 3 or operator == 5:
         soft_exact_row(q, baseline, errors, epsilon, operator == 5, out)
-    elif operator == 4:
-        soft_approx_row(q, baseline, errors, epsilon, out)
-    elif operator == 6:
-        lower_approx_row(q, baseline, errors, epsilon, out)
+    elif operator == 4 or operator == 6:
+        soft_approx_row(q, baseline, errors, epsilon, operator == 6, out)
     elif operator == 7:
         adv_exact_row(q, baseline, errors, epsilon, side, out, work)
     elif operator == 8:

@@ -10,7 +10,17 @@ action give to itself, or to a pinned one, and pay for it); among receivers of t
 the largest Q wins; epsilon = inf drops the constraint altogether. The released
 code spreads a donor over several receivers with a stale cap and overspends by up to a quarter;
 this one does not. The comparison with the previous iterate, the pseudo-code's last line, belongs to
-the loop: see spibb.operators.rows. Letters: q values, b baseline, e errors, out the new row.
+the loop: see spibb.operators.rows.
+
+The *lower* variant has a budget on increases only (Scholl et al. 2022, Lower-Approx-Soft-SPIBB):
+
+    sum_a e(a) max(0, pi(a) - b(a)) <= epsilon
+
+Donors in increasing order of Q give what they have; the receiver ``argmax_a (q(a) - q(a-)) / e(a)``
+takes ``m = min(pi(a-), E / e(a+))`` and the budget falls by ``m e(a+)``. An infinite error forbids
+increases only. The exact counterpart is in soft_exact.
+
+Letters: q values, b baseline, e errors, out the new row.
 """
 
 import numpy as np
@@ -21,29 +31,32 @@ from spibb.operators.greedy import greedy_row
 
 
 @jit
-def soft_approx_row(q, b, e, epsilon, out):
-    """Move mass from the worst actions to the best bargains until the budget is spent."""
+def soft_approx_row(q, b, e, epsilon, is_lower, out):
+    """Move mass from the worst actions to the best bargains until the budget is spent.
+
+    Only receivers pay if ``is_lower``, a value as in soft_exact_row.
+    """
     if epsilon == np.inf:
         greedy_row(q, b, e, out)
         return
-    n = len(q)
     copy_row(b, out)
     budget = epsilon
     donor = -1
-    for _ in range(n):
+    for _ in range(len(q)):
         donor = next_worst(q, donor)
-        if out[donor] == 0.0 or e[donor] == np.inf:
+        if out[donor] == 0.0 or (e[donor] == np.inf and not is_lower):
             continue
         receiver = best_receiver(q, e, donor)
         if receiver < 0:
             continue
-        dearer = max(e[donor], e[receiver])
         mass = out[donor]
-        if dearer > 0.0:
-            mass = min(mass, budget / (2.0 * dearer))
+        dearest = e[receiver] if is_lower else 2.0 * max(e[donor], e[receiver])
+        if dearest > 0.0:
+            mass = min(mass, budget / dearest)
         out[receiver] += mass
         out[donor] -= mass
-        budget = max(0.0, budget - mass * (e[donor] + e[receiver]))
+        price = e[receiver] if is_lower else e[donor] + e[receiver]
+        budget = max(0.0, budget - mass * price)
 
 
 @jit

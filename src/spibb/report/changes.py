@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import StateAudit
 from spibb.mdp.policy import TabularPolicy
 
@@ -35,6 +36,11 @@ class Change:
     more_by: float
     spent: float
     value_gain: float
+
+
+def result_changes(result: Improvement) -> list[Change]:
+    """List the states in which a result differs from its baseline."""
+    return list_changes(result.policy, result.baseline.policy, result.certificate.states)
 
 
 def list_changes(

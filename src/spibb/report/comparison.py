@@ -20,7 +20,7 @@ from spibb.ope import Trajectories, student_t
 from spibb.ope.notes import few_warnings
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
-from spibb.report.cross_fitting import FEWEST_EPISODES, cross_fit
+from spibb.report.cross_fitting import FEWEST_EPISODES, CrossFit, cross_fit
 from spibb.report.folder import fill_result, write_json
 from spibb.report.summary import result_summary
 from spibb.uncertainty.error_functions import checked_delta
@@ -177,13 +177,9 @@ def compare(
         certificate_delta: Allowed probability of error of each certificate's regret test.
         **options: As for :meth:`spibb.Problem.of`.
     """
-    problem, level = (
-        Problem.of(log, baseline=baseline, gamma=gamma, **options),
-        checked_delta(delta),
-    )
-    results = tuple(
-        algorithm.improve(problem, certificate_delta=certificate_delta) for algorithm in algorithms
-    )
+    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
+    level = checked_delta(delta)
+    results = tuple(one.improve(problem, certificate_delta=certificate_delta) for one in algorithms)
     rows = [_baseline_row(problem, level)]
     for place, (algorithm, result) in enumerate(zip(algorithms, results, strict=True)):
         n_before = sum(other.id == algorithm.id for other in algorithms[:place])
@@ -207,36 +203,34 @@ def _row(name: str, algorithm: Algorithm, result: Improvement, delta: float) -> 
         bound=certificate.bound,
         is_vacuous=certificate.guarantee.is_vacuous,
         moved=float(np.average(certificate.states.moved, weights=certificate.states.n_rows)),
-        off_policy=_finite(judged.estimate),
-        off_policy_low=_finite(judged.interval[0]),
-        off_policy_high=_finite(judged.interval[1]),
         status=result.status.name.lower().replace("_", "-"),
-        ess=judged.ess,
-        warnings=(*notes, *judged.warnings),
+        **_off_policy(judged, notes),
     )
 
 
 def _baseline_row(problem: Problem, delta: float) -> ComparisonRow:
     """Return the baseline's own row: its off-policy estimate is the mean return of the log."""
-    estimate, low, high = np.nan, np.nan, np.nan
     n_episodes = 0 if problem.log is None else problem.log.n_episodes
+    judged = CrossFit(ess=float(n_episodes) if n_episodes else None)
     if n_episodes >= FEWEST_EPISODES:
         returns = Trajectories.from_log(problem.log).returns(problem.gamma)
-        estimate, (low, high) = float(returns.mean()), student_t(returns, delta / 2)
+        estimate, ends = float(returns.mean()), student_t(returns, delta / 2)
+        told = few_warnings(n_episodes) if np.isfinite(estimate) else ()
+        judged = CrossFit(estimate, ends, judged.ess, told)
     return ComparisonRow(
         algorithm="baseline",
         estimated_gain=0.0,
         bound=0.0,
         is_vacuous=False,
         moved=0.0,
-        off_policy=_finite(estimate),
-        off_policy_low=_finite(low),
-        off_policy_high=_finite(high),
         status="as-it-is",
-        ess=float(n_episodes) if n_episodes else None,
-        warnings=few_warnings(n_episodes) if np.isfinite(estimate) else (),
+        **_off_policy(judged),
     )
 
 
-def _finite(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+def _off_policy(judged: CrossFit, notes: tuple[str, ...] = ()) -> dict[str, Any]:
+    numbers = (judged.estimate, *judged.interval)
+    found = (number if np.isfinite(number) else None for number in numbers)
+    names = ("off_policy", "off_policy_low", "off_policy_high")
+    told = {"ess": judged.ess, "warnings": (*notes, *judged.warnings)}
+    return dict(zip(names, found, strict=True)) | told

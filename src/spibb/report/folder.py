@@ -9,7 +9,7 @@ from typing import Any
 from spibb.algorithms.improvement import Improvement
 from spibb.files import write_whole
 from spibb.folders import write_folder
-from spibb.report.changes import list_changes
+from spibb.report.changes import result_changes
 from spibb.report.html import render_report
 from spibb.report.summary import result_summary
 
@@ -32,8 +32,7 @@ def fill_result(result: Improvement, folder: Path) -> None:
         result.policy.write(folder / "policy.csv")
     write_json(folder / "certificate.json", result.certificate.to_dict())
     write_json(folder / "summary.json", summary)
-    changes = list_changes(result.policy, result.baseline.policy, result.certificate.states)
-    report = render_report(result, summary, changes)
+    report = render_report(result, summary, result_changes(result))
     write_whole(folder / "report.html", report.encode())
 
 

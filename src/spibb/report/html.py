@@ -21,7 +21,6 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
 
     source = resources.files("spibb.report").joinpath("templates/report.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    picture = _picture(result, changes)
     return environment.from_string(source).render(
         summary=summary,
         certificate=result.certificate,
@@ -32,7 +31,7 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
         },
         changes=changes[:_N_SHOWN],
         n_changes=len(changes),
-        picture=picture,
+        picture=_picture(result, changes),
     )
 
 

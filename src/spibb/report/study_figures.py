@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spibb.errors import OutputError
 from spibb.files import write_whole
@@ -22,9 +22,6 @@ from spibb.studies.helicopter.scores import aggregate_helicopter
 from spibb.studies.plan import Plan
 from spibb.studies.random_mdps.figures import draw_random_mdps
 from spibb.studies.registry import read_plan
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,9 @@ def _write(
         )
     images = []
     for drawing in track(drawings):
-        _settle(drawing.figure)
+        # It is laid out once, for both of its files.
+        drawing.figure.draw_without_rendering()
+        drawing.figure.set_layout_engine("none")
         images.append(to_svg(drawing.figure))
         write_whole(folder / f"{drawing.stem}.svg", images[-1].encode())
         write_whole(folder / f"{drawing.stem}.png", _to_png(drawing.figure))
@@ -101,13 +100,7 @@ def _write(
     return [folder / f"{drawing.stem}.svg" for drawing in drawings]
 
 
-def _settle(figure: Figure) -> None:
-    """Lay a figure out once, for both of its files."""
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-
-
-def _to_png(figure: Figure) -> bytes:
+def _to_png(figure: Any) -> bytes:
     buffer = io.BytesIO()
     # Without the version of matplotlib in it.
     figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})

@@ -33,28 +33,20 @@ def result_summary(result: Improvement) -> dict[str, Any]:
         "n_unseen_pairs": int((counts.n_sa[~counts.terminal] == 0).sum()),
         "is_baseline_estimated": result.baseline.policy.is_estimated,
         "log_return": _log_return(result),
-        "estimated_performance": _number(result.performance) if shown else None,
-        "estimated_baseline_performance": _number(result.baseline.performance) if shown else None,
-        "estimated_gain": _number(result.estimated_gain) if shown else None,
+        "estimated_performance": _plain(result.performance) if shown else None,
+        "estimated_baseline_performance": _plain(result.baseline.performance) if shown else None,
+        "estimated_gain": _plain(result.estimated_gain) if shown else None,
         "withheld": result.withheld,
         "visits": {
-            name: {"never_seen": _number(visits.never), "hardly_seen": _number(visits.hardly)}
+            name: {"never_seen": _plain(visits.never), "hardly_seen": _plain(visits.hardly)}
             for name, visits in (("policy", result.visits), ("baseline", result.baseline_visits))
         },
         "n_states_changed": int(changed.sum()),
         "is_guaranteed": certificate.is_guaranteed,
         "is_vacuous": certificate.guarantee.is_vacuous,
-        "bound": None if certificate.bound is None else _number(certificate.bound),
-        "delta": certificate.delta,
-        "statement": certificate.statement,
+        **_facts(certificate, "bound", "delta", "statement"),
         "beside": [
-            {
-                "theorem": other.theorem,
-                "is_exact": other.is_exact,
-                "bound": None if other.bound is None else _number(other.bound),
-                "delta": other.delta,
-                "summary": other.summary,
-            }
+            _facts(other, "theorem", "is_exact", "bound", "delta", "summary")
             for other in certificate.others
         ],
     }
@@ -64,17 +56,15 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
     found = result.log_return
     if found is None:
         return None
-    return {
-        "mean": found.mean,
-        "low": _number(found.interval[0]),
-        "high": _number(found.interval[1]),
-        "level": LEVEL,
-        "n_episodes": found.n_episodes,
-        "n_truncated": found.n_truncated,
-        "warnings": list(found.warnings),
-    }
+    low, high = map(_plain, found.interval)
+    value = {"mean": found.mean, "low": low, "high": high, "level": LEVEL}
+    return value | _facts(found, "n_episodes", "n_truncated", "warnings")
 
 
-def _number(value: float) -> float | None:
+def _facts(source: Any, *names: str) -> dict[str, Any]:
+    return {name: _plain(getattr(source, name)) for name in names}
+
+
+def _plain(value: Any) -> Any:
     """JSON has no NaN, which stands for a value that does not exist, and no infinity."""
-    return value if math.isfinite(value) else None
+    return None if isinstance(value, float) and not math.isfinite(value) else value
