@@ -63,11 +63,12 @@ class Trajectories:
                 expected="a log with an episode for each row: weights are products along episodes",
                 hint="give the log itself, with the column 'episode'",
             )
-        is_last = np.append(log.episode[1:] != log.episode[:-1], True)
-        start = np.append(0, np.flatnonzero(is_last) + 1)
+        later = np.flatnonzero(log.episode[1:] != log.episode[:-1]) + 1
+        start = np.concatenate([[0], later, [len(log)]])
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
         n_after_end = 0
-        if (log.terminated & ~is_last).any():
+        n_ends, n_last = map(np.count_nonzero, (log.terminated, log.terminated[start[1:] - 1]))
+        if n_ends > n_last:
             kept = _until_end(start, log.terminated)
             n_after_end = int(len(kept) - np.count_nonzero(kept))
             columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
@@ -118,6 +119,8 @@ class Trajectories:
 
     def check_propensities(self, baseline: TabularPolicy) -> None:
         """Refuse a baseline that never takes an action which was taken."""
+        if (baseline.probabilities > 0.0).all():
+            return
         taken = baseline.probabilities[self.state, self.action]
         impossible = taken == 0.0
         if impossible.any():
