@@ -6,7 +6,6 @@ once, so a bootstrap resample is one more choice.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ Array = NDArray[np.float64]
 
 # Up to so many cells, transitions are counted in a table of all of them; beyond, they are sorted.
 _LARGEST_TABLE = 1 << 18
+_NO_KEY = np.iinfo(np.int64).max
 _SCALE_EPISODES = 64
 
 Made = TypeVar("Made")
@@ -108,9 +108,7 @@ def fit_models(
     shape = (len(choices), choices[0][0].n_states, choices[0][0].n_actions)
     sums: tuple[Array, ...] = (np.zeros(shape), np.zeros(shape), np.zeros(shape[:2]))
     rows = [(episodes.columns, chosen) for episodes, chosen in choices]
-    tallies: list[Tally] = _each(
-        lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices)
-    )
+    tallies = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
     if unions is not None:
         choices = [
             (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
@@ -130,19 +128,6 @@ def _each(function: Callable[[int], Made], n: int) -> list[Made]:
 
     over_chunks(part, np.arange(n))
     return [found[k] for k in range(n)]
-
-
-def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:
-    """Return a batch with every model ``n_times`` in a row, for as many policies."""
-    n_pairs = batch.shape[1] * batch.shape[2]
-    edges = batch.indptr[::n_pairs].tolist()
-    models = []
-    for m, (first, last) in enumerate(itertools.pairwise(edges)):
-        indptr = batch.indptr[m * n_pairs : (m + 1) * n_pairs + 1] - first
-        rows = Rows(indptr, batch.indices[first:last], batch.data[first:last])
-        parts = batch.reward[m], batch.ending[m], batch.initial[m]
-        models += [ModelArrays(rows, *parts, batch.gamma)] * n_times
-    return ModelBatch.stack(models)
 
 
 @jit
@@ -197,13 +182,13 @@ def _merged(one, other):  # type: ignore[no-untyped-def]
     size, i, j, n = len(one[0]) + len(other[0]), 0, 0, 0
     keys, within, cut = np.empty(size, np.int64), np.zeros(size), np.zeros(size)
     while i < len(one[0]) or j < len(other[0]):
-        is_in_one = j == len(other[0]) or (i < len(one[0]) and one[0][i] <= other[0][j])
-        if is_in_one and j < len(other[0]) and other[0][j] == one[0][i] or not is_in_one:
-            keys[n], within[n], cut[n] = other[0][j], other[1][j], other[2][j]
-            j += 1
-        if is_in_one:
-            keys[n], within[n], cut[n] = one[0][i], within[n] + one[1][i], cut[n] + one[2][i]
-            i += 1
+        here = one[0][i] if i < len(one[0]) else _NO_KEY
+        there = other[0][j] if j < len(other[0]) else _NO_KEY
+        keys[n] = min(here, there)
+        if here <= there:
+            within[n], cut[n], i = one[1][i], one[2][i], i + 1
+        if there <= here:
+            within[n], cut[n], j = within[n] + other[1][j], cut[n] + other[2][j], j + 1
         n += 1
     return keys[:n].copy(), within[:n].copy(), cut[:n].copy()
 
@@ -231,7 +216,7 @@ def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
     episodes, chosen = choice
     some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
     found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
-    return math.sqrt(float(found @ found) / max(np.count_nonzero(is_known), 1))
+    return math.sqrt(float(found @ found) / max(int(np.count_nonzero(is_known)), 1))
 
 
 @jit

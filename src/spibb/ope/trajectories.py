@@ -69,9 +69,11 @@ class Trajectories:
         n_after_end = 0
         n_ends, n_last = map(np.count_nonzero, (log.terminated, log.terminated[start[1:] - 1]))
         if n_ends > n_last:
-            kept = _until_end(start, log.terminated)
+            # Up to the first end of each episode.
+            earlier: NDArray[np.int64] = np.cumsum(log.terminated) - log.terminated
+            kept = earlier == np.repeat(earlier[start[:-1]], np.diff(start))
             n_after_end = int(len(kept) - np.count_nonzero(kept))
-            columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
+            columns = tuple(column[kept] for column in columns)
             start = np.append(0, np.cumsum(np.add.reduceat(kept, start[:-1], dtype=np.int64)))
         return cls(start, *columns, log.n_states, log.n_actions, n_after_end)
 
@@ -134,9 +136,3 @@ class Trajectories:
                 hint="check that the policy belongs to this log, leave out episodes it did not "
                 "make, or estimate it from the log (--baseline estimate)",
             )
-
-
-def _until_end(start: NDArray[np.int64], terminated: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mark the rows up to the first end of each episode."""
-    earlier: NDArray[np.int64] = np.cumsum(terminated) - terminated
-    return np.asarray(earlier == np.repeat(earlier[start[:-1]], np.diff(start)))
