@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from spibb import Counts, Log, TabularMDP, TabularPolicy, evaluate
+from spibb.algorithms.hcpi_candidates import Critic
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.estimators.model_based import ModelValue
 from spibb.ope.estimators.stepwise import StepwiseMean
 from spibb.ope.estimators.weighted import WeightedMean
-from spibb.ope.fitted import fit_models, repeat_models
+from spibb.ope.fitted import fit_models
 from spibb.ope.off_policy import OffPolicy
 from spibb.ope.split import all_but_one, make_folds
 from spibb.ope.statistics import Difference, Mean
@@ -106,7 +107,7 @@ def test_model_value_equals_the_loop_and_the_counts(seed):
     assert found.estimate == pytest.approx(counted)
 
 
-def test_models_of_choices_equal_counts_and_repeat():
+def test_models_of_choices_equal_counts():
     log = ragged_log(1)
     episodes = Trajectories.from_log(log)
     some = np.array([0, 3, 3, 7])
@@ -123,14 +124,19 @@ def test_models_of_choices_equal_counts_and_repeat():
     whole = Counts.from_log(log).estimate(GAMMA)
     np.testing.assert_allclose(batch.reward[1], whole.reward, atol=1e-12)
     np.testing.assert_allclose(batch.initial[1], whole.initial, atol=1e-12)
-    twice = repeat_models(batch, 2)
-    assert twice.shape == (4, 4, 3)
-    pieces = [slice(batch.indptr[12 * m], batch.indptr[12 * (m + 1)]) for m in (0, 0, 1, 1)]
-    np.testing.assert_array_equal(twice.data, np.concatenate([batch.data[s] for s in pieces]))
-    np.testing.assert_array_equal(np.diff(twice.indptr)[:12], np.diff(twice.indptr)[12:24])
 
 
-@pytest.mark.parametrize("sizes", [(4, 3), (80, 12)], ids=["small", "large"])
+def test_critic_values_many_policies_as_it_does_one():
+    episodes = Trajectories.from_log(ragged_log(1))
+    models = fit_models([(episodes, part) for part in np.split(episodes.everything, 3)], GAMMA)
+    policies = np.random.default_rng(3).dirichlet(np.ones(3), (3, 2, 4))
+    critic = Critic.of(models, policies[:, 0].copy(), 1, 1.0)
+    both = critic.q(policies)
+    for c in range(2):
+        np.testing.assert_array_equal(both[:, c], critic.q(policies[:, c].copy()))
+
+
+@pytest.mark.parametrize("sizes", [(4, 3), (160, 12)], ids=["small", "large"])
 @pytest.mark.parametrize("n_folds", [2, 3, 5])
 def test_models_of_training_sets_equal_the_loops(n_folds, sizes):
     """However many states there are, and in whatever order the episodes come."""

@@ -18,7 +18,7 @@ from spibb.algorithms.iterating import Step, iterate
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
 from spibb.mdp.planning import SearchResult
-from spibb.ope.fitted import FittedModels, fit_models, repeat_models, residual_scale
+from spibb.ope.fitted import FittedModels, fit_models, residual_scale
 from spibb.ope.split import Split, all_but_one
 from spibb.ope.weights import Tables, Walk, walk
 from spibb.operators.rows import Operator
@@ -62,9 +62,7 @@ class Critic:
         """Return Q^ of one policy a training set (F, S, A), or of C of them (F, C, S, A)."""
         if policies.ndim == 3:
             return _values(self.lowered, policies, places)[1]
-        flat = np.ascontiguousarray(policies).reshape(-1, *policies.shape[2:])
-        models = repeat_models(self.lowered, policies.shape[1])
-        return _values(models, flat)[1].reshape(policies.shape)
+        return np.stack([self.q(one.copy()) for one in np.moveaxis(policies, 1, 0)], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,7 +204,5 @@ def _supported(policies: Array, baseline: Array) -> Array:
 def _part(problem: Problem, chosen: NDArray[np.int64]) -> Problem:
     """Return what some episodes alone would show: the test must stay unseen."""
     log = problem.episodes()
-    is_chosen = np.zeros(log.n_episodes, dtype=np.bool_)
-    is_chosen[chosen] = True
     assert log.is_first is not None  # as it has episodes
-    return problem.part(is_chosen[np.cumsum(log.is_first) - 1])
+    return problem.part(np.isin(np.cumsum(log.is_first) - 1, chosen))

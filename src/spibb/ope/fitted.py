@@ -6,11 +6,10 @@ once, so a bootstrap resample is one more choice.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TypeVar
 
 import numpy as np
@@ -24,14 +23,17 @@ from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
 
-# Up to so many cells, transitions are counted in a table of all of them.
-_LARGEST_TABLE = 1 << 16
+# Up to so many cells, transitions are counted in a table of all of them; beyond, they are sorted.
+_LARGEST_TABLE = 1 << 18
+_NO_KEY = np.iinfo(np.int64).max
 _SCALE_EPISODES = 64
 
 Made = TypeVar("Made")
 # Which episodes of which log.
 Choice = tuple[Trajectories, NDArray[np.int64]]
-Keys = tuple[NDArray[np.int64], ...]
+# Transitions that were seen, each pair * S + successor, in order, and how often: within records,
+# and as the last of a record that stops there.
+Tally = tuple[NDArray[np.int64], Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +46,14 @@ class FittedModels:
         unseen: What pairs without data do.
         sums: How often each pair was seen and the sum of its rewards, shape (B, S, A), and how
             often each state was the first, shape (B, S).
-        keys: The transitions of each choice that go on, each pair * S + successor: those within
-            records, and those after which a record stops.
+        tallies: The transitions of each choice that go on.
     """
 
     choices: Sequence[Choice]
     gamma: float
     unseen: Unseen
     sums: tuple[Array, ...]
-    keys: Sequence[Keys]
+    tallies: Sequence[Tally]
 
     @property
     def n_sa(self) -> Array:
@@ -62,7 +63,7 @@ class FittedModels:
     @cached_property
     def models(self) -> ModelBatch:
         """The models."""
-        return self._estimate([np.concatenate(parts) for parts in self.keys])
+        return self._estimate([(keys, within + cut) for keys, within, cut in self.tallies])
 
     @cached_property
     def recorded(self) -> ModelBatch:
@@ -71,21 +72,21 @@ class FittedModels:
         Their values are those of the return as far as it is recorded, which is what weighted
         estimates of truncated episodes are about.
         """
-        has_cuts = any(len(cut) for _, cut in self.keys)
-        return self._estimate([within for within, _ in self.keys]) if has_cuts else self.models
+        has_cuts = any(cut.any() for _, _, cut in self.tallies)
+        return self._estimate([tally[:2] for tally in self.tallies]) if has_cuts else self.models
 
-    def _estimate(self, keys: Sequence[NDArray[np.int64]]) -> ModelBatch:
+    def _estimate(self, counts: Sequence[tuple[NDArray[np.int64], Array]]) -> ModelBatch:
         n_sa, reward_sum, n_first = self.sums
-        initial = n_first / n_first.sum(axis=1, keepdims=True)
+        initial, n_seen = n_first / n_first.sum(axis=1, keepdims=True), n_sa.sum(axis=(1, 2))
         # Ends are no transitions here: a state that only ends is never entered, so none need end.
         live = np.zeros(n_sa.shape[1], dtype=np.bool_)
 
         def estimate(k: int) -> ModelArrays:
-            counts = Rows(*_compressed(keys[k], n_sa[k].size, len(live)))
-            given = counts, n_sa[k], reward_sum[k], float(n_sa[k].sum() - len(keys[k])), live
+            rows = Rows(*_compressed(*counts[k], n_sa[k].size, len(live)))
+            given = rows, n_sa[k], reward_sum[k], n_seen[k] - rows.data.sum(), live
             return estimate_model(*given, initial=initial[k], gamma=self.gamma, unseen=self.unseen)
 
-        return ModelBatch.stack(_each(estimate, len(keys)))
+        return ModelBatch.stack(_each(estimate, len(counts)))
 
 
 def fit_models(
@@ -107,16 +108,15 @@ def fit_models(
     shape = (len(choices), choices[0][0].n_states, choices[0][0].n_actions)
     sums: tuple[Array, ...] = (np.zeros(shape), np.zeros(shape), np.zeros(shape[:2]))
     rows = [(episodes.columns, chosen) for episodes, chosen in choices]
-    keys: list[Keys] = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
+    tallies = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
     if unions is not None:
         choices = [
             (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
             for union in unions
         ]
         sums = tuple(np.stack([part[union].sum(axis=0) for union in unions]) for part in sums)
-        joined = [zip(*(keys[k] for k in union), strict=True) for union in unions]
-        keys = [tuple(map(np.concatenate, parts)) for parts in joined]
-    return FittedModels(choices, gamma, unseen, sums, keys)
+        tallies = [reduce(_merged, (tallies[k] for k in union)) for union in unions]
+    return FittedModels(choices, gamma, unseen, sums, tallies)
 
 
 def _each(function: Callable[[int], Made], n: int) -> list[Made]:
@@ -130,67 +130,82 @@ def _each(function: Callable[[int], Made], n: int) -> list[Made]:
     return [found[k] for k in range(n)]
 
 
-def repeat_models(batch: ModelBatch, n_times: int) -> ModelBatch:
-    """Return a batch with every model ``n_times`` in a row, for as many policies."""
-    n_pairs = batch.shape[1] * batch.shape[2]
-    edges = batch.indptr[::n_pairs].tolist()
-    models = []
-    for m, (first, last) in enumerate(itertools.pairwise(edges)):
-        indptr = batch.indptr[m * n_pairs : (m + 1) * n_pairs + 1] - first
-        rows = Rows(indptr, batch.indices[first:last], batch.data[first:last])
-        parts = batch.reward[m], batch.ending[m], batch.initial[m]
-        models += [ModelArrays(rows, *parts, batch.gamma)] * n_times
-    return ModelBatch.stack(models)
-
-
 @jit
 def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
-    """Add up rows, rewards and first states; return the keys of the transitions that go on."""
-    start, (n_states, n_actions) = columns.start, n_sa.shape
-    n_rows, n = 0, 0
+    """Add up rows, rewards and first states; return the tally of the transitions that go on."""
+    start, (n_states, n_actions), n, n_rows = columns.start, n_sa.shape, 0, 0
+    is_small = n_sa.size * n_states <= _LARGEST_TABLE
     for episode in chosen:
         n_rows += start[episode + 1] - start[episode]
-    # From the front those within records, from the back those after which a record stops.
-    keys, cut = np.empty(n_rows, np.int64), n_rows
+    table = np.zeros(n_sa.size * n_states if is_small else 0, np.int32)
+    listed = np.empty(0 if is_small else n_rows, np.int64)
     for episode in chosen:
         first[columns.state[start[episode]]] += 1.0
         for row in range(start[episode], start[episode + 1]):
             x, a, successor = columns.state[row], columns.action[row], columns.next_state[row]
-            if columns.ended[row] or successor >= 0:
+            if columns.ended[row]:
                 n_sa[x, a] += 1.0
                 total[x, a] += columns.reward[row]
+            elif successor >= 0:
+                total[x, a] += columns.reward[row]
                 key = (x * n_actions + a) * n_states + successor
-                if not columns.ended[row] and row + 1 < start[episode + 1]:
-                    keys[n] = key
+                if is_small:
+                    table[key] += 1
+                else:
+                    listed[n] = key
                     n += 1
-                elif not columns.ended[row]:
-                    cut -= 1
-                    keys[cut] = key
-    return keys[:n], keys[cut:]
+    if is_small:
+        keys = np.flatnonzero(table)
+        within = table[keys].astype(np.float64)
+        table[keys] = np.arange(len(keys))
+    else:
+        listed = np.sort(listed[:n])
+        begins = np.flatnonzero(np.append(True, listed[1:] != listed[:-1])[:n])
+        keys, within = listed[begins], np.diff(np.append(begins, n)).astype(np.float64)
+    cut, n_pair = np.zeros(len(keys)), n_sa.reshape(-1)
+    for k in range(len(keys)):
+        n_pair[keys[k] // n_states] += within[k]
+    for episode in chosen:
+        last = start[episode + 1] - 1
+        if not columns.ended[last] and columns.next_state[last] >= 0:
+            pair = columns.state[last] * n_actions + columns.action[last]
+            key = pair * n_states + columns.next_state[last]
+            k = table[key] if is_small else np.searchsorted(keys, key)
+            within[k] -= 1.0
+            cut[k] += 1.0
+    return keys, within, cut
 
 
 @jit
-def _compressed(keys, n_pairs, n_states):  # type: ignore[no-untyped-def]
-    """Count equal keys, pair times S plus successor, in order: in a table, or sorted."""
-    if n_pairs * n_states > _LARGEST_TABLE:
-        keys = np.sort(keys)
-        first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
-        counts = np.diff(np.append(first, len(keys))).astype(np.float64)
-        indptr = np.searchsorted(keys[first], np.arange(n_pairs + 1) * n_states)
-        return indptr, (keys[first] % n_states).astype(np.int32), counts
-    table = np.zeros(n_pairs * n_states)
-    for key in keys:
-        table[key] += 1.0
-    indptr, n = np.zeros(n_pairs + 1, np.int64), 0
-    indices, counts = np.empty(len(keys), np.int32), np.empty(len(keys))
-    for pair in range(n_pairs):
-        for successor in range(n_states):
-            count = table[pair * n_states + successor]
-            if count > 0.0:
-                indices[n], counts[n] = successor, count
-                n += 1
-        indptr[pair + 1] = n
-    return indptr, indices[:n].copy(), counts[:n].copy()
+def _merged(one, other):  # type: ignore[no-untyped-def]
+    """Add up two tallies."""
+    size, i, j, n = len(one[0]) + len(other[0]), 0, 0, 0
+    keys, within, cut = np.empty(size, np.int64), np.zeros(size), np.zeros(size)
+    while i < len(one[0]) or j < len(other[0]):
+        here = one[0][i] if i < len(one[0]) else _NO_KEY
+        there = other[0][j] if j < len(other[0]) else _NO_KEY
+        keys[n] = min(here, there)
+        if here <= there:
+            within[n], cut[n], i = one[1][i], one[2][i], i + 1
+        if there <= here:
+            within[n], cut[n], j = within[n] + other[1][j], cut[n] + other[2][j], j + 1
+        n += 1
+    return keys[:n].copy(), within[:n].copy(), cut[:n].copy()
+
+
+@jit
+def _compressed(keys, counts, n_pairs, n_states):  # type: ignore[no-untyped-def]
+    """Return the rows of pairs, of the keys that were counted."""
+    seen = np.flatnonzero(counts)
+    keys, indptr, pair = keys[seen], np.zeros(n_pairs + 1, np.int64), 0
+    indices = np.empty(len(keys), np.int32)
+    for n in range(len(keys)):
+        while keys[n] >= (pair + 1) * n_states:
+            pair += 1
+            indptr[pair] = n
+        indices[n] = keys[n] - pair * n_states
+    indptr[pair + 1 :] = len(keys)
+    return indptr, indices, counts[seen]
 
 
 def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
@@ -201,7 +216,7 @@ def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
     episodes, chosen = choice
     some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
     found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
-    return math.sqrt(float((found**2).sum()) / max(int(is_known.sum()), 1))
+    return math.sqrt(float(found @ found) / max(int(np.count_nonzero(is_known)), 1))
 
 
 @jit

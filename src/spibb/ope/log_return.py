@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.log import Log
-from spibb.ope.bounds import student_t
+from spibb.ope.bounds import NO_BOUND, student_t
 from spibb.ope.notes import few_warnings
 from spibb.ope.trajectories import Trajectories
 from spibb.problem.ranges import ValueRange
@@ -64,11 +64,10 @@ class LogReturn:
             return None
         episodes = Trajectories.from_log(log)
         returns = episodes.returns(gamma)
-        interval = (float("-inf"), float("inf"))
-        if len(returns) > 1:
-            interval = student_t(returns, (1.0 - level) / 2.0)
+        is_spread = len(returns) > 1
+        interval = student_t(returns, (1.0 - level) / 2.0) if is_spread else NO_BOUND
         told = few_warnings(len(returns))
-        if rewards is not None and len(returns) > 1:
+        if rewards is not None and is_spread:
             told += _hidden(log, returns, rewards, 1.0 - level)
         return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()), told)
 

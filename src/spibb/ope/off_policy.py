@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 
@@ -16,8 +15,6 @@ from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, Walk, walk
 from spibb.problem import Problem
 from spibb.settings import checked_entry
-
-Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,15 +64,12 @@ class ReturnRange:
         A range that was only observed is no reason to move them, but one to be told.
         """
         outside = math.isfinite(estimate) and not self.low <= estimate <= self.high
-        told = f"[{self.low:g}, {self.high:g}]"
-        if not self.is_known():
-            text = f"The estimate is outside of {told}, which the rewards of the log imply."
-            return estimate, interval, (text,) if outside else ()
-        inside, lower, upper = (
-            min(max(x, self.low), self.high) if math.isfinite(x) else x
-            for x in (estimate, *interval)
-        )
-        text = f"The estimate was {estimate:.4g}, outside of the known range of returns {told}."
+        told, found = f"[{self.low:g}, {self.high:g}]", np.array([estimate, *interval])
+        text = f"The estimate is outside of {told}, which the rewards of the log imply."
+        if self.is_known():
+            text = f"The estimate was {estimate:.4g}, outside of the known range of returns {told}."
+            found = np.where(np.isfinite(found), np.clip(found, self.low, self.high), found)
+        inside, lower, upper = found.tolist()
         return inside, (lower, upper), (text,) if outside else ()
 
     def streams(self, estimator: str) -> tuple[float, float]:

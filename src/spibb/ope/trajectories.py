@@ -63,14 +63,17 @@ class Trajectories:
                 expected="a log with an episode for each row: weights are products along episodes",
                 hint="give the log itself, with the column 'episode'",
             )
-        is_last = np.append(log.episode[1:] != log.episode[:-1], True)
-        start = np.append(0, np.flatnonzero(is_last) + 1)
+        later = np.flatnonzero(log.episode[1:] != log.episode[:-1]) + 1
+        start = np.concatenate([[0], later, [len(log)]])
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
         n_after_end = 0
-        if (log.terminated & ~is_last).any():
-            kept = _until_end(start, log.terminated)
+        n_ends, n_last = map(np.count_nonzero, (log.terminated, log.terminated[start[1:] - 1]))
+        if n_ends > n_last:
+            # Up to the first end of each episode.
+            earlier: NDArray[np.int64] = np.cumsum(log.terminated) - log.terminated
+            kept = earlier == np.repeat(earlier[start[:-1]], np.diff(start))
             n_after_end = int(len(kept) - np.count_nonzero(kept))
-            columns = tuple(column[kept] for column in columns)  # type: ignore[assignment]
+            columns = tuple(column[kept] for column in columns)
             start = np.append(0, np.cumsum(np.add.reduceat(kept, start[:-1], dtype=np.int64)))
         return cls(start, *columns, log.n_states, log.n_actions, n_after_end)
 
@@ -118,6 +121,8 @@ class Trajectories:
 
     def check_propensities(self, baseline: TabularPolicy) -> None:
         """Refuse a baseline that never takes an action which was taken."""
+        if (baseline.probabilities > 0.0).all():
+            return
         taken = baseline.probabilities[self.state, self.action]
         impossible = taken == 0.0
         if impossible.any():
@@ -131,9 +136,3 @@ class Trajectories:
                 hint="check that the policy belongs to this log, leave out episodes it did not "
                 "make, or estimate it from the log (--baseline estimate)",
             )
-
-
-def _until_end(start: NDArray[np.int64], terminated: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Mark the rows up to the first end of each episode."""
-    earlier: NDArray[np.int64] = np.cumsum(terminated) - terminated
-    return np.asarray(earlier == np.repeat(earlier[start[:-1]], np.diff(start)))

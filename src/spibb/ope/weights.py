@@ -49,10 +49,15 @@ class Tables:
 
         V^ is made of Q^, whatever that is, since this is what keeps doubly robust terms unbiased.
         """
-        taken = baseline[..., None, :, :]
-        ratio = np.divide(policies, taken, out=np.zeros(policies.shape), where=taken > 0.0)
-        offset = None if q is None else (policies * q).sum(axis=-1, keepdims=True) - ratio * q
-        return cls(_policies_last(ratio), None if offset is None else _policies_last(offset))
+        *batch, n_policies, n_states, n_actions = policies.shape
+        # Writable, since read-only arrays would be compiled for once more.
+        pi, b, values = (
+            np.require(part, np.float64, ["C", "W"]).reshape(-1, *part.shape[len(batch) :])
+            for part in (policies, baseline, policies if q is None else q)
+        )
+        shape = (*batch, n_states, n_actions, n_policies)
+        ratio, offset = (part.reshape(shape) for part in _tables(pi, b, values))
+        return cls(ratio, None if q is None else offset)
 
     def __getitem__(self, place: int) -> Tables:
         """Return the tables of one place of the batch."""
@@ -169,8 +174,23 @@ def _walk(columns, chosen, ratio, offset, gamma, value, weight, spread, gain):  
         gain[place] = total
 
 
-def _policies_last(table: Array) -> Array:
-    return np.ascontiguousarray(np.moveaxis(table, -3, -1))
+@jit
+def _tables(policies, baseline, q):  # type: ignore[no-untyped-def]
+    """Return ratios and offsets, policies last."""
+    n_batch, n_policies, n_states, n_actions = policies.shape
+    ratio = np.empty((n_batch, n_states, n_actions, n_policies))
+    offset = np.empty(ratio.shape)
+    for k in range(n_batch):
+        for x in range(n_states):
+            for c in range(n_policies):
+                v = 0.0
+                for a in range(n_actions):
+                    v += policies[k, c, x, a] * q[k, c, x, a]
+                for a in range(n_actions):
+                    b = baseline[k, x, a]
+                    rho = policies[k, c, x, a] / b if b > 0.0 else 0.0
+                    ratio[k, x, a, c], offset[k, x, a, c] = rho, v - rho * q[k, c, x, a]
+    return ratio, offset
 
 
 def _running_weights(episodes: Trajectories, tables: Tables) -> Array:
