@@ -16,8 +16,8 @@ import numpy as np
 
 from spibb.errors import SettingsError
 from spibb.names import nearest
-from spibb.plain import strict_json
 from spibb.plugins import load_plugins
+from spibb.strict_json import strict_json
 
 Kind = TypeVar("Kind")
 # Of a longer list, people are told so many.

@@ -87,10 +87,10 @@ def test_what_does_not_fit_names_another_engine():
     ):
         assert not train_fused.fits(sizes, settings)
         with pytest.raises(SettingsError, match=what) as caught:
-            train_fused.refuse_what_does_not_fit(sizes, settings)
+            train_fused.check_fit(sizes, settings)
         assert 'engine="torch"' in str(caught.value)
     with pytest.raises(SettingsError, match="batch_size is 64"):
-        train_fused.refuse_what_does_not_fit(PAPER, TrainingSettings(batch_size=64))
+        train_fused.check_fit(PAPER, TrainingSettings(batch_size=64))
     assert train_fused.fits(PAPER, settings)
 
 

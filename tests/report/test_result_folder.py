@@ -9,10 +9,10 @@ from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.data.log import Log
 from spibb.errors import OutputError
-from spibb.folders import refuse_existing
 from spibb.mdp.policy import TabularPolicy
 from spibb.report.folder import FILES, write_result
 from spibb.report.summary import result_summary
+from spibb.whole_folders import check_replaceable
 
 
 def improved(n_states=2, algorithm=None, gamma=0.9, **columns):
@@ -60,19 +60,19 @@ def test_others_may_read_the_folder(tmp_path):
 
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_what_may_be_written(tmp_path, overwrite):
-    refuse_existing(tmp_path / "absent", overwrite=overwrite, known=FILES)
+    check_replaceable(tmp_path / "absent", overwrite=overwrite, known=FILES)
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputError, match=r"is a file; expected a folder"):
-        refuse_existing(tmp_path / "file", overwrite=overwrite, known=FILES)
+        check_replaceable(tmp_path / "file", overwrite=overwrite, known=FILES)
 
 
 def test_which_folder_may_be_overwritten(tmp_path):
-    refuse_existing(tmp_path, overwrite=True, known=FILES)
+    check_replaceable(tmp_path, overwrite=True, known=FILES)
     (tmp_path / "policy.csv").write_text("x")
-    refuse_existing(tmp_path, overwrite=True, known=FILES)
+    check_replaceable(tmp_path, overwrite=True, known=FILES)
     (tmp_path / "notes.md").write_text("x")
     with pytest.raises(OutputError, match=r"holds 'notes\.md', which is not part of a result"):
-        refuse_existing(tmp_path, overwrite=True, known=FILES)
+        check_replaceable(tmp_path, overwrite=True, known=FILES)
 
 
 def test_the_summary_is_strict_json_even_without_values():

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.display import Card, Display
-from spibb.plain import strict_json
+from spibb.strict_json import strict_json
 
 FORMAT_VERSION = 2
 

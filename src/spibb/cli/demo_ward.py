@@ -19,7 +19,6 @@ from spibb.cli.printing import console
 from spibb.cli.result_printing import describe_improvement, print_written
 from spibb.data.log import Log
 from spibb.data.readers import read_log
-from spibb.folders import refuse_existing
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
@@ -27,6 +26,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope.trajectories import Trajectories
 from spibb.problem import Problem
 from spibb.report.folder import FILES
+from spibb.whole_folders import check_replaceable
 
 # The level of what the demo ends with, the chance that a gain be shown, and the budgets tried.
 _RISK = 0.05
@@ -36,7 +36,7 @@ _BUDGETS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 
 def run_demo(out: Path, *, overwrite: bool) -> None:
     """Improve the demo's baseline, write the result, and compare with the simulated truth."""
-    refuse_existing(out, overwrite=overwrite, known=FILES)
+    check_replaceable(out, overwrite=overwrite, known=FILES)
     with resources.as_file(resources.files("spibb.cli") / "demo") as folder:
         truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
         log = read_log(folder / "log.csv")

@@ -56,17 +56,17 @@ def improve(
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.settings import OPTIONS, build_algorithm, chosen_algorithms, parse_settings
-    from spibb.folders import refuse_existing
     from spibb.report.comparison import compare, comparison_files
     from spibb.report.folder import FILES
     from spibb.uncertainty.error_functions import checked_delta
+    from spibb.whole_folders import check_replaceable
 
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations), strict=True)
     settings = {name: value for name, value in named if value is not None}
     settings |= parse_settings(others or [])
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files([one.id for one in algorithms])
-    refuse_existing(out, overwrite=overwrite, known=parts)
+    check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, baseline, initial, successors)
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,

@@ -10,7 +10,7 @@ from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Problem
-from spibb.tables import find_files
+from spibb.table_files import find_files
 
 ESTIMATE, SEEN = "estimate", "seen"
 

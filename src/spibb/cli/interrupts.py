@@ -3,7 +3,8 @@
 Python tells the main thread of a signal when it is back from compiled code, and a factorisation of
 a large model may take minutes. The system's own part of the handler runs at once, and writes to a
 pipe: a thread reads it, gives the main thread time to leave in order, and then ends the process.
-What was half written lies under a name of its own, and is swept by the next run (spibb.folders).
+What was half written lies under a name of its own, and the next run sweeps it
+(spibb.whole_folders).
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def _signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def refuse_other_rng(rng: object) -> None:
+def check_rng(rng: object) -> None:
     """Raise unless this is a generator of NumPy's, which data sets and acting draw from."""
     if not isinstance(rng, np.random.Generator):
         raise SettingsError(

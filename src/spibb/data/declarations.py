@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spibb.errors import DataError
-from spibb.tables import encode, read_numbers, read_table, require_columns
+from spibb.table_files import encode, read_numbers, read_table, require_columns
 
 
 def read_start(path: str | Path) -> dict[str, float]:

@@ -44,7 +44,7 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
             )
         following = np.append(columns["state"][1:], _UNKNOWN)
         is_gap = ~is_last & (_jumps(columns["step"]) | truncated)
-        _refuse_times(columns["step"], ~is_last, is_gap)
+        _check_times(columns["step"], ~is_last, is_gap)
         next_state = np.where(is_last | terminated | is_gap, _UNKNOWN, following)
     filled = {"terminated": terminated, "truncated": truncated, "next_state": next_state}
     return {"episode": None, "step": None, **columns, **filled}
@@ -93,7 +93,7 @@ def _jumps(step: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.append(np.diff(step) != 1, False)
 
 
-def _refuse_times(
+def _check_times(
     step: NDArray[np.int64], is_followed: NDArray[np.bool_], is_gap: NDArray[np.bool_]
 ) -> None:
     """Refuse steps that never follow each other: times, or every second row of a log."""
@@ -125,11 +125,11 @@ def _sorted(columns: dict[str, Any]) -> dict[str, Any]:
         lengths = np.diff(np.append(first, len(episode)))
         columns["step"] = np.arange(len(episode)) - np.repeat(first, lengths)
     else:
-        _refuse_repeated_steps(columns["episode"], columns["step"], order)
+        _check_steps(columns["episode"], columns["step"], order)
     return columns
 
 
-def _refuse_repeated_steps(
+def _check_steps(
     episode: NDArray[np.int64], step: NDArray[np.int64], order: NDArray[np.intp]
 ) -> None:
     twice = (episode[1:] == episode[:-1]) & (step[1:] == step[:-1])

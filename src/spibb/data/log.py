@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
+from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
 from spibb.errors import DataError
-from spibb.frames import FRAME, arrow_table
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler

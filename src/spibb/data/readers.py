@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.log import Log
+from spibb.data_frames import as_text
 from spibb.errors import MOST_WHOLE, DataError
-from spibb.frames import as_text
 from spibb.names import nearest
-from spibb.tables import (
+from spibb.table_files import (
+    check_filled,
+    check_size,
     encode,
     encode_together,
     read_numbers,
     read_table,
-    refuse_empty,
-    refuse_large,
     require_columns,
     without_unnamed,
 )
@@ -78,7 +78,7 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
         found["episode"] = _episodes(table["episode"], path)
         if "step" in present:
             found["step"] = _steps(table["step"], found["episode"], path)
-    refuse_large(_size(codes, state_labels), _size([action], action_labels), path)
+    check_size(_size(codes, state_labels), _size([action], action_labels), path)
     return Log.from_arrays(
         action=action,
         reward=_rewards(table["reward"], path),
@@ -183,7 +183,7 @@ def _episodes(column: Any, path: str | Path) -> NDArray[np.int64]:
     """Keep integers; number anything else, names or dates, in sorted order."""
     import pyarrow as pa
 
-    refuse_empty(column, "episode", path)
+    check_filled(column, "episode", path)
     if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
         return np.asarray(column.to_numpy(), dtype=np.int64)
     return _sorted_places(column)
@@ -206,7 +206,7 @@ def _steps(column: Any, episode: NDArray[np.int64], path: str | Path) -> NDArray
     """Return whole numbers as they are, and times as places within their episode."""
     import pyarrow as pa
 
-    refuse_empty(column, "step", path)
+    check_filled(column, "step", path)
     column = _ordered(column, path)
     kind = column.type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):

@@ -99,7 +99,7 @@ class SoftmaxNetwork:
         """
         arrays, metadata = read_arrays(path)
         network = Network.from_arrays(arrays, source=str(path))
-        network.refuse_other_shape(n_features, n_actions, source=str(path))
+        network.check_shape(n_features, n_actions, source=str(path))
         chosen = metadata.get("temperature") if temperature is None else temperature
         if chosen is None:
             raise SettingsError(
@@ -147,13 +147,13 @@ def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
                 expected=f"{shape}: one probability for each action",
                 hint="check that the baseline belongs to this environment",
             )
-        refuse_bad_rows(found)
+        check_bad_rows(found)
         return found
 
     return checked
 
 
-def refuse_bad_rows(rows: Any) -> None:
+def check_bad_rows(rows: Any) -> None:
     """Raise unless rows, an array or a tensor, are distributions up to the rounding of float32."""
     is_row = (rows >= 0).all(-1) & (abs(rows.sum(-1) - 1) <= _TOLERANCE)  # false for NaN
     if not bool(is_row.all()):

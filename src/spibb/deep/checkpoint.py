@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spibb.deep.network import import_safetensors, read_arrays, write_arrays
 from spibb.deep.population import PopulationState, Trainings
 from spibb.errors import DataError, OutputError, SettingsError
-from spibb.files import as_path, reason
+from spibb.whole_files import as_path, reason
 
 _FORMAT = "spibb-training-1"
 

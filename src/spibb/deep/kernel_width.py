@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.deep.pseudo_counts import as_length
-from spibb.deep.transitions import Transitions, refuse_others
+from spibb.deep.transitions import Transitions, check_carried
 from spibb.errors import SettingsError, checked_whole
 
 
@@ -68,7 +68,7 @@ def choose_width(
         widths: Candidates, > 0.
         n_queries: How many transitions, evenly spread over the rows, are predicted.
     """
-    refuse_others(transitions)
+    check_carried(transitions)
     # As objects ragged candidates are an array too, of lists that are no lengths.
     candidates = np.asarray(widths, dtype=object).ravel()
     if candidates.size == 0:

@@ -28,7 +28,7 @@ from spibb.errors import (
     SettingsError,
     checked_wholes,
 )
-from spibb.files import as_path, reason, write_whole
+from spibb.whole_files import as_path, reason, write_whole
 
 Floats = NDArray[np.float32]
 # The one entry of a file's header that holds all metadata: several would come in any order.
@@ -63,7 +63,7 @@ class Network:
                 raise DataError(f"{name}: {parts!r}", expected="a list with one array a layer")
         weights = tuple(_frozen(part, f"weight_{k}") for k, part in enumerate(self.weights))
         biases = tuple(_frozen(part, f"bias_{k}") for k, part in enumerate(self.biases))
-        _refuse_bad_layers(weights, biases)
+        _check_layers(weights, biases)
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "biases", biases)
 
@@ -97,7 +97,7 @@ class Network:
     def _q_of_tensor(self, states: Any) -> Any:
         import torch
 
-        refuse_other_width(states, self.n_features, "observations")
+        check_width(states, self.n_features, "observations")
         layers = self._tensors.get(str(states.device))
         if layers is None:
             layers = [
@@ -198,10 +198,10 @@ class Network:
         """
         arrays, _ = read_arrays(path)
         network = cls.from_arrays(arrays, source=str(path))
-        network.refuse_other_shape(n_features, n_actions, source=str(path))
+        network.check_shape(n_features, n_actions, source=str(path))
         return network
 
-    def refuse_other_shape(
+    def check_shape(
         self, n_features: int | None, n_actions: int | None, *, source: str = "the network"
     ) -> None:
         """Raise unless inputs and outputs have these sizes, where given."""
@@ -220,7 +220,7 @@ class Network:
 def checked_observations(values: Any, n_features: int, name: str = "observations") -> Floats:
     """Return observations as float32, or name the first that cannot be used."""
     found = as_float32(values, name)
-    refuse_other_width(found, n_features, name)
+    check_width(found, n_features, name)
     good = np.isfinite(found).all(axis=-1)
     if not good.all():
         row = int((~good).reshape(-1).argmax())
@@ -232,7 +232,7 @@ def checked_observations(values: Any, n_features: int, name: str = "observations
     return found
 
 
-def refuse_other_width(values: Any, n_features: int, name: str) -> None:
+def check_width(values: Any, n_features: int, name: str) -> None:
     """Raise unless an array or a tensor holds observations of this length."""
     if values.ndim == 0 or values.shape[-1] != n_features:
         raise DataError(f"{name} have shape {tuple(values.shape)}", expected=f"(..., {n_features})")
@@ -369,7 +369,7 @@ def _frozen(array: ArrayLike, name: str) -> Floats:
     return found
 
 
-def _refuse_bad_layers(weights: Sequence[Floats], biases: Sequence[Floats]) -> None:
+def _check_layers(weights: Sequence[Floats], biases: Sequence[Floats]) -> None:
     if not weights or len(weights) != len(biases):
         raise DataError(
             f"{len(weights)} weights and {len(biases)} biases",

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.arrays import is_tensor, to_numpy
-from spibb.compiled.random_numbers import refuse_other_rng
+from spibb.compiled.random_numbers import check_rng
 from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
 from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import (
@@ -31,7 +31,7 @@ from spibb.deep.pseudo_counts import (
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_policy
 from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
-from spibb.files import write_whole
+from spibb.whole_files import write_whole
 
 _FORMAT = "spibb-policy-1"
 _COUNTS: dict[str, type[Any]] = {"kernel": FittedKernelCounts, "hash": FittedHashCounts}
@@ -147,7 +147,7 @@ class NetworkPolicy:
         found = to_numpy(self.action_probabilities(observation))
         reached = found.astype(np.float64).cumsum(axis=-1)
         chosen = np.random.default_rng() if rng is None else rng
-        refuse_other_rng(chosen)
+        check_rng(chosen)
         # The total is 1 up to rounding; drawing below it keeps the last action in range.
         draws = chosen.random(reached.shape[:-1]) * reached[..., -1]
         actions = (reached <= np.asarray(draws)[..., None]).sum(axis=-1)

@@ -234,7 +234,7 @@ class Trainings:
                     expected=f"{shape[0]} and {shape[1]}, as the first data set has",
                 )
         for k, member in enumerate(members):
-            _refuse_member(k, member, data, settings)
+            _check_member(k, member, data, settings)
         records = Records(
             *(np.concatenate([getattr(part, name) for part in data]) for name in Records._fields)
         )
@@ -263,7 +263,7 @@ class Trainings:
         }
 
 
-def _refuse_member(
+def _check_member(
     k: int, member: Member, data: Sequence[TrainingData], settings: TrainingSettings
 ) -> None:
     if not isinstance(member, Member) or not isinstance(member.rule, Rule):

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import as_float32, is_tensor, to_numpy
 from spibb.compiled.jit import reassociating_jit
 from spibb.compiled.threads import over_chunks
-from spibb.deep.network import checked_observations, refuse_other_width
-from spibb.deep.transitions import Floats, Transitions, refuse_others
+from spibb.deep.network import check_width, checked_observations
+from spibb.deep.transitions import Floats, Transitions, check_carried
 from spibb.errors import DataError, SettingsError, checked_number, checked_whole
 
 # Squares of lengths beyond these leave float32.
@@ -81,7 +81,7 @@ class KernelCounts:
 
     def fit(self, transitions: Transitions) -> FittedKernelCounts:
         """Return the counts of a data set."""
-        refuse_others(transitions)
+        check_carried(transitions)
         axis = int(np.ptp(transitions.state, axis=0).argmax())
         order = np.lexsort((transitions.state[:, axis], transitions.action))
         bounds = np.searchsorted(
@@ -161,7 +161,7 @@ class FittedKernelCounts:
         """Sum tile by tile where the tensor is; the CPU has the compiled loop."""
         import torch
 
-        refuse_other_width(states, len(self.points), "states")
+        check_width(states, len(self.points), "states")
         if states.device.type == "cpu":
             return torch.from_numpy(self.counts(to_numpy(states)))
         queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
@@ -260,7 +260,7 @@ class HashCounts:
 
     def fit(self, transitions: Transitions) -> FittedHashCounts:
         """Return the counts of a data set."""
-        refuse_others(transitions)
+        check_carried(transitions)
         hashes, is_far = _hashes(transitions.state, self.cell)
         if is_far.any():
             row = int(is_far.argmax())

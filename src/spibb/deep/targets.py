@@ -67,7 +67,7 @@ def improved_policy(rule: Rule, q: Any, *, baseline: Any = None, counts: Any = N
     """
     step = checked_step(rule)
     if step.operator.needs.errors:
-        _refuse_none(rule, baseline=baseline, counts=counts)
+        _check_given(rule, baseline=baseline, counts=counts)
     return improved_rows(step.operator, q, baseline, counts, step.n_wedge, step.epsilon)
 
 
@@ -120,7 +120,7 @@ def targets(
     """
     step = checked_step(rule)
     if step.kappa > 0.0:
-        _refuse_none(rule, n_here=n_here)
+        _check_given(rule, n_here=n_here)
     xp = namespace(q_target)
     driver = q_online if step.is_double else q_target
     policy = improved_policy(rule, driver, baseline=baseline_next, counts=n_next)
@@ -137,11 +137,11 @@ def checked_step(rule: Any) -> TargetStep:
     if not isinstance(rule, Rule):
         raise SettingsError(f"the rule is {rule!r}", expected="a rule of spibb.deep.rules")
     step = rule.step()
-    ENGINE.refuse_others([step.operator])
+    ENGINE.check_carried([step.operator])
     return step
 
 
-def _refuse_none(rule: Rule, **arrays: Any) -> None:
+def _check_given(rule: Rule, **arrays: Any) -> None:
     for name, array in arrays.items():
         if array is None:
             raise DataError(f"{name} is None", expected=f"numbers, because {rule.id} needs them")

@@ -84,9 +84,9 @@ class FusedEngine:
     """
 
     def __init__(self, trainings: Trainings, device: str = "cuda") -> None:
-        ENGINE.refuse_others(trainings.operators)
+        ENGINE.check_carried(trainings.operators)
         self._device = _checked_device(device)
-        refuse_what_does_not_fit(trainings.sizes, trainings.settings, trainings.n_steps)
+        check_fit(trainings.sizes, trainings.settings, trainings.n_steps)
         records = packed_records(trainings.records)
         self._records = import_torch().as_tensor(records, device=self._device)
 
@@ -137,8 +137,8 @@ def train_fused(
         record_every: Steps between points of the curves; 0: no curves.
         options: More options for the compiler, for measurements.
     """
-    ENGINE.refuse_others(Operator(number) for number in recipes.operator)
-    refuse_what_does_not_fit(sizes, settings, t0 + n_steps)
+    ENGINE.check_carried(Operator(number) for number in recipes.operator)
+    check_fit(sizes, settings, t0 + n_steps)
     torch = import_torch()
     device = _checked_device(records.device)
     n_members = len(recipes.seed)
@@ -218,9 +218,7 @@ def fits(sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0) -> 
     return _misfit(sizes, settings, n_steps) is None
 
 
-def refuse_what_does_not_fit(
-    sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0
-) -> None:
+def check_fit(sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0) -> None:
     """Raise unless the kernel can train such networks, for so many steps."""
     found = _misfit(sizes, settings, n_steps)
     if found is not None:

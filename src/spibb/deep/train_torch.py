@@ -46,7 +46,7 @@ class TorchEngine:
     """
 
     def __init__(self, trainings: Trainings, device: str) -> None:
-        ENGINE.refuse_others(trainings.operators)
+        ENGINE.check_carried(trainings.operators)
         self._device = checked_device(device)
         self._records = Records._make(
             torch.as_tensor(column, device=self._device) for column in trainings.records

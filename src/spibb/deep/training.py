@@ -279,7 +279,7 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> t
         if device != "cpu" and _has_gpu():
             engine = "fused" if _fits(trainings, device or "cuda") else "torch"
     if engine == "cpu":
-        train_cpu.ENGINE.refuse_others(trainings.operators)
+        train_cpu.ENGINE.check_carried(trainings.operators)
         return "cpu", train_cpu.advance
     if engine == "fused":
         place = device or "cuda"

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.arrays import as_float32
-from spibb.deep.baseline import as_probabilities, refuse_bad_rows
+from spibb.deep.baseline import as_probabilities, check_bad_rows
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
-from spibb.deep.transitions import Transitions, refuse_others
+from spibb.deep.transitions import Transitions, check_carried
 from spibb.errors import DataError
 
 Floats = NDArray[np.float32]
@@ -54,7 +54,7 @@ class TrainingData:
         steps = Transitions.from_arrays(
             *(getattr(self, name) for name in _STEPS), n_actions=n_next.shape[1]
         )
-        _refuse_answers(answers, (len(steps), steps.n_actions))
+        _check_answers(answers, (len(steps), steps.n_actions))
         for name in _STEPS:
             object.__setattr__(self, name, getattr(steps, name))
         for name, answer in answers.items():
@@ -75,7 +75,7 @@ class TrainingData:
                 ``action_probabilities`` that is one.
             pseudo_counts: A way to count, fitted here to the transitions, or already fitted.
         """
-        refuse_others(transitions)
+        check_carried(transitions)
         counts = _fitted(pseudo_counts, transitions)
         n_actions = transitions.n_actions
         here = as_float32(checked_counts(counts, transitions.state, n_actions), "n_here")
@@ -130,7 +130,7 @@ def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
     return counts  # type: ignore[no-any-return]
 
 
-def _refuse_answers(answers: dict[str, Floats], shape: tuple[int, int]) -> None:
+def _check_answers(answers: dict[str, Floats], shape: tuple[int, int]) -> None:
     """Raise unless what baseline and pseudo-counts say fits the transitions."""
     for name, found in answers.items():
         expected = shape[:1] if name == "n_here" else shape
@@ -141,4 +141,4 @@ def _refuse_answers(answers: dict[str, Floats], shape: tuple[int, int]) -> None:
             raise DataError(
                 f"{name} is {found[place]}", where=f"row {place[0]}", expected="counts >= 0"
             )
-    refuse_bad_rows(answers["baseline_next"])
+    check_bad_rows(answers["baseline_next"])

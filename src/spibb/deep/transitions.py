@@ -202,7 +202,7 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
         ) from None
 
 
-def refuse_others(transitions: object) -> None:
+def check_carried(transitions: object) -> None:
     """Raise unless these are transitions."""
     if not isinstance(transitions, Transitions):
         raise DataError(

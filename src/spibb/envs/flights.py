@@ -144,7 +144,7 @@ def fly(
             state, lane, age, n_flown, is_flying = (
                 part[row, kept] for part in (state, lane, age, n_flown, is_flying)
             )
-    _refuse_bad(is_good)
+    _check_finite(is_good)
 
 
 def returns_of(
@@ -175,7 +175,7 @@ def returns_of(
     return FlightReturns(*(to_numpy(part).reshape(shape) for part in (total, episodes, steps)))
 
 
-def _refuse_bad(is_good: Any) -> None:
+def _check_finite(is_good: Any) -> None:
     if not bool(is_good.all()):
         raise PolicyError(
             "a policy returned rows that are not distributions",

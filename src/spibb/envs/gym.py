@@ -62,7 +62,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
 
     def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         """Take an action."""
-        refuse_step(self, action, is_begun=self._state >= 0)
+        check_step(self, action, is_begun=self._state >= 0)
         reward = float(self.mdp.reward[self._state, int(action)])
         row = self.mdp.dense[self._state, int(action)]
         total = row.sum()
@@ -76,7 +76,7 @@ class TabularEnv(gymnasium.Env[np.int64, np.int64]):
         return np.int64(self._state), reward, bool(self.mdp.terminal[self._state]), False, {}
 
 
-def refuse_step(env: gymnasium.Env[Any, Any], action: Any, *, is_begun: bool) -> None:
+def check_step(env: gymnasium.Env[Any, Any], action: Any, *, is_begun: bool) -> None:
     """Raise unless an episode has begun and the environment knows the action."""
     if not is_begun:
         raise ModelError("step before reset", hint="call env.reset() first")

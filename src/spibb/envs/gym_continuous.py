@@ -9,10 +9,10 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from spibb.compiled.random_numbers import refuse_other_rng
+from spibb.compiled.random_numbers import check_rng
 from spibb.deep.baseline import as_function
 from spibb.deep.transitions import Transitions
-from spibb.envs.gym import refuse_step
+from spibb.envs.gym import check_step
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
 from spibb.errors import ModelError, PolicyError, SettingsError, checked_whole
 
@@ -54,7 +54,7 @@ class HelicopterEnv(gymnasium.Env[Observation, np.int64]):
 
     def step(self, action: np.int64) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Take an action."""
-        refuse_step(self, action, is_begun=bool(self._path))
+        check_step(self, action, is_begun=bool(self._path))
         noise = self.np_random.standard_normal(N_DIMENSIONS, dtype=np.float32)
         state, reward, terminated = self.helicopter.step(self._path[-1], action, noise)
         self._path.append(state)
@@ -107,7 +107,7 @@ def collect_transitions(
     if not isinstance(actions, spaces.Discrete):
         raise ModelError(f"actions are {actions}", expected="a Discrete space")
     n_transitions = checked_whole(n_transitions, "n_transitions")
-    refuse_other_rng(rng)
+    check_rng(rng)
     n_actions = int(actions.n)
     ask = as_function(probabilities)
     state, _ = env.reset(seed=int(rng.integers(2**31)))

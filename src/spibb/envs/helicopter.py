@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.compiled.arrays import is_tensor, namespace
-from spibb.compiled.random_numbers import refuse_other_rng
+from spibb.compiled.random_numbers import check_rng
 from spibb.deep.baseline import Probabilities, SoftmaxNetwork, as_function
 from spibb.deep.transitions import Transitions
 from spibb.envs.flights import Flight, FlightReturns, fly, returns_of
@@ -157,7 +157,7 @@ class Helicopter:
             rng: Source of randomness.
         """
         n_transitions = checked_whole(n_transitions, "n_transitions")
-        refuse_other_rng(rng)
+        check_rng(rng)
         ask = _alone(probabilities)
         parts: list[Flight] = []
         n_found = 0
@@ -228,7 +228,7 @@ class Helicopter:
     ) -> list[NDArray[np.float32]]:
         """Return the states of whole episodes, each of shape (steps + 1, 4)."""
         n_episodes = checked_whole(n_episodes, "n_episodes")
-        refuse_other_rng(rng)
+        check_rng(rng)
         seeds = rng.integers(2**63, size=1)
         paths: list[list[NDArray[np.float32]]] = [[] for _ in range(n_episodes)]
         for flight in fly(self, _alone(probabilities), seeds, 1, n_episodes):

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.display import Card, Display, listed
 from spibb.errors import PolicyError
-from spibb.files import as_path, write_whole
 from spibb.names import Named, nearest
+from spibb.whole_files import as_path, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data_frames import FRAME, arrow_table, as_text
 from spibb.errors import PolicyError
-from spibb.frames import FRAME, arrow_table, as_text
 from spibb.mdp.policy import TabularPolicy
-from spibb.tables import (
+from spibb.table_files import (
     Labels,
+    check_size,
     encode,
     read_numbers,
     read_table,
-    refuse_large,
     require_columns,
     without_unnamed,
 )
@@ -50,7 +50,7 @@ def policy_from_table(table: pa.Table, path: str | Path) -> TabularPolicy:
     probability = read_numbers(table["probability"], "probability", path, error=PolicyError)
     _check_present(probability, path)
     shape = (_size(states, state_labels), _size(actions, action_labels))
-    refuse_large(*shape, path)
+    check_size(*shape, path)
     _check_duplicates(states, actions, shape[1], path)
     probabilities = np.zeros(shape)
     probabilities[states, actions] = probability

@@ -12,7 +12,7 @@ import numpy as np
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope import notes
+from spibb.ope import caveats
 from spibb.ope.bounds import NO_BOUND, checked_level
 from spibb.ope.confidence import BOUNDS, Bound
 from spibb.ope.estimators import ESTIMATORS
@@ -21,10 +21,10 @@ from spibb.ope.log_return import LogReturn
 from spibb.ope.off_policy import OffPolicy
 from spibb.ope.return_range import ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
-from spibb.plain import strict_json
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
 from spibb.settings import checked_entry
+from spibb.strict_json import strict_json
 
 FORMAT_VERSION = 2
 
@@ -177,7 +177,7 @@ def evaluate_policy(
         known = ReturnRange.of(problem.values, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
-    missing = notes.beyond_the_record(off, problem.values)
+    missing = caveats.beyond_the_record(off, problem.values)
     estimates = tuple(_estimate(off, kind(one, level, known), rng, own) for one in chosen)
     by_baseline = replace(off, policy=off.baseline)
     mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
@@ -194,11 +194,13 @@ def evaluate_policy(
         missing=missing,
         is_baseline_estimated=is_estimated,
         warnings=(
-            *notes.log_warnings(off, problem.baseline, problem.counts.n_gaps),
-            *(() if kind.is_exact else notes.sample_warnings(off, problem, float(delta))),
-            *notes.range_warnings(kind, known, chosen),
+            *caveats.log_warnings(off, problem.baseline, problem.counts.n_gaps),
+            *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
+            *caveats.range_warnings(kind, known, chosen),
         ),
-        assumptions=notes.assumptions(kind, known, off, missing, chosen, is_estimated=is_estimated),
+        assumptions=caveats.assumptions(
+            kind, known, off, missing, chosen, is_estimated=is_estimated
+        ),
         is_exact=is_known and kind.is_exact and not is_estimated and problem.counts.n_gaps == 0,
         return_range=None if known is None else (known.low, known.high),
     )
@@ -215,10 +217,10 @@ def _estimate(
         return PolicyEstimate(estimator.id, math.nan, NO_BOUND, None, None, None, words)
     estimate, interval = statistic.estimate, bound.interval(statistic, off.plain, rng)
     weight = off.weight(estimator.id)
-    warnings = notes.estimate_warnings(statistic, weight, interval)
+    warnings = caveats.estimate_warnings(statistic, weight, interval)
     if interval[0] > interval[1]:
         interval = NO_BOUND if known is None else (known.low, known.high)
-        warnings += (notes.CONTRADICTION,)
+        warnings += (caveats.CONTRADICTION,)
     if known is not None:
         estimate, interval, told = known.kept_inside(estimate, interval)
         warnings += told

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.ope.bounds import NO_BOUND, student_t
-from spibb.ope.notes import few_warnings
+from spibb.ope.caveats import few_warnings
 from spibb.ope.trajectories import Trajectories
 from spibb.problem.ranges import ValueRange
 

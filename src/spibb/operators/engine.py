@@ -25,7 +25,7 @@ class Engine(NamedTuple):
     operators: frozenset[Operator] = frozenset(Operator)
     others: str | None = None
 
-    def refuse_others(self, operators: Iterable[Operator]) -> None:
+    def check_carried(self, operators: Iterable[Operator]) -> None:
         """Raise unless it carries all of these operators."""
         for operator in sorted(set(operators) - self.operators):
             raise SettingsError(

@@ -174,7 +174,7 @@ def apply(
     shape = _common_shape(*parts, budget)
     values, baselines, costs, sides = (_flat(part, shape) for part in parts)
     rows = (values, baselines, costs, _flat(budget, (*shape[:-1], 1))[:, 0], sides)
-    _refuse_bad_values(operator, *rows, _slack(baseline, shape[-1]))
+    _check_values(operator, *rows, _slack(baseline, shape[-1]))
     if is_tensor(values):
         from spibb.operators.cuda import step_tensors
 
@@ -235,7 +235,7 @@ def _slack(baseline: Any, n_actions: int) -> float:
     return max(1e-6, 2.0 * resolution * math.sqrt(n_actions))
 
 
-def _refuse_bad_values(
+def _check_values(
     operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any, side: Any, slack: float
 ) -> None:
     """Check N rows where they are, (N, A) each but budgets, and fetch only what is wrong."""

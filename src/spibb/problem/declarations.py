@@ -162,7 +162,7 @@ def _checked_successors(counts: Counts, successors: Successors | None) -> sp.csr
     ones = np.ones(len(pairs), dtype=np.bool_)
     given = sp.csr_array(sp.coo_array((ones, (pairs, followers)), shape=shape))
     given.sum_duplicates()
-    _refuse_contradiction(counts, given)
+    _check_contradiction(counts, given)
     return given
 
 
@@ -173,7 +173,7 @@ def _followers(counts: Counts) -> sp.csr_array:
     return sp.csr_array(sp.csr_array((pool @ counts.n_sas) > 0)[owner])
 
 
-def _refuse_contradiction(counts: Counts, given: sp.csr_array) -> None:
+def _check_contradiction(counts: Counts, given: sp.csr_array) -> None:
     listed = np.repeat(np.diff(given.indptr) > 0, np.diff(counts.n_sas.indptr))
     rows = np.repeat(np.arange(counts.n_sa.size), np.diff(counts.n_sas.indptr))
     allowed = np.asarray(given[rows, counts.n_sas.indices]).ravel() if len(rows) else listed

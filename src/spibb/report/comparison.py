@@ -14,16 +14,16 @@ import numpy as np
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
 from spibb.algorithms.improvement import Improvement, start_remarks
 from spibb.display import Card, Display
-from spibb.files import write_whole
-from spibb.folders import write_folder
 from spibb.ope import Trajectories, student_t
-from spibb.ope.notes import few_warnings
+from spibb.ope.caveats import few_warnings
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
 from spibb.report.cross_fitting import FEWEST_EPISODES, CrossFit, cross_fit
 from spibb.report.folder import fill_result, write_json
 from spibb.report.summary import result_summary
 from spibb.uncertainty.error_functions import checked_delta
+from spibb.whole_files import write_whole
+from spibb.whole_folders import write_folder
 
 HEAD = ("algorithm", "gain, est.", "guaranteed", "moved", "off-policy", "ess")
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.improvement import Improvement
 from spibb.ope import OffPolicy, effective_sample_size, student_t
-from spibb.ope.notes import few_warnings, log_warnings, sample_warnings, weight_warnings
+from spibb.ope.caveats import few_warnings, log_warnings, sample_warnings, weight_warnings
 from spibb.ope.return_range import ReturnRange
 from spibb.problem import Problem
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from spibb.algorithms.improvement import Improvement
-from spibb.files import write_whole
-from spibb.folders import write_folder
 from spibb.report.changes import result_changes
 from spibb.report.html import render_report
 from spibb.report.summary import result_summary
+from spibb.whole_files import write_whole
+from spibb.whole_folders import write_folder
 
 # A table beyond this many pairs is for programs, which read Parquet.
 _LARGEST_CSV = 200_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from spibb.errors import OutputError
-from spibb.files import write_whole
 from spibb.pictures import own_settings
 from spibb.report.figures import to_svg
 from spibb.runner.store import Store
@@ -22,6 +21,7 @@ from spibb.studies.helicopter.scores import aggregate_helicopter
 from spibb.studies.plan import Plan
 from spibb.studies.random_mdps.figures import draw_random_mdps
 from spibb.studies.registry import read_plan
+from spibb.whole_files import write_whole
 
 
 @dataclass(frozen=True)

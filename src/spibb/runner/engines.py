@@ -13,7 +13,7 @@ from spibb.runner.local import run_local
 
 
 def _local(workers: int | None, address: str | None) -> Engine:
-    _refuse_address("local", address)
+    _check_address("local", address)
     return partial(run_local, workers=workers)
 
 
@@ -21,7 +21,7 @@ def _cuda(workers: int | None, address: str | None) -> Engine:
     """Processes of this machine, which draw and keep its one GPU busy between them."""
     from spibb.compiled.gpu import check_gpu
 
-    _refuse_address("cuda", address)
+    _check_address("cuda", address)
     check_gpu()
 
     def engine(function: Callable[..., Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
@@ -30,7 +30,7 @@ def _cuda(workers: int | None, address: str | None) -> Engine:
     return engine
 
 
-def _refuse_address(engine: str, address: str | None) -> None:
+def _check_address(engine: str, address: str | None) -> None:
     if address is not None:
         raise SettingsError(
             f"the engine {engine!r} with the address {address!r}",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError, OutputError, SettingsError, SpibbError
-from spibb.files import UNFINISHED, replace_whole, sync_folder
+from spibb.whole_files import UNFINISHED, replace_whole, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

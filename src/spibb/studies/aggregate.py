@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import DataError, OutputError
-from spibb.files import replace_whole
 from spibb.runner.store import Store, as_written, to_bytes
 from spibb.studies.compact import UNITS, Compact, shape_of
 from spibb.studies.metrics import IntervalEstimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
 from spibb.studies.recording import read_results
+from spibb.whole_files import replace_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -58,13 +58,13 @@ def merge_studies(
         keeping: How much is kept of each cell.
         read_plan: Makes a plan of TOML, where a study has a kind of plan of its own.
     """
-    _refuse_taken(Path(out))
+    _check_free(Path(out))
     keeping = Retention() if keeping is None else keeping
     sources = [_read(Path(folder), keeping, read_plan) for folder in folders]
     if not sources:
         raise SettingsError("there is nothing to merge", expected="at least one study's folder")
     plan = merge_plans([source.plan for source in sources])
-    _refuse_overlap(sources)
+    _check_overlap(sources)
     n_worst = keeping.n_worst(plan.n_runs)
     merged = merge_all(
         (source.kept.in_plan(source.plan, plan) for source in sources), plan, n_worst
@@ -117,7 +117,7 @@ def _read(folder: Path, keeping: Retention, read_plan: Callable[[str], Plan]) ->
     return _Source(store, plan, read_results(store, plan, keeping))
 
 
-def _refuse_overlap(sources: Sequence[_Source]) -> None:
+def _check_overlap(sources: Sequence[_Source]) -> None:
     """Refuse a run of a setting that two studies hold, and name the first and the two."""
     found = []
     for one, other in combinations(sorted(sources, key=lambda source: source.store.folder), 2):
@@ -158,7 +158,7 @@ def _write(
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _refuse_taken(out: Path) -> None:
+def _check_free(out: Path) -> None:
     """Refuse a place that holds something; an empty folder holds nothing."""
     try:
         is_taken = out.exists() and (not out.is_dir() or any(out.iterdir()))

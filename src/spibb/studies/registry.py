@@ -163,7 +163,7 @@ def run_study(
         piece: Such as "2/4": the second quarter only, to be merged with the others later.
     """
     study = STUDIES[plan.study]
-    _refuse_other_rules(plan, Path(out), resume=resume)
+    _check_same_rules(plan, Path(out), resume=resume)
     if engine == "cuda" and not study.on_gpu:
         raise SettingsError(
             f"the study {plan.study!r} with the engine 'cuda'",
@@ -192,7 +192,7 @@ def rerun(folder: Path, job: str | int) -> Any:
         job: The job's id, which is the name of its part; or the number of a run, for its rows only.
     """
     plan = read_plan(Store(Path(folder)).plan())
-    _refuse_rules(plan, Path(folder))
+    _check_rules(plan, Path(folder))
     run = STUDIES[plan.study].run
     if isinstance(job, int):
         if not 0 <= job < plan.n_runs:
@@ -204,17 +204,17 @@ def rerun(folder: Path, job: str | int) -> Any:
     return run(plan, *jobs[job])
 
 
-def _refuse_other_rules(plan: Plan, out: Path, *, resume: bool) -> None:
+def _check_same_rules(plan: Plan, out: Path, *, resume: bool) -> None:
     """Refuse to go on with a study that was begun under other rules."""
-    _refuse_rules(plan, out)
+    _check_rules(plan, out)
     store = Store(out)
     if resume and (out / PLAN_FILE).exists():
         begun = read_plan(store.plan())
         if begun.study == plan.study:
-            _refuse_rules(begun, out)
+            _check_rules(begun, out)
 
 
-def _refuse_rules(plan: Plan, folder: Path) -> None:
+def _check_rules(plan: Plan, folder: Path) -> None:
     if plan.rules != plan.present_rules:
         raise SettingsError(
             f"the study {plan.name} in {folder} follows rules {plan.rules}",

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm
 from spibb.errors import DataError, OutputError
-from spibb.files import replace_whole
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.ranges import ValueRange
@@ -32,6 +31,7 @@ from spibb.runner.jobs import THREADS_VARIABLE
 from spibb.runner.store import as_written, to_bytes
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.run import draw_counts, make_baseline
+from spibb.whole_files import replace_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.csv_file import numbers_or_names, read_csv, refuse_twice
+from spibb.csv_reader import check_once, numbers_or_names, read_csv
 from spibb.errors import DataError, SpibbError
 from spibb.names import nearest
 
@@ -74,7 +74,7 @@ def read_table(
         _decide(tables, group, may_lack)
     is_ordered = all(ordered in one.column_names for one in tables.values())
     if whole is not None and len(tables) > 1 and not is_ordered:
-        _refuse_shared(tables, whole)
+        _check_unshared(tables, whole)
     table = _united(list(tables.values()), path, what)
     if table.num_rows == 0:
         raise DataError(
@@ -110,7 +110,7 @@ def is_dictionary(table: pa.Table, name: str) -> bool:
     return name in table.column_names and pa.types.is_dictionary(table[name].type)
 
 
-def _refuse_shared(tables: Mapping[Path, pa.Table], name: str) -> None:
+def _check_unshared(tables: Mapping[Path, pa.Table], name: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -187,7 +187,7 @@ def _read_parquet(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
     import pyarrow.parquet
 
     source = pyarrow.parquet.ParquetFile(file)
-    refuse_beyond_memory(source.metadata.num_rows, f"the {what} {file}")
+    check_memory(source.metadata.num_rows, f"the {what} {file}")
     schema = source.schema_arrow
     # Checked before anything is read: a name twice could not be told apart.
     kept = without_unnamed(schema.empty_table(), file).column_names
@@ -196,7 +196,7 @@ def _read_parquet(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
     texts = [name for name in places if _is_text(schema.field(name).type)]
     table = pyarrow.parquet.read_table(file, columns=places, read_dictionary=texts)
     for name in texts:
-        _refuse_long_texts(table[name], f"the {what} {file}")
+        _check_lengths_of_texts(table[name], f"the {what} {file}")
     columns = [
         decoded(table[name], name) if name in places else pa.nulls(len(table)) for name in kept
     ]
@@ -229,7 +229,7 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _refuse_long_texts(column: Any, what: str) -> None:
+def _check_lengths_of_texts(column: Any, what: str) -> None:
     """Refuse texts that do not fit into memory when each row has its own."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -238,10 +238,10 @@ def _refuse_long_texts(column: Any, what: str) -> None:
         return
     lengths = [pc.max(pc.binary_length(part.dictionary)).as_py() or 0 for part in column.chunks]
     longest = max(lengths, default=0)
-    refuse_beyond_memory(len(column), what, _BYTES_A_ROW + 2 * longest)
+    check_memory(len(column), what, _BYTES_A_ROW + 2 * longest)
 
 
-def refuse_beyond_memory(n_rows: int, what: str, n_bytes: int = _BYTES_A_ROW) -> None:
+def check_memory(n_rows: int, what: str, n_bytes: int = _BYTES_A_ROW) -> None:
     """Refuse a table that cannot fit into the memory that is free, where the system tells it.
 
     Args:
@@ -272,7 +272,7 @@ def _free_memory() -> int | None:
 def without_unnamed(table: pa.Table, path: str | Path) -> pa.Table:
     """Drop columns without a name, which spreadsheets leave behind; refuse one name twice."""
     names = table.column_names
-    refuse_twice(names, path)
+    check_once(names, path)
     return table.select([place for place, name in enumerate(names) if name])
 
 
@@ -371,7 +371,7 @@ def require_columns(
         )
 
 
-def refuse_empty(column: Any, name: str, path: str | Path) -> None:
+def check_filled(column: Any, name: str, path: str | Path) -> None:
     """Refuse a column with empty cells, or with lists for cells."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -448,13 +448,13 @@ def encode_together(
     columns = {name: _plain(column) for name, column in columns.items()}
     for name, column in columns.items():
         if name not in missing_allowed:
-            refuse_empty(column, name, path)
+            check_filled(column, name, path)
     integers = [_as_integers(column) for column in columns.values()]
     if all(codes is not None for codes in integers):
         found = [codes for codes in integers if codes is not None]
         for name, codes in zip(columns, found, strict=True):
-            _refuse_bad_index(name, codes, path, missing_allowed=name in missing_allowed)
-        _refuse_sparse(next(iter(columns)), found, path)
+            _check_index(name, codes, path, missing_allowed=name in missing_allowed)
+        _check_dense(next(iter(columns)), found, path)
         return found, None
     return _as_labels(columns, path)
 
@@ -479,7 +479,7 @@ def _as_integers(column: Any) -> NDArray[np.int64] | None:
     return None
 
 
-def _refuse_bad_index(
+def _check_index(
     name: str, codes: NDArray[np.int64], path: str | Path, *, missing_allowed: bool
 ) -> None:
     lowest = _MISSING if missing_allowed else 0
@@ -494,7 +494,7 @@ def _refuse_bad_index(
         )
 
 
-def _refuse_sparse(name: str, found: list[NDArray[np.int64]], path: str | Path) -> None:
+def _check_dense(name: str, found: list[NDArray[np.int64]], path: str | Path) -> None:
     """Refuse integers that are identifiers: a table up to the largest would be nearly empty."""
     largest = max((int(codes.max()) for codes in found if len(codes)), default=0)
     if largest < _SMALLEST_SPARSE:
@@ -508,7 +508,7 @@ def _refuse_sparse(name: str, found: list[NDArray[np.int64]], path: str | Path) 
         )
 
 
-def refuse_large(n_states: int, n_actions: int, path: str | Path) -> None:
+def check_size(n_states: int, n_actions: int, path: str | Path) -> None:
     """Refuse numbers of states and actions whose table would not fit into memory."""
     if n_states * n_actions > _LARGEST_TABLE:
         raise DataError(

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from spibb.errors import OutputError
-from spibb.files import reason, sync_folder
+from spibb.whole_files import reason, sync_folder
 
 try:
     import fcntl
@@ -27,7 +27,7 @@ except ImportError:  # Windows: nothing is locked, and nothing swept
 _EARLIER = "-earlier"
 
 
-def refuse_existing(folder: Path, *, overwrite: bool, known: Collection[str]) -> None:
+def check_replaceable(folder: Path, *, overwrite: bool, known: Collection[str]) -> None:
     """Refuse a folder that exists, or that holds anything but the known names."""
     try:
         _sweep(folder.resolve())
@@ -62,7 +62,7 @@ def write_folder(
         known: Names that such a folder may hold.
     """
     folder = Path(folder)
-    refuse_existing(folder, overwrite=overwrite, known=known)
+    check_replaceable(folder, overwrite=overwrite, known=known)
     try:
         # Resolved, so that "." and links stand for the folder that they mean.
         target = folder.resolve()
@@ -72,7 +72,7 @@ def write_folder(
                 fill(part)
                 sync_folder(part)
                 # Somebody else may have been faster.
-                refuse_existing(folder, overwrite=overwrite, known=known)
+                check_replaceable(folder, overwrite=overwrite, known=known)
                 _replace(target, part)
             finally:
                 shutil.rmtree(part, ignore_errors=True)

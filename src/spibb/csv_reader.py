@@ -43,7 +43,7 @@ def read_csv(
     """
     import pyarrow as pa
 
-    _refuse_encoding(file, what)
+    _check_encoding(file, what)
     has_newlines = check_quotes(file, what)
     raw = _header(file, what)
     header = [name.strip() for name in raw]
@@ -62,7 +62,7 @@ def read_csv(
     return pa.table(columns, names=header)
 
 
-def _refuse_encoding(file: Path, what: str) -> None:
+def _check_encoding(file: Path, what: str) -> None:
     with file.open("rb") as stream:
         start = stream.read(4096)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
@@ -96,11 +96,11 @@ def _header(file: Path, what: str) -> Sequence[str]:
     except pa.ArrowInvalid:
         # A file of one line without an end, or of old Macintosh line ends.
         found = pyarrow.csv.open_csv(file).schema.names
-    refuse_twice([name.strip() for name in found], file)
+    check_once([name.strip() for name in found], file)
     return list(found)
 
 
-def refuse_twice(names: Sequence[str], path: str | Path) -> None:
+def check_once(names: Sequence[str], path: str | Path) -> None:
     """Refuse columns of the same name, which could not be told apart."""
     for name in names:
         if name and names.count(name) > 1:

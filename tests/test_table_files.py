@@ -6,14 +6,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from spibb.errors import DataError
-from spibb.tables import (
+from spibb.table_files import (
+    check_size,
     encode,
     encode_together,
     find_files,
     nearest,
     read_numbers,
     read_table,
-    refuse_large,
     require_columns,
 )
 
@@ -190,9 +190,9 @@ def test_something_that_is_not_a_number():
 
 
 def test_a_table_that_would_not_fit():
-    refuse_large(10_000, 50, "log.csv")
+    check_size(10_000, 50, "log.csv")
     with pytest.raises(DataError, match=r"9000000 states and 100 actions.*without gaps"):
-        refuse_large(9_000_000, 100, "log.csv")
+        check_size(9_000_000, 100, "log.csv")
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int64(), pa.uint32(), pa.float32(), pa.float64()])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError
-from spibb.tables import decoded
+from spibb.table_files import decoded
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,8 @@ import pytest
 
 from spibb import TabularPolicy
 from spibb.errors import OutputError
-from spibb.files import UNFINISHED, write_whole
-from spibb.folders import write_folder
+from spibb.whole_files import UNFINISHED, write_whole
+from spibb.whole_folders import write_folder
 
 
 def left_in(folder):
@@ -65,7 +65,7 @@ def test_two_writers_do_not_tear_each_other(tmp_path):
 
 def test_a_link_in_the_way_is_not_followed(tmp_path, monkeypatch):
     """Were the name of the unfinished file known, a link there could lead anywhere."""
-    monkeypatch.setattr("spibb.files.secrets.token_hex", lambda _: "known")
+    monkeypatch.setattr("spibb.whole_files.secrets.token_hex", lambda _: "known")
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / f".spibb-known{UNFINISHED}").symlink_to(victim)
@@ -108,7 +108,7 @@ def killed_while(tmp_path, body):
         """
         import sys, time
         from pathlib import Path
-        from spibb import folders
+        from spibb import whole_folders
 
         out = Path(sys.argv[1])
 
