@@ -110,11 +110,12 @@ def fit_models(
     rows = [(episodes.columns, chosen) for episodes, chosen in choices]
     tallies = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
     if unions is not None:
+        is_in = np.array([np.bincount(union, minlength=len(choices)) for union in unions], float)
+        sums = tuple(np.tensordot(is_in, part, axes=1) for part in sums)
         choices = [
             (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
             for union in unions
         ]
-        sums = tuple(np.stack([part[union].sum(axis=0) for union in unions]) for part in sums)
         tallies = [reduce(_merged, (tallies[k] for k in union)) for union in unions]
     return FittedModels(choices, gamma, unseen, sums, tallies)
 
@@ -216,7 +217,7 @@ def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
     episodes, chosen = choice
     some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
     found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
-    return math.sqrt(float(found @ found) / max(int(np.count_nonzero(is_known)), 1))
+    return math.sqrt(float((found * found).sum()) / max(int(np.count_nonzero(is_known)), 1))
 
 
 @jit
