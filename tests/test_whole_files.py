@@ -127,7 +127,7 @@ def killed_while(tmp_path, body):
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path):
-    killed_while(tmp_path, "folders.write_folder(out, wait, known=())")
+    killed_while(tmp_path, "whole_folders.write_folder(out, wait, known=())")
     assert len(left_in(tmp_path)) == 1
     write_folder(tmp_path / "out", lambda part: (part / "a").write_text("x"), known=("a",))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -145,7 +145,7 @@ def test_a_result_that_was_put_aside_is_put_back(tmp_path):
                 wait()
             return kept(path, target)
         folders.Path.rename = rename
-        folders.write_folder(out, fill, overwrite=True, known=("a",))
+        whole_folders.write_folder(out, fill, overwrite=True, known=("a",))
         """,
     )
     assert not (tmp_path / "out").exists()
@@ -161,7 +161,7 @@ def test_folders_of_others_are_not_swept(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data").write_text("mine")
     long = "a" * 120
-    killed_while(tmp_path, f"folders.write_folder(out.with_name('{long}1'), wait, known=())")
+    killed_while(tmp_path, f"whole_folders.write_folder(out.with_name('{long}1'), wait, known=())")
     write_folder(tmp_path / "out", lambda part: (part / "a").write_text("x"), known=("a",))
     write_folder(tmp_path / f"{long}2", lambda part: (part / "a").write_text("x"), known=("a",))
     assert len(left_in(tmp_path)) == 4

@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from spibb.algorithms.registry import ALGORITHMS
+
 DEMO = ["--gamma", "0.95", "--reward-range", "-10", "10"]
 
 
@@ -94,8 +96,8 @@ def test_compare_prints_for_programs(spibb, demo, tmp_path, printed):
         (["--algorithm", "ramdp", "--set", "kapa=1"], "--set kappa="),
         (["--algorithm", "ramdp", "--set", "kappa=-1"], "kappa is -1"),
         (["--algorithm", "ramdp", "--set", "kappa=much"], "kappa"),
-        (["--algorithm", "ramdp", "--set", "kappa=1,2"], "kappa=(1, 2)"),
-        (["--set", "delta=much"], "delta='much'"),
+        (["--algorithm", "ramdp", "--set", "kappa=1,2"], "kappa is (1, 2)"),
+        (["--set", "delta=much"], "delta is 'much'"),
         (["--set", "error=1"], "no error function is called '1'"),
         (["--algorithm", "hcpi", "--set", "mixtures=0.5,2"], "mixtures is (0.5, 2)"),
     ],
@@ -216,13 +218,14 @@ def test_algorithms_are_listed(spibb):
     for name in ("hcpi", "approx-soft-spibb", "robust-baseline-regret"):
         assert name in listed
     assert "epsilon=0.5; delta=0.05; error=hoeffding-q; max_iterations\n" in listed
-    assert len(json.loads(spibb("algorithms", "--format", "json").out)) == 16
+    # Other tests may have brought algorithms of their own.
+    assert set(ALGORITHMS) <= set(json.loads(spibb("algorithms", "--format", "json").out))
 
 
 def test_algorithms_are_listed_as_csv(spibb):
     rows = list(csv.DictReader(io.StringIO(spibb("algorithms", "--format", "csv").out)))
-    assert len(rows) == 16
     by_id = {row["id"]: row for row in rows}
+    assert list(ALGORITHMS) == list(by_id)[: len(ALGORITHMS)]
     assert by_id["pi-b-spibb"] == {
         "id": "pi-b-spibb",
         "description": "Copy the baseline on rare pairs, optimise on the others.",

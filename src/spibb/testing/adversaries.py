@@ -5,8 +5,9 @@ long episodes, starts that vary, rare events, missing steps, baselines that are 
 certain, costs, ragged lengths, logs that stop when they look best, discounts from 0 to 1, a state
 that nobody named. spibb.testing.claims lists what is claimed of such a log.
 
->>> ADVERSARIES["truncation"].draw(np.random.default_rng(0))
-<Log: 2000 rows, 2000 episodes, 2 states, 2 actions>
+>>> log = ADVERSARIES["truncation"].draw(np.random.default_rng(0))
+>>> len(log), log.n_episodes
+(2000, 2000)
 """
 
 from __future__ import annotations
