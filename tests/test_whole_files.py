@@ -139,12 +139,12 @@ def test_a_result_that_was_put_aside_is_put_back(tmp_path):
     killed_while(
         tmp_path,
         """
-        kept = folders.Path.rename
+        kept = whole_folders.Path.rename
         def rename(path, target):
             if path.name.startswith("."):  # the new folder, when the old one has gone
                 wait()
             return kept(path, target)
-        folders.Path.rename = rename
+        whole_folders.Path.rename = rename
         whole_folders.write_folder(out, fill, overwrite=True, known=("a",))
         """,
     )
