@@ -18,6 +18,7 @@ from spibb import (
     PiLeqBSPIBB,
     RaMDP,
     TabularPolicy,
+    improve_many,
 )
 from spibb.algorithms.iterating import iterate
 from spibb.operators import soft_approx_step, soft_exact_step
@@ -87,6 +88,21 @@ def test_policy_iteration(benchmark, figures, algorithm):
         f"{1e3 * peer:.1f} ms (loops)",
         peer / ours,
     )
+
+
+def test_improve_many(benchmark, figures):
+    """From counts to policies: problems are made, models estimated, baselines evaluated."""
+    counts, baselines = counted(N_PROBLEMS)
+    algorithm = ApproxSoftSPIBB(epsilon=1.0)
+    benchmark.pedantic(
+        lambda: improve_many([algorithm], counts, baselines=baselines, gamma=GAMMA),
+        rounds=15, warmup_rounds=2,
+    )  # fmt: skip
+    ours, peer = benchmark.stats.stats.median / N_PROBLEMS, time_reference(algorithm, 5)
+    figures(
+        "improve_many, end to end", f"{1e6 * ours:.0f} us", f"{1e3 * peer:.1f} ms (loops, solving)",
+        peer / ours,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("algorithm", [RaMDP(kappa=0.003), DUIPI(xi=1.0)], ids=lambda a: a.id)

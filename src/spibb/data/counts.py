@@ -205,15 +205,15 @@ class Counts(Named):
         """States that are only ever entered as the end of the process, and never acted in."""
         return np.asarray(~self.is_met & (self._ended > 0))
 
-    @property
+    @cached_property
     def initial(self) -> NDArray[np.float64]:
         """Distribution of the first state: of episodes, else uniform over the states seen."""
-        if self.n_initial.any():
-            return np.asarray(self.n_initial / self.n_initial.sum())
-        seen = self.n_sa.sum(axis=1) > 0
-        return np.asarray(seen / seen.sum(), dtype=np.float64)
+        weight = self.n_initial if self.n_initial.any() else self.n_sa.sum(axis=1) > 0
+        start = np.asarray(weight / weight.sum(), dtype=np.float64)
+        start.setflags(write=False)
+        return start
 
-    @property
+    @cached_property
     def n_ended(self) -> int:
         """Rows that ended the process."""
         return int(self.n_end.data.sum() + self.n_sa.sum() - self.n_sas.data.sum())
