@@ -151,3 +151,18 @@ def test_a_plugin_that_fails_is_named(tmp_path):
     done = package.run("-m", "spibb", "algorithms")
     assert done.returncode == 2
     assert "the plugin 'mine' cannot be imported: ModuleNotFoundError" in done.stderr
+    # It stands in nobody's way who does not need it.
+    package.spibb("improve", *INPUTS, "--error", "hoeffding-p", "--out", "result")
+    package.python(
+        """
+        from spibb.algorithms.base import Algorithm
+        Algorithm.from_config({"algorithm": "hcpi", "estimator": "dr", "candidates": [
+            {"algorithm": "approx-soft-spibb", "error": {"error": "hoeffding-q"}}]})
+        """
+    )
+
+
+def test_an_id_of_the_package_is_not_taken_from_it(tmp_path):
+    code = example("An algorithm with a step that exists").replace("my-algorithm", "basic-rl")
+    done = Package(tmp_path, code).run("-c", "import mine")
+    assert "MyAlgorithm has the id 'basic-rl', which BasicRL of spibb has" in done.stderr

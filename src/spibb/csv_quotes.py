@@ -18,7 +18,7 @@ _QUOTE, _COMMA, _LF, _CR = ord('"'), ord(","), ord("\n"), ord("\r")
 _CLOSED, _OPEN, _FOLLOWED = 0, 1, 2
 
 
-def check_quotes(file: Path, what: str) -> bool:
+def scan_quotes(file: Path, what: str) -> bool:
     """Refuse a file with a field whose quotation marks do not match.
 
     Returns:

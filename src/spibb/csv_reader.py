@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spibb.csv_quotes import check_quotes
+from spibb.csv_quotes import scan_quotes
 from spibb.errors import DataError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read_csv(
     import pyarrow as pa
 
     _check_encoding(file, what)
-    has_newlines = check_quotes(file, what)
+    has_newlines = scan_quotes(file, what)
     raw = _header(file, what)
     header = [name.strip() for name in raw]
     text = pa.dictionary(pa.int32(), pa.string())

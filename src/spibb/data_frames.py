@@ -29,9 +29,11 @@ def arrow_table(frame: Any) -> pa.Table:
             return pa.table(frame)
         return pa.Table.from_pandas(frame, preserve_index=False)
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
+        is_path = isinstance(frame, str | Path)
         raise DataError(
-            f"cannot read the data frame: {error}",
+            f"{str(frame)!r} is no table" if is_path else f"cannot read the data frame: {error}",
             expected="a pandas, polars or Arrow table whose columns hold one kind of value",
+            hint="read a file by spibb.read_log or TabularPolicy.read" if is_path else None,
         ) from None
 
 

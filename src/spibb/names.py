@@ -45,6 +45,11 @@ class Names:
         """Where each name stands."""
         return {name: place for place, name in enumerate(self)}
 
+    @cached_property
+    def are_numbers(self) -> bool:
+        """Whether some of the labels are whole numbers, which places could be taken for."""
+        return any(name.removeprefix("-").isdigit() for name in self.labels or ())
+
     def within(self, others: Names) -> NDArray[np.int64]:
         """Return where each of these names stands among others, -1 where it does not."""
         if self.labels is None and others.labels is None:

@@ -36,6 +36,19 @@ class Settings:
     family: ClassVar[str]
     id: ClassVar[str]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse an id that the package itself has: two things of one name are one too many."""
+        super().__init_subclass__(**options)
+        if "id" not in cls.__dict__ or cls.__module__.startswith("spibb."):
+            return
+        base: Any = next(kind for kind in reversed(cls.__mro__) if "family" in kind.__dict__)
+        for name, kind in base.members():
+            if name == cls.id and kind.__module__.startswith("spibb."):
+                raise SettingsError(
+                    f"{cls.__name__} has the id {name!r}, which {kind.__name__} of spibb has",
+                    expected=f"an id of its own for each {cls.family}",
+                )
+
     def to_config(self) -> dict[str, Any]:
         """Return the id and every setting as plain JSON values."""
         values = {item.name: _to_plain(getattr(self, item.name)) for item in fields(self)}
@@ -66,7 +79,8 @@ class Settings:
     @classmethod
     def named(cls, name: str) -> type[Self]:
         """Return the member of this family that has this id."""
-        return checked_entry(name, cls.known(), cls.family)
+        here = dict(cls.members())
+        return here[name] if name in here else checked_entry(name, cls.known(), cls.family)
 
     @classmethod
     def known(cls) -> dict[str, type[Self]]:

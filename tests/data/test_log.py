@@ -449,3 +449,8 @@ def test_episodes_that_begin_late_lack_their_first_steps():
     assert gaps([1, 2], [1], [1, 2]) == 0, "numbered from one"
     assert gaps([5, 6], [8, 9], [12, 13]) == 0, "a clock that runs on"
     assert gaps([0, 1, 3], [0], [1, 2]) == 2
+
+
+def test_a_path_is_no_table():
+    with pytest.raises(DataError, match=r"'visits.csv' is no table.*read a file by spibb.read_log"):
+        Log.from_dataframe("visits.csv")

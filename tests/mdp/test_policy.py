@@ -319,3 +319,15 @@ def test_what_is_no_frame():
         TabularPolicy.from_dataframe(pd.DataFrame(LONG).drop(columns="probability"))
     with pytest.raises(PolicyError, match="no rows"):
         TabularPolicy.from_dataframe(pd.DataFrame(LONG).iloc[:0])
+
+
+def test_a_number_is_a_name_where_states_are_called_by_numbers():
+    """States 1, 2 and 10: the state called 1 is not the second one."""
+    policy = TabularPolicy([[1, 0], [0, 1], [0.5, 0.5]], ("1", "2", "10"), ("a", "b"))
+    assert policy[1] == policy["1"] == {"a": 1.0, "b": 0.0}
+    assert policy[10] == {"a": 0.5, "b": 0.5}
+    np.testing.assert_array_equal(policy.action_probabilities([2, 1]), [[0, 1], [1, 0]])
+    with pytest.raises(PolicyError, match="no state 0"):
+        policy[0]
+    words = TabularPolicy([[1, 0], [0, 1]], ("mild", "severe"))
+    assert words[1] == words["severe"]

@@ -27,7 +27,7 @@ from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates
 from spibb.studies.compact import Compact
 from spibb.studies.helicopter.acting import ActingPopulation, Networks, is_over
-from spibb.studies.helicopter.claims import check_claims, find_plateau
+from spibb.studies.helicopter.claims import judged_claims, find_plateau
 from spibb.studies.helicopter.figures import abscissa, draw_helicopter
 from spibb.studies.helicopter.page import figure_block, make_blocks
 from spibb.studies.helicopter.plan import (
@@ -541,7 +541,7 @@ def test_values_without_a_place_on_the_axis():
         warnings.simplefilter("error")
         drawing = draw_helicopter(plan, aggregate_scores(scores))[1]
         assert r"$\frac$, 300 runs" in to_svg(drawing.figure)
-        check_claims(scores)
+        judged_claims(scores)
     axes = drawing.figure.axes[2]
     assert [line.get_xdata().tolist() for line in axes.lines[:2]] == [[1.0], [0.5]]
     assert [mark.get_text() for mark in axes.get_xticklabels()] == ["1/2", "1"]
@@ -591,7 +591,7 @@ def test_a_best_value_at_the_end_of_its_grid_is_marked(scores):
 
 
 def test_claims_follow_the_scores(scores):
-    claims = {claim.text: claim for claim in check_claims(scores)}
+    claims = {claim.text: claim for claim in judged_claims(scores)}
     verdicts = {text: claim.verdict for text, claim in claims.items()}
     assert verdicts["Approx-Soft-SPIBB-DQN outperforms the baseline in mean and 10 %-CVaR"] == (
         "confirmed"
@@ -606,13 +606,13 @@ def test_claims_follow_the_scores(scores):
     assert below.startswith("Baseline - Double-DQN:<br>mean, short: 1,000: +")
     tail = claims["The 10 %-CVaR of Pi_b-SPIBB-DQN is above the baseline's mean"].evidence
     assert tail.startswith("10 %-CVaR of Pi_b-SPIBB-DQN - mean of Baseline:<br>short: 1,000: ")
-    few = check_claims(made_up(PLAN, [0.0] * len(PLAN.settings), n_runs=30))
+    few = judged_claims(made_up(PLAN, [0.0] * len(PLAN.settings), n_runs=30))
     assert few[0].verdict == "too few data sets to tell"
 
 
 def test_the_claim_on_time_needs_times(scores):
     slow = {"pi-b-spibb-dqn": 3e6, "approx-soft-spibb-dqn": 2e6, "exact-soft-spibb-dqn": 3e6}
-    claim = check_claims(scores, slow)[-1]
+    claim = judged_claims(scores, slow)[-1]
     assert (claim.verdict, claim.evidence) == ("confirmed", "approximate: +50 %; exact: +0 %")
 
 

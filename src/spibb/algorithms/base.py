@@ -8,6 +8,7 @@ regret test.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, Unpack
 
@@ -41,11 +42,11 @@ class Algorithm(Settings):
     is_one_sided: ClassVar[bool] = False
 
     @classmethod
-    def known(cls) -> dict[str, type[Self]]:
-        """Return all algorithms, those of the package first."""
+    def members(cls) -> Iterator[tuple[str, type[Self]]]:
+        """Return the algorithms of the package, and others that have been imported."""
         import spibb.algorithms.registry  # noqa: F401
 
-        return super().known()
+        yield from super().members()
 
     @abstractmethod
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:

@@ -266,7 +266,12 @@ def _conditions(case: Case, found: HeldOutTest) -> tuple[Condition, ...]:
     if least > 0.0:
         is_enough = found.ess >= least
         further.append(Condition("effective-episodes", enough, True, is_enough, found.ess, least))
-    return (*always, checks.no_gaps(case), *further)
+    start = (
+        "episodes begin as those of the log do: held-out ones say nothing of another first state, "
+        "which was declared (initial)"
+    )
+    is_own = Condition("own-start", start, is_satisfied=case.problem.declared.initial is None)
+    return (*always, is_own, checks.no_gaps(case), *further)
 
 
 def _assumptions(case: Case, found: HeldOutTest) -> tuple[str, ...]:

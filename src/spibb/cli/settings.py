@@ -58,8 +58,10 @@ def _number(text: str) -> float | None:
 
 def find_error(name: str) -> ErrorFunction:
     """Return an error function by its id; given errors are an array, which no option can hold."""
-    known = ErrorFunction.known()
-    known.pop(GivenErrors.id)
+    known = dict(ErrorFunction.members())
+    if name not in known:  # a plugin may have it
+        known = ErrorFunction.known()
+    del known[GivenErrors.id]
     return checked_entry(name, known, "error function")()
 
 

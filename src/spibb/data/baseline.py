@@ -25,7 +25,9 @@ def estimate_baseline(log: Log | Counts) -> TabularPolicy:
     return TabularPolicy.from_counts(counts.n_sa, counts.state_labels, counts.action_labels)
 
 
-def align_policy(counts: Counts, policy: TabularPolicy, *, role: str) -> TabularPolicy:
+def align_policy(
+    counts: Counts, policy: TabularPolicy, *, role: str, log: Log | None = None
+) -> TabularPolicy:
     """Bring a policy to the states and actions of counts, by name.
 
     States in which nothing is done need no row in the policy: those that only end the process, and
@@ -35,6 +37,7 @@ def align_policy(counts: Counts, policy: TabularPolicy, *, role: str) -> Tabular
         counts: The counts.
         policy: A policy with the same names, perhaps without some, in any order.
         role: What the policy is to the user, for messages.
+        log: The log, where there is one: counts do not know the rows that they leave out.
     """
     if (counts.states, counts.actions) == (policy.states, policy.actions):
         return policy
@@ -54,7 +57,10 @@ def align_policy(counts: Counts, policy: TabularPolicy, *, role: str) -> Tabular
     table[np.ix_(rows, columns)] = policy.probabilities
     lacking = np.ones(counts.n_states, dtype=np.bool_)
     lacking[rows] = False
-    missed = lacking & counts.is_met
+    met = counts.is_met.copy()
+    if log is not None:
+        met[log.state] = True
+    missed = lacking & met
     if missed.any():
         raise PolicyError(
             f"the {role} lacks {int(missed.sum())} states of the log",

@@ -115,7 +115,7 @@ class TabularPolicy(Named, Display):
         return cls(table, state_labels, action_labels, is_estimated=True)
 
     def __getitem__(self, state: int | str) -> dict[Any, float]:
-        """Return the probability of each action in a state: by its name, or its place from 0."""
+        """Return the probability of each action in a state, given as in `action_probabilities`."""
         row = self.action_probabilities(state)
         return dict(zip(self.action_labels or range(self.n_actions), row.tolist(), strict=True))
 
@@ -127,7 +127,8 @@ class TabularPolicy(Named, Display):
         """Return the probabilities of the actions, shape (..., A).
 
         Args:
-            states: Names of states, or their places from 0; one, or an array of them.
+            states: Names of states, or, where no name is a number, their places from 0; one, or
+                an array of them.
         """
         return self.probabilities[self._places(states)]
 
@@ -135,7 +136,8 @@ class TabularPolicy(Named, Display):
         """Draw an action for each state: its name, or its place where actions have none.
 
         Args:
-            states: Names of states, or their places from 0; one, or an array of them.
+            states: Names of states, or, where no name is a number, their places from 0; one, or
+                an array of them.
             rng: Source of randomness; None: a fresh one.
         """
         reached = self.action_probabilities(states).cumsum(axis=-1)
@@ -151,7 +153,8 @@ class TabularPolicy(Named, Display):
 
     def _places(self, states: Any) -> NDArray[np.int64]:
         given = np.asarray(states)
-        if given.dtype.kind in "iu":
+        # Where states are called by numbers, a number is a name.
+        if given.dtype.kind in "iu" and not self.states.are_numbers:
             places = given.astype(np.int64)
         else:
             known = self.states.places

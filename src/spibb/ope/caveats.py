@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.policy import TabularPolicy
 from spibb.ope.bounds import Ends
 from spibb.ope.fitted import fit_models
 from spibb.ope.rare_events import hidden_loss
@@ -84,15 +83,20 @@ def few_warnings(n_episodes: int) -> tuple[str, ...]:
     )
 
 
-def log_warnings(off: OffPolicy, policy: TabularPolicy, n_gaps: int) -> tuple[str, ...]:
+def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     """Return the warnings that concern every estimate."""
-    episodes, found = off.episodes, []
+    episodes, n_gaps, found = off.episodes, problem.counts.n_gaps, []
+    if problem.declared.initial is not None:
+        found.append(
+            "Estimates are of episodes that begin as those of the log do: the first state that was "
+            "declared (initial) is not used."
+        )
     visited = np.unique(episodes.state)
     outside = visited[off.unsupported[visited] > 0.0]
     if len(outside):
         found.append(
             f"In {len(outside)} visited states the policy takes actions that the baseline never "
-            f"takes (first: {policy.states[int(outside[0])]}, with probability "
+            f"takes (first: {problem.states[int(outside[0])]}, with probability "
             f"{off.unsupported[outside[0]]:.3g}): no weight accounts for them, and weighted "
             "estimates are off by what those actions earn."
         )

@@ -194,14 +194,18 @@ def evaluate_policy(
         missing=missing,
         is_baseline_estimated=is_estimated,
         warnings=(
-            *caveats.log_warnings(off, problem.baseline, problem.counts.n_gaps),
+            *caveats.log_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(kind, known, chosen),
         ),
         assumptions=caveats.assumptions(
             kind, known, off, missing, chosen, is_estimated=is_estimated
         ),
-        is_exact=is_known and kind.is_exact and not is_estimated and problem.counts.n_gaps == 0,
+        is_exact=kind.is_exact
+        and is_known
+        and not is_estimated
+        and problem.counts.n_gaps == 0
+        and problem.declared.initial is None,
         return_range=None if known is None else (known.low, known.high),
     )
 

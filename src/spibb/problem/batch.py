@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.errors import SettingsError
+from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values, evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
@@ -52,7 +52,8 @@ class ProblemBatch(Sequence[Problem]):
 
     @classmethod
     def of(cls, problems: Sequence[Problem], device: Device = "cpu") -> ProblemBatch:
-        """Stack problems; those of several shapes are refused."""
+        """Stack problems; those of several shapes, or that declare other things, are refused."""
+        _check_alike(problems)
         models = ModelBatch.stack([problem.estimate() for problem in problems])
         n_sa = np.stack([problem.counts.n_sa for problem in problems])
         baseline = np.stack([problem.baseline.probabilities for problem in problems])
@@ -108,6 +109,20 @@ class ProblemBatch(Sequence[Problem]):
             q=np.where(ends[:, None, None], found.q, q_b),
             status=status,
         )
+
+
+def _check_alike(problems: Sequence[Problem]) -> None:
+    """Refuse problems of other kinds: sets of models are made for all of a batch at once."""
+    kinds = [(*problem.declared.kinds, problem.unseen) for problem in problems]
+    for place, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise DataError(
+                "the problems of a batch declare different things, or treat unseen pairs otherwise",
+                where=f"problem {place}",
+                expected="the same of initial (given or not), states_complete, never_ends, "
+                "successors (given, seen or not) and unseen in all",
+                hint="call improve_many once for each kind",
+            )
 
 
 def models_on(models: ModelBatch, device: Device) -> ModelBatch:

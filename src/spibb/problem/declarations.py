@@ -78,6 +78,12 @@ class Declarations:
         return replace(self, successors=_checked_successors(counts, "seen"))
 
     @property
+    def kinds(self) -> tuple[bool, ...]:
+        """What is declared at all, whatever it is."""
+        given = self.initial is not None, self.successors is not None
+        return *given, self.states_complete, self.never_ends, self.is_seen
+
+    @property
     def statements(self) -> tuple[str, ...]:
         """What was declared, as assumptions in words."""
         given = self.successors is not None and not self.is_seen

@@ -110,8 +110,9 @@ class Problem(Display):
         data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
         policy = _checked_baseline(data, baseline)
         data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
+        kept = data if isinstance(data, Log) else None
         counts = data if isinstance(data, Counts) else Counts.from_log(data)
-        policy = align_policy(counts, policy, role="baseline")
+        policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts, policy)
         known: dict[str, Any] = dict(options)
         unseen = checked_unseen(known.pop("unseen", "average"))
@@ -123,7 +124,6 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        kept = data if isinstance(data, Log) else None
         return cls(counts, policy, values, kept, declared, unseen)
 
     def _card(self) -> Card:
@@ -173,7 +173,7 @@ class Problem(Display):
 
     def align(self, policy: TabularPolicy) -> TabularPolicy:
         """Return another policy in the states and actions of the problem."""
-        return align_policy(self.counts, policy, role="policy")
+        return align_policy(self.counts, policy, role="policy", log=self.log)
 
     def episodes(self) -> Log:
         """Return the log, or refuse a problem that has none, or none with episodes."""

@@ -69,7 +69,7 @@ def _looks(result: Improvement, delta: float) -> tuple[str, ...]:
         return few_warnings(result.problem.episodes().n_episodes)
     off = OffPolicy.of(result.problem, result.policy)
     return (
-        *log_warnings(off, result.policy, result.counts.n_gaps),
+        *log_warnings(off, result.problem),
         *sample_warnings(off, result.problem, delta),
     )
 

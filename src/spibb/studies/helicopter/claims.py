@@ -69,7 +69,7 @@ class _Results:
         }
 
 
-def check_claims(scores: Scores, speeds: Mapping[str, float] | None = None) -> list[Claim]:
+def judged_claims(scores: Scores, speeds: Mapping[str, float] | None = None) -> list[Claim]:
     """Go through the paper's claims as far as the plan has what they speak of.
 
     Args:

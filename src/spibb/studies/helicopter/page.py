@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spibb.studies.gallery import Drawing
-from spibb.studies.helicopter.claims import Claim, check_claims
+from spibb.studies.helicopter.claims import Claim, judged_claims
 from spibb.studies.helicopter.scores import Scores, aggregate_scores
 from spibb.studies.helicopter.tables import best_settings, to_markdown
 
@@ -24,7 +24,7 @@ def make_blocks(scores: Scores, costs: Mapping[str, Any] | None = None) -> dict[
     blocks = {
         "facts": _facts(scores),
         "table": to_markdown(best_settings(scores.plan, aggregate_scores(scores))),
-        "claims": _claims(check_claims(scores, speeds)),
+        "claims": _claims(judged_claims(scores, speeds)),
     }
     return blocks | ({"costs": _costs(costs)} if costs else {})
 
