@@ -27,7 +27,7 @@ from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates
 from spibb.studies.compact import Compact
 from spibb.studies.helicopter.acting import ActingPopulation, Networks, is_over
-from spibb.studies.helicopter.claims import judged_claims, find_plateau
+from spibb.studies.helicopter.claims import find_plateau, judged_claims
 from spibb.studies.helicopter.figures import abscissa, draw_helicopter
 from spibb.studies.helicopter.page import figure_block, make_blocks
 from spibb.studies.helicopter.plan import (
