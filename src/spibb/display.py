@@ -42,7 +42,7 @@ class Card:
     def text(self) -> str:
         """Return it as lines."""
         facts = _aligned([(name, " ".join(fact.split())) for name, fact in self.facts.items()])
-        cells = [[_short(cell) for cell in row] for row in (self.head, *self.rows) if row]
+        cells = [[short(cell) for cell in row] for row in (self.head, *self.rows) if row]
         return visible("\n  ".join([f"<{self.title}", *facts, *_aligned(cells)])) + ">"
 
     def html(self) -> str:
@@ -71,7 +71,7 @@ class Display:
 
 def listed(names: Iterable[str], size: int) -> str:
     """Return the first of so many names."""
-    shown = ", ".join(map(_short, islice(names, _N_NAMES)))
+    shown = ", ".join(map(short, islice(names, _N_NAMES)))
     return shown if size <= _N_NAMES else f"{shown}, ... ({size:,} in all)"
 
 
@@ -83,9 +83,10 @@ def visible(text: str) -> str:
     )
 
 
-def _short(text: str) -> str:
+def short(text: str, longest: int = _LONGEST_CELL) -> str:
+    """Return a text in one line, and of bearable length."""
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_CELL else line[: _LONGEST_CELL - 1] + "…"
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

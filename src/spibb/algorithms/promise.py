@@ -118,8 +118,8 @@ def plan_promise(
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     if not zeta > 0:
         raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
-    if not delta < 1.0:
-        raise SettingsError(f"delta is {delta}", expected="a probability < 1: a promise needs one")
+    if not 0.0 < delta < 1.0:
+        raise SettingsError(f"delta is {delta}", expected="a probability in (0, 1)")
     reason = obstacle(problem)
     if reason is not None:
         raise SettingsError(

@@ -31,21 +31,20 @@ def audit(
 
     Exit code 1 if a budget or threshold was given and the policy does not keep to it.
     """
-    from spibb.certify.audit import audit
+    import spibb
     from spibb.cli.inputs import read_problem
     from spibb.cli.printing import print_as
     from spibb.cli.result_printing import change_records, print_audit
     from spibb.cli.settings import find_error
-    from spibb.mdp.policy import TabularPolicy
     from spibb.report.changes import list_changes
 
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
         states_complete=states_complete, never_ends=never_ends, successors=successors,
     )  # fmt: skip
-    judged = problem.align(TabularPolicy.read(policy))
+    judged = problem.align(spibb.TabularPolicy.read(policy))
     chosen = None if error is None else find_error(error)
-    certificate = audit(
+    certificate = spibb.audit(
         problem, policy=judged, delta=delta, epsilon=epsilon, n_wedge=n_wedge, error=chosen
     )
     changes = list_changes(judged, problem.baseline, certificate.states)

@@ -11,20 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from spibb.algorithms.basic_rl import BasicRL
-from spibb.algorithms.hcpi import HCPI
-from spibb.algorithms.improvement import Improvement
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
+import spibb
+from spibb.cli.inputs import read_problem
 from spibb.cli.printing import console
 from spibb.cli.result_printing import describe_improvement, print_written
-from spibb.data.log import Log
-from spibb.data.readers import read_log
-from spibb.mdp.evaluation import evaluate
-from spibb.mdp.model import TabularMDP
-from spibb.mdp.planning import solve
-from spibb.mdp.policy import TabularPolicy
-from spibb.ope.trajectories import Trajectories
-from spibb.problem import Problem
 from spibb.report.folder import FILES
 from spibb.whole_folders import check_replaceable
 
@@ -39,58 +29,51 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
     check_replaceable(out, overwrite=overwrite, known=FILES)
     with resources.as_file(resources.files("spibb.cli") / "demo") as folder:
         truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
-        log = read_log(folder / "log.csv")
-        baseline = TabularPolicy.read(folder / "baseline.csv")
+        log, rule, rewards = f"{folder}/log.csv", f"{folder}/baseline.csv", truth["reward_range"]
+        problem = read_problem(log, rule, truth["gamma"], None, reward_range=rewards)
     console.print(
-        f"A simulated ward: {log.n_episodes} stays of patients with an infection. Each morning the "
-        f"ward chooses one of {', '.join(truth['actions'])}.\nIts rule made the log; can the log "
-        "improve the rule, safely?\n"
+        f"A simulated ward: {problem.episodes().n_episodes} stays of patients with an infection. "
+        f"Each morning the ward chooses one of {', '.join(truth['actions'])}.\nIts rule made the "
+        "log; can the log improve the rule, safely?\n"
     )
-    rewards = tuple(truth["reward_range"])
-    problem = Problem.of(log, baseline=baseline, gamma=truth["gamma"], reward_range=rewards)
-    result = ApproxSoftSPIBB().improve(problem)
-    greedy = BasicRL().improve(problem)
+    result, greedy = spibb.ApproxSoftSPIBB().improve(problem), spibb.BasicRL().improve(problem)
     result.write(out, overwrite=overwrite)
     describe_improvement(result)
-    _print_supported(problem, log, *truth["return_range"])
+    _print_supported(problem, *truth["return_range"])
     _compare_with_truth(truth, result, greedy)
     print_written(out)
 
 
-def _print_supported(problem: Problem, log: Log, low: float, high: float) -> None:
+def _print_supported(problem: spibb.Problem, low: float, high: float) -> None:
     """Print the exact and the approximate statement that held-out stays support, at half of 5 %.
 
     Args:
         problem: The ward's.
-        log: Its stays.
         low: Smallest return that there is.
         high: Largest.
     """
-    candidates = [ApproxSoftSPIBB(epsilon=epsilon) for epsilon in _BUDGETS]
-    test = HCPI(candidates=candidates, delta=_RISK / 2)
+    candidates = [spibb.ApproxSoftSPIBB(epsilon=epsilon) for epsilon in _BUDGETS]
+    test = spibb.HCPI(candidates=candidates, delta=_RISK / 2)
     exact = replace(test, bound="betting", estimator="is", return_range=(low, high))
     console.print(
         f"\n[bold]What this log supports[/bold] at {100 * _RISK:g} %, half for each statement, of "
-        f"a policy learnt from {100 * HCPI().train_share:g} % of the stays and tested on the rest:"
+        f"a policy learnt from {100 * test.train_share:g} % of the stays and tested on the rest:"
     )
+    stays = spibb.ope.Trajectories.from_log(problem.log)
     for kind, algorithm in (("exactly", exact), ("approximately", test)):
         certificate = algorithm.improve(problem).certificate
         claims = (certificate.guarantee, *certificate.others)
         claim = next(claim for claim in claims if claim.theorem.startswith("Held-out"))
         lower = claim.details["tested_lower_bound"]
-        if lower >= 0.0:
-            console.print(f"  {kind}: it gains at least {lower:.2f} a stay")
-            continue
-        console.print(f"  {kind}: it loses at most {-lower:.2f} a stay")
-        if kind == "exactly":
+        told = f"gains at least {lower:.2f}" if lower >= 0.0 else f"loses at most {-lower:.2f}"
+        console.print(f"  {kind}: it {told} a stay")
+        if lower < 0.0 and algorithm is exact:
             # What follows a cut may be worth the most for the rule, the least for the policy.
-            stays = Trajectories.from_log(log)
-            cost = stays.cut(problem.gamma).mean() * (high - low)
-            console.print(
-                f"    about {cost:.2f} of it since {stays.is_cut.sum()} records stop before the end"
-            )
-        needed = algorithm.needed_episodes(problem, power=_POWER)
-        console.print(f"    {_next_step(*needed, log.n_episodes)}")
+            cost, n_cut = stays.cut(problem.gamma).mean() * (high - low), stays.is_cut.sum()
+            console.print(f"    about {cost:.2f} of it since {n_cut} records stop before the end")
+        if lower < 0.0:
+            needed = algorithm.needed_episodes(problem, power=_POWER)
+            console.print(f"    {_next_step(*needed, len(stays))}")
 
 
 def _next_step(low: float, high: float, n_episodes: int) -> str:
@@ -105,11 +88,15 @@ def _next_step(low: float, high: float, n_episodes: int) -> str:
     return f"to show a gain with {100 * _POWER:g} %, by this log: {told} more stays"
 
 
-def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Improvement) -> None:
+def _compare_with_truth(
+    truth: dict[str, Any], result: spibb.Improvement, greedy: spibb.Improvement
+) -> None:
     mdp = true_model(truth)
 
-    def true(policy: TabularPolicy) -> float:
-        return evaluate(mdp, _ordered(policy, truth)).performance
+    def true(policy: spibb.TabularPolicy) -> float:
+        actions = [policy.actions.places[name] for name in truth["actions"]]
+        table = policy.action_probabilities(truth["states"])[:, actions]
+        return spibb.evaluate(mdp, table).performance
 
     console.print(
         "\n[bold]The truth, which only a simulation knows[/bold]\n"
@@ -117,21 +104,14 @@ def _compare_with_truth(truth: dict[str, Any], result: Improvement, greedy: Impr
         f"  safe improvement  {true(result.policy):6.2f}   (estimated {result.performance:.2f})\n"
         f"  plain greedy      {true(greedy.policy):6.2f}   (estimated {greedy.performance:.2f}: "
         "it believes its luck)\n"
-        f"  best possible     {solve(mdp).performance:6.2f}"
+        f"  best possible     {spibb.solve(mdp).performance:6.2f}"
     )
 
 
-def true_model(truth: dict[str, Any]) -> TabularMDP:
+def true_model(truth: dict[str, Any]) -> spibb.TabularMDP:
     """Build the model that made the demo's log."""
     state, action, successor, probability = zip(*truth["transitions"], strict=True)
     transition = np.zeros((len(truth["states"]), len(truth["actions"]), len(truth["states"])))
     transition[state, action, successor] = probability
     terminal = np.isin(truth["states"], truth["terminal"])
-    return TabularMDP(transition, truth["reward"], truth["gamma"], truth["initial"], terminal)
-
-
-def _ordered(policy: TabularPolicy, truth: dict[str, Any]) -> TabularPolicy:
-    """Bring a policy to the order of states and actions of the true model."""
-    rows = [policy.states.places[name] for name in truth["states"]]
-    columns = [policy.actions.places[name] for name in truth["actions"]]
-    return TabularPolicy(policy.probabilities[np.ix_(rows, columns)])
+    return spibb.TabularMDP(transition, truth["reward"], truth["gamma"], truth["initial"], terminal)

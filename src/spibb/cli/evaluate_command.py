@@ -34,14 +34,13 @@ def evaluate(
     printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Estimate what a policy would earn, from the log of another, with intervals."""
+    import spibb
     from spibb.cli.evaluation_printing import print_evaluation
     from spibb.cli.inputs import read_problem
-    from spibb.mdp.policy import TabularPolicy
-    from spibb.ope.evaluate import evaluate_policy
 
-    found = evaluate_policy(
+    found = spibb.evaluate_policy(
         read_problem(log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen),
-        policy=TabularPolicy.read(policy),
+        policy=spibb.TabularPolicy.read(policy),
         estimators=None if estimator is None else [part.strip() for part in estimator.split(",")],
         bound=bound,
         delta=delta,

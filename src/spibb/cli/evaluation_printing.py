@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rich.table import Column
@@ -11,8 +11,7 @@ from rich.table import Column
 from spibb.cli import printing as p
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
-
-_COLUMNS = ("estimator", "estimate", "lower", "upper", "ess", "largest_share", "mean_weight")
+from spibb.report.comparison import said_once
 
 
 def print_evaluation(found: PolicyEvaluation, printed: str) -> None:
@@ -23,7 +22,7 @@ def print_evaluation(found: PolicyEvaluation, printed: str) -> None:
 
 
 def _records(found: PolicyEvaluation) -> Iterator[Any]:
-    yield _COLUMNS
+    yield "estimator", "estimate", "lower", "upper", "ess", "largest_share", "mean_weight"
     for part in (found.baseline, *found.estimates):
         cells = (part.estimate, *part.interval, part.ess, part.largest_share, part.mean_weight)
         yield [part.estimator, *("" if x is None or math.isnan(x) else float(x) for x in cells)]
@@ -45,7 +44,7 @@ def _describe(found: PolicyEvaluation) -> None:
     )
     told = [(part.estimator, text) for part in found.estimates for text in part.warnings]
     for title, texts in (
-        ("Warnings", [*found.warnings, *_merged(told)]),
+        ("Warnings", [*found.warnings, *said_once(told)]),
         ("Assumed, and not to be checked on a log", found.assumptions),
     ):
         if texts:
@@ -53,14 +52,6 @@ def _describe(found: PolicyEvaluation) -> None:
             p.print_bullets(texts)
     named = (f"{part.estimator} ({ESTIMATORS[part.estimator]})" for part in found.estimates)
     p.print_sentence(f"Estimators: {', '.join(named)}.")
-
-
-def _merged(told: Iterable[tuple[str, str]]) -> list[str]:
-    """Say what several estimators share once: the same words after different names."""
-    names: dict[str, list[str]] = {}
-    for name, text in told:
-        names.setdefault(text, []).append(name)
-    return [f"{', '.join(who)}: {text}" for text, who in names.items()]
 
 
 def _cells(part: PolicyEstimate) -> Iterator[str]:

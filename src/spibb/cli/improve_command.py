@@ -55,15 +55,14 @@ def improve(
     from spibb.cli.inputs import check_inputs_outside, read_problem
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
-    from spibb.cli.settings import OPTIONS, build_algorithm, chosen_algorithms, parse_settings
+    from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
     from spibb.report.comparison import compare, comparison_files
     from spibb.report.folder import FILES
-    from spibb.uncertainty.error_functions import checked_delta
     from spibb.whole_folders import check_replaceable
 
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations), strict=True)
-    settings = {name: value for name, value in named if value is not None}
-    settings |= parse_settings(others or [])
+    given = [f"{name}={value}" for name, value in named if value is not None]
+    settings = parse_settings([*given, *(others or [])])
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files([one.id for one in algorithms])
     check_replaceable(out, overwrite=overwrite, known=parts)
@@ -73,7 +72,7 @@ def improve(
         states_complete=states_complete, never_ends=never_ends, successors=successors,
     )  # fmt: skip
     if compared is not None:
-        level = float(settings.get("delta", 0.05))
+        level = settings.get("delta", 0.05)
         with console.status("Improving ..."):
             table = compare(problem, algorithms, delta=level, certificate_delta=certificate_delta)
             table.write(out, overwrite=overwrite)
@@ -81,9 +80,8 @@ def improve(
         return
     if guarantee is not None:
         with console.status("Looking for a threshold ..."):
-            level = checked_delta(certificate_delta, "certificate_delta")
-            promise = plan_promise(problem, zeta=guarantee, delta=level)
-        algorithms = [build_algorithm("pi-b-spibb", {**settings, "n_wedge": promise.n_wedge})]
+            promise = plan_promise(problem, zeta=guarantee, delta=certificate_delta)
+        algorithms = build_algorithms(["pi-b-spibb"], settings | {"n_wedge": promise.n_wedge})
         if printed == "table":
             print_sentence(promise.summary + "\n")
     with console.status("Improving ..."):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ def read_problem(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    rows = read_log(log, columns=parse_columns(columns))
+    renamed = parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
+    rows = read_log(log, columns=renamed)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
 
@@ -32,30 +35,23 @@ def check_inputs_outside(out: Path, *names: str | None) -> None:
     """Refuse to replace a folder that holds what is read."""
     if not out.exists():
         return
-    target = out.resolve()
-    for name in names:
-        if name in (None, ESTIMATE, SEEN):
-            continue
-        for file in find_files(name, what="input"):
-            if target in file.resolve().parents:
-                raise OutputError(
-                    f"{out} holds {file}, which is read, so it is not replaced",
-                    hint="choose another folder",
-                )
-
-
-def parse_columns(text: str | None) -> dict[str, str]:
-    """Read ``state=ward,reward=score``."""
-    renamed: dict[str, str] = {}
-    for part in filter(str.strip, (text or "").split(",")):
-        name, _, column = (word.strip() for word in part.partition("="))
-        if not name or not column:
-            raise SettingsError(
-                f"--columns holds {part!r}",
-                expected="name=column pairs, separated by commas",
-                hint="write it as --columns state=ward,reward=score",
+    given = [name for name in names if name not in (None, ESTIMATE, SEEN)]
+    for file in chain.from_iterable(find_files(name, what="input") for name in given):
+        if out.resolve() in file.resolve().parents:
+            raise OutputError(
+                f"{out} holds {file}, which is read, so it is not replaced",
+                hint="choose another folder",
             )
-        if name in renamed:
-            raise SettingsError(f"--columns gives {name!r} twice", expected="each name once")
-        renamed[name] = column
-    return renamed
+
+
+def parse_pairs(parts: Iterable[str], option: str, example: str) -> dict[str, str]:
+    """Read what an option gives as NAME=VALUE; parts that are empty are none."""
+    pairs: dict[str, str] = {}
+    for part in filter(str.strip, parts):
+        name, _, value = (word.strip() for word in part.partition("="))
+        if not name or not value or name in pairs:
+            raise SettingsError(
+                f"{option} holds {part!r}", expected=f"NAME=VALUE, each name once, as {example}"
+            )
+        pairs[name] = value
+    return pairs

@@ -14,11 +14,12 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from spibb.display import visible
+from spibb.display import short, visible
 
 # Names are printed as Text: what stands in a log is neither markup nor an emoji code.
 console = Console(highlight=False, soft_wrap=False)
-right = partial(Column, justify="right")
+left = partial(Column, overflow="fold")
+right = partial(left, justify="right")
 _LONGEST_NAME = 60
 
 
@@ -37,21 +38,18 @@ def print_as(
         csv: Returns rows, the names of the columns first.
         table: Prints the result for people.
     """
+    if printed == "table":
+        table()
+        return
     if printed == "json":
         is_unicode = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
         text = json_format.dumps(json(), indent=2, allow_nan=False, ensure_ascii=not is_unicode)
-        _print_data(text + "\n")
-    elif printed == "csv":
+    else:
         buffer = io.StringIO()
         csv_format.writer(buffer, lineterminator="\n").writerows(csv())
-        _print_data(buffer.getvalue())
-    else:
-        table()
-
-
-def _print_data(text: str) -> None:
-    """Print data for programs as it is, and for the eyes of a person without commands in it."""
-    print(visible(text) if sys.stdout.isatty() else text, end="")
+        text = buffer.getvalue().removesuffix("\n")
+    # Programs get data as they are, and the eyes of a person none with commands in them.
+    print(visible(text) if sys.stdout.isatty() else text)
 
 
 def print_table(columns: Iterable[Column | str], rows: Iterable[Sequence[str | Text]]) -> None:
@@ -69,14 +67,14 @@ def print_title(text: str) -> None:
 
 def print_sentence(text: str) -> None:
     """Print a sentence, or several lines of them, that may hold names of states."""
-    console.print(Text("\n".join(map(_printable, text.split("\n")))))
+    console.print(Text(visible(text)))
 
 
 def print_bullets(texts: Iterable[str]) -> None:
     """Print sentences as a list."""
     bullets = Table.grid(padding=(0, 1))
     for text in texts:
-        bullets.add_row("  -", Text(_printable(text)))
+        bullets.add_row("  -", Text(visible(text)))
     console.print(bullets)
 
 
@@ -87,10 +85,4 @@ def print_place(text: str) -> None:
 
 def short_name(text: str) -> Text:
     """Return a name in one line and of bearable length; the files have it whole."""
-    line = " ".join(_printable(text).split())
-    return Text(line if len(line) <= _LONGEST_NAME else line[: _LONGEST_NAME - 1] + "…")
-
-
-def _printable(text: str) -> str:
-    """Leave out what would command a terminal."""
-    return "".join(mark if mark.isprintable() else " " for mark in text)
+    return Text(short(visible(text), _LONGEST_NAME))

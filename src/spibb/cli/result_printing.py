@@ -35,8 +35,7 @@ def print_improvement(result: Improvement, out: Path, printed: str) -> None:
 
 def describe_improvement(result: Improvement) -> None:
     """Print a result for people."""
-    for text in result.findings:
-        p.print_sentence(text)
+    p.print_sentence("\n".join(result.findings))
     _print_changes(result_changes(result))
     _print_guarantee(result.certificate)
 
@@ -51,10 +50,9 @@ def print_comparison(found: Comparison, out: Path, printed: str) -> None:
 
     def show() -> None:
         p.print_title("Compared")
-        numbers = (p.right(name, overflow="fold") for name in HEAD[1:])
-        p.print_table((Column(HEAD[0], no_wrap=True), *numbers), (row.cells for row in found.rows))
-        for text in found.remarks:
-            p.print_sentence(text)
+        head = (Column(HEAD[0], no_wrap=True), *map(p.right, HEAD[1:]))
+        p.print_table(head, (row.cells for row in found.rows))
+        p.print_sentence("\n".join(found.remarks))
         p.print_place(f"Written to {out}")
 
     p.print_as(
@@ -79,12 +77,8 @@ def _print_changes(changes: list[Change]) -> None:
     states = f"{len(changes)} state{'' if len(changes) == 1 else 's'}"
     cut = f" ({len(shown)} shown)" if len(shown) < len(changes) else ""
     p.print_title(f"Where it differs: {states}, most rows moved first{cut}")
-    state, less, more = (
-        Column(name, overflow="fold", min_width=8) for name in ("state", "less of", "more of")
-    )
-    rows = p.right("rows", no_wrap=True, min_width=4)
     p.print_table(
-        (state, rows, less, more, p.right("value", no_wrap=True, min_width=7)),
+        (p.left("state"), p.right("rows"), p.left("less of"), p.left("more of"), p.right("value")),
         (
             (
                 p.short_name(change.state),
@@ -94,22 +88,6 @@ def _print_changes(changes: list[Change]) -> None:
                 f"{change.value_gain:+.3g}",
             )
             for change in shown
-        ),
-    )
-
-
-def _print_checks(certificate: Certificate) -> None:
-    p.print_title("Checks")
-    p.print_table(
-        ("condition", "outcome", p.right("found"), p.right("limit"), "first at"),
-        (
-            (
-                condition.statement,
-                {True: "holds", False: "FAILS", None: "not checked"}[condition.is_satisfied],
-                *("" if x is None else f"{x:.4g}" for x in (condition.value, condition.limit)),
-                p.short_name(condition.where or ""),
-            )
-            for condition in certificate.checks
         ),
     )
 
@@ -131,6 +109,7 @@ def _print_guarantee(certificate: Certificate) -> None:
 
 def print_audit(certificate: Certificate, changes: list[Change]) -> None:
     """Print what was checked, where the policy differs, and what is guaranteed of it."""
-    _print_checks(certificate)
+    p.print_title("Checks")
+    p.print_bullets(check.summary for check in certificate.checks)
     _print_changes(changes)
     _print_guarantee(certificate)

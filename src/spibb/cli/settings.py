@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from typing import Any
 
-from typer import BadParameter
-
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.registry import find_algorithm
+from spibb.cli.inputs import parse_pairs
 from spibb.cli.options import DEFAULT_ALGORITHM
 from spibb.errors import SettingsError
 from spibb.settings import checked_entry
@@ -25,13 +24,9 @@ _CANDIDATE = r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*"
 
 def parse_settings(parts: Iterable[str]) -> dict[str, Any]:
     """Read ``kappa=0.01`` or ``mixtures=0,0.5``, given once for each setting."""
-    settings: dict[str, Any] = {}
-    for part in parts:
-        name, equals, value = part.partition("=")
-        if not equals or not name.strip():
-            raise SettingsError(f"--set holds {part!r}", expected="NAME=VALUE, as --set kappa=0.01")
-        settings[name.strip().replace("-", "_")] = _value(value.strip())
-    return settings
+    readers: dict[str, Callable[[str], Any]] = {"error": find_error, "candidates": _candidates}
+    pairs = parse_pairs(parts, "--set", "kappa=0.01")
+    return {name.replace("-", "_"): readers.get(name, _value)(text) for name, text in pairs.items()}
 
 
 def _value(text: str) -> Any:
@@ -44,14 +39,11 @@ def _value(text: str) -> Any:
 
 def _number(text: str) -> float | None:
     try:
-        if abs(int(text)) < 2**63:
-            return int(text)
-    except ValueError:  # no whole number, or one of thousands of digits
-        pass
-    try:
         number = float(text)
     except ValueError:
         return None
+    if number.is_integer() and abs(number) < 2**63 and not {*".eE"} & {*text}:
+        return int(text)
     # Digits beyond what a float holds are not to be taken for a setting without limit.
     return None if math.isinf(number) and "inf" not in text.lower() else number
 
@@ -65,64 +57,54 @@ def find_error(name: str) -> ErrorFunction:
     return checked_entry(name, known, "error function")()
 
 
-def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
-    """Build the settings object, refusing what the algorithm does not have."""
-    kind = find_algorithm(name)
-    known = _names(kind)
-    for setting in settings:
-        if setting not in known:
-            raise SettingsError(
-                f"{name} has no setting {_option(setting)}",
-                expected=f"one of {', '.join(map(_option, known))}" if known else "none at all",
-                hint="leave it out, or choose another algorithm",
-            )
-    built = dict(settings)
-    if isinstance(settings.get("candidates"), str):
-        built["candidates"] = _candidates(settings["candidates"])
-    if "error" in settings:
-        built["error"] = find_error(str(settings["error"]))
-    try:
-        return kind(**built)
-    except SettingsError:
-        raise
-    except (TypeError, ValueError, OverflowError):  # a word where a number belongs
-        given = ", ".join(f"{name}={reprlib.repr(value)}" for name, value in built.items())
-        raise SettingsError(
-            f"{name} cannot be built from {given}", expected="numbers where it takes numbers"
-        ) from None
-
-
 def chosen_algorithms(
     settings: dict[str, Any], name: str | None, compared: str | None, guarantee: float | None
 ) -> list[Algorithm]:
     """Build what is asked for: one algorithm, several to compare, or one to keep a promise."""
+    names = [name or DEFAULT_ALGORITHM]
     if compared is not None:
+        names = [part.strip() for part in compared.split(",") if part.strip()]
         if name is not None or guarantee is not None:
-            raise BadParameter("--compare goes without --algorithm and --guarantee")
-        return _build_compared(compared, settings)
-    if guarantee is None:
-        return [build_algorithm(name or DEFAULT_ALGORITHM, settings)]
-    if name not in (None, "pi-b-spibb") or "n_wedge" in settings:
-        raise SettingsError(
-            "--guarantee chooses n_wedge of pi-b-spibb",
-            hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
-        )
-    return [build_algorithm("pi-b-spibb", settings)]
+            raise SettingsError("--compare goes without --algorithm and --guarantee")
+        if len(set(names)) != len(names) or not names:
+            raise SettingsError(f"--compare is {compared!r}", expected="different ids, as a,b,c")
+    elif guarantee is not None:
+        names = ["pi-b-spibb"]
+        if name not in (None, *names) or "n_wedge" in settings:
+            raise SettingsError(
+                "--guarantee chooses n_wedge of pi-b-spibb",
+                hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
+            )
+    return build_algorithms(names, settings)
 
 
-def _build_compared(names: str, settings: dict[str, Any]) -> list[Algorithm]:
-    """Build several algorithms; each setting goes to those that have it."""
-    listed = [name.strip() for name in names.split(",") if name.strip()]
-    if len(set(listed)) != len(listed) or not listed:
-        raise SettingsError(f"--compare is {names!r}", expected="different ids, as a,b,c")
-    known = {name: _names(find_algorithm(name)) for name in listed}
-    for setting in settings:
-        if not any(setting in have for have in known.values()):
-            raise SettingsError(f"none of {names} has a setting {setting!r}")
+def build_algorithms(names: list[str], settings: dict[str, Any]) -> list[Algorithm]:
+    """Build algorithms by their ids; each setting goes to those that have it."""
+    known = {name: [item.name for item in fields(find_algorithm(name))] for name in names}
+    options = {_option(setting): None for have in known.values() for setting in have}
+    for setting in map(_option, settings):
+        if setting not in options:
+            raise SettingsError(
+                f"no setting {setting} in {', '.join(names)}",
+                expected=f"one of {', '.join(options)}" if options else "none at all",
+                hint="leave it out, or choose another algorithm",
+            )
     return [
-        build_algorithm(name, {key: settings[key] for key in settings if key in have})
+        _build(name, {key: value for key, value in settings.items() if key in have})
         for name, have in known.items()
     ]
+
+
+def _build(name: str, settings: dict[str, Any]) -> Algorithm:
+    try:
+        return find_algorithm(name)(**settings)
+    except SettingsError:
+        raise
+    except (TypeError, ValueError, OverflowError):  # a word where a number belongs
+        raise SettingsError(
+            f"{name} cannot be built from {reprlib.repr(settings)}",
+            expected="numbers where it takes numbers",
+        ) from None
 
 
 def _candidates(text: str) -> list[Algorithm]:
@@ -132,14 +114,8 @@ def _candidates(text: str) -> list[Algorithm]:
             f"candidates is {text!r}",
             expected="algorithms, as approx-soft-spibb(epsilon=0.1),pi-b-spibb(n_wedge=5)",
         )
-    return [
-        build_algorithm(name, parse_settings(filter(str.strip, inner.split(","))))
-        for name, inner in re.findall(rf"{_CANDIDATE}(?:,|$)", text)
-    ]
-
-
-def _names(kind: type[Algorithm]) -> list[str]:
-    return [item.name for item in fields(kind)]
+    found = re.findall(rf"{_CANDIDATE}(?:,|$)", text)
+    return [build_algorithms([name], parse_settings(inner.split(",")))[0] for name, inner in found]
 
 
 def _option(setting: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,11 +14,9 @@ import numpy as np
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
 from spibb.algorithms.improvement import Improvement, start_remarks
 from spibb.display import Card, Display
-from spibb.ope import Trajectories, student_t
-from spibb.ope.caveats import few_warnings
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
-from spibb.report.cross_fitting import FEWEST_EPISODES, CrossFit, cross_fit
+from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result, write_json
 from spibb.report.summary import result_summary
 from spibb.uncertainty.error_functions import checked_delta
@@ -28,7 +26,7 @@ from spibb.whole_folders import write_folder
 HEAD = ("algorithm", "gain, est.", "guaranteed", "moved", "off-policy", "ess")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparisonRow:
     """One algorithm's row.
 
@@ -51,11 +49,11 @@ class ComparisonRow:
     algorithm: str
     estimated_gain: float | None
     bound: float | None
-    is_vacuous: bool
+    is_vacuous: bool = False
     moved: float
-    off_policy: float | None
-    off_policy_low: float | None
-    off_policy_high: float | None
+    off_policy: float | None = None
+    off_policy_low: float | None = None
+    off_policy_high: float | None = None
     status: str
     ess: float | None = None
     warnings: tuple[str, ...] = ()
@@ -64,22 +62,17 @@ class ComparisonRow:
     def cells(self) -> tuple[str, ...]:
         """The row for people, under :data:`HEAD`."""
         guaranteed = "none" if self.bound is None else f"{self.bound:+.3g}"
+        low = "-inf" if self.off_policy_low is None else f"{self.off_policy_low:.3g}"
+        high = "inf" if self.off_policy_high is None else f"{self.off_policy_high:.3g}"
+        judged = f"{self.off_policy:.3g} [{low}, {high}]" if self.off_policy is not None else None
         return (
             self.algorithm,
             "withheld" if self.estimated_gain is None else f"{self.estimated_gain:+.3g}",
             "vacuous" if self.is_vacuous else guaranteed,
             f"{100 * self.moved:.0f}%",
-            self._interval,
+            judged or "no or few episodes",
             "" if self.ess is None else f"{self.ess:.0f}",
         )
-
-    @property
-    def _interval(self) -> str:
-        if self.off_policy is None:
-            return "no or few episodes"
-        low = "-inf" if self.off_policy_low is None else f"{self.off_policy_low:.3g}"
-        high = "inf" if self.off_policy_high is None else f"{self.off_policy_high:.3g}"
-        return f"{self.off_policy:.3g} [{low}, {high}]"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -101,12 +94,8 @@ class Comparison(Display):
     @property
     def remarks(self) -> tuple[str, ...]:
         """What to know of the rows, and how to read them, in sentences."""
-        found: dict[str, list[str]] = {}
-        for row in self.rows:
-            for text in row.warnings:
-                found.setdefault(text, []).append(row.algorithm)
         return (
-            *(f"{', '.join(names)}: {text}" for text, names in found.items()),
+            *said_once((row.algorithm, text) for row in self.rows for text in row.warnings),
             "gain, est.: over the baseline, in the model made from the log, which flatters. "
             "guaranteed: lower bound on the true gain; vacuous if it allows any loss. moved: "
             "probability taken from the baseline, over the rows. off-policy: performance with its "
@@ -180,7 +169,11 @@ def compare(
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     level = checked_delta(delta)
     results = tuple(one.improve(problem, certificate_delta=certificate_delta) for one in algorithms)
-    rows = [_baseline_row(problem, level)]
+    judged = cross_fit(problem, problem.baseline, lambda part: part.baseline, level)
+    baseline_row = ComparisonRow(
+        algorithm="baseline", estimated_gain=0.0, bound=0.0, moved=0.0, status="as-it-is", **judged
+    )
+    rows = [baseline_row]
     for place, (algorithm, result) in enumerate(zip(algorithms, results, strict=True)):
         n_before = sum(other.id == algorithm.id for other in algorithms[:place])
         name = f"{algorithm.id}-{n_before + 1}" if n_before else algorithm.id
@@ -190,13 +183,16 @@ def compare(
 
 def _row(name: str, algorithm: Algorithm, result: Improvement, delta: float) -> ComparisonRow:
     certificate, withheld = result.certificate, result.withheld
-    judged = cross_fit(algorithm, result, delta)
-    notes: tuple[str, ...] = ()
-    if withheld is not None:
-        notes += (f"Estimates by the model are withheld: {withheld}.",)
-    proviso = certificate.guarantee.proviso
-    if proviso is not None and certificate.bound is not None:
-        notes += (f"What is guaranteed holds {proviso}.",)
+    proviso = None if certificate.bound is None else certificate.guarantee.proviso
+    notes = {
+        f"Estimates by the model are withheld: {withheld}.": withheld,
+        f"What is guaranteed holds {proviso}.": proviso,
+    }
+    told = (text for text, reason in notes.items() if reason is not None)
+    judged = cross_fit(
+        result.problem, result.policy, lambda part: algorithm.improve(part).policy, delta
+    )
+    judged["warnings"] = (*told, *judged.get("warnings", ()))
     return ComparisonRow(
         algorithm=name,
         estimated_gain=result.estimated_gain if withheld is None else None,
@@ -204,33 +200,13 @@ def _row(name: str, algorithm: Algorithm, result: Improvement, delta: float) -> 
         is_vacuous=certificate.guarantee.is_vacuous,
         moved=float(np.average(certificate.states.moved, weights=certificate.states.n_rows)),
         status=result.status.name.lower().replace("_", "-"),
-        **_off_policy(judged, notes),
+        **judged,
     )
 
 
-def _baseline_row(problem: Problem, delta: float) -> ComparisonRow:
-    """Return the baseline's own row: its off-policy estimate is the mean return of the log."""
-    n_episodes = 0 if problem.log is None else problem.log.n_episodes
-    judged = CrossFit(ess=float(n_episodes) if n_episodes else None)
-    if n_episodes >= FEWEST_EPISODES:
-        returns = Trajectories.from_log(problem.log).returns(problem.gamma)
-        estimate, ends = float(returns.mean()), student_t(returns, delta / 2)
-        told = few_warnings(n_episodes) if np.isfinite(estimate) else ()
-        judged = CrossFit(estimate, ends, judged.ess, told)
-    return ComparisonRow(
-        algorithm="baseline",
-        estimated_gain=0.0,
-        bound=0.0,
-        is_vacuous=False,
-        moved=0.0,
-        status="as-it-is",
-        **_off_policy(judged),
-    )
-
-
-def _off_policy(judged: CrossFit, notes: tuple[str, ...] = ()) -> dict[str, Any]:
-    numbers = (judged.estimate, *judged.interval)
-    found = (number if np.isfinite(number) else None for number in numbers)
-    names = ("off_policy", "off_policy_low", "off_policy_high")
-    told = {"ess": judged.ess, "warnings": (*notes, *judged.warnings)}
-    return dict(zip(names, found, strict=True)) | told
+def said_once(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Say what several share once: the same words after different names."""
+    names: dict[str, list[str]] = {}
+    for name, text in told:
+        names.setdefault(text, []).append(name)
+    return [f"{', '.join(who)}: {text}" for text, who in names.items()]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm
-from spibb.algorithms.improvement import Improvement
+from spibb.mdp.policy import TabularPolicy
 from spibb.ope import OffPolicy, effective_sample_size, student_t
 from spibb.ope.caveats import few_warnings, log_warnings, sample_warnings, weight_warnings
 from spibb.ope.return_range import ReturnRange
@@ -21,66 +21,53 @@ Array = NDArray[np.float64]
 FEWEST_EPISODES = 8
 
 
-@dataclass(frozen=True)
-class CrossFit:
-    """A cross-fitted off-policy estimate with what `spibb evaluate` says of one.
-
-    Attributes:
-        estimate: The performance, not finite where there is none.
-        interval: Ends by Student's t.
-        ess: Effective episodes behind it.
-        warnings: What to know before trusting it.
-    """
-
-    estimate: float = math.nan
-    interval: tuple[float, float] = (math.nan, math.nan)
-    ess: float | None = None
-    warnings: tuple[str, ...] = ()
-
-
-def cross_fit(algorithm: Algorithm, result: Improvement, delta: float) -> CrossFit:
+def cross_fit(
+    problem: Problem, policy: TabularPolicy, made: Callable[[Problem], TabularPolicy], delta: float
+) -> dict[str, Any]:
     """Let each half of the episodes judge the policy made of the other, by doubly robust terms.
 
     A policy judged by the log that made it looks better than it is; its own estimate would not help
     to choose.
+
+    Args:
+        problem: The log and its baseline.
+        policy: What is made of the whole log.
+        made: Makes a policy of a problem.
+        delta: Level of the interval.
+
+    Returns:
+        Columns of a comparison, as far as there are numbers, with the warnings of `spibb evaluate`.
     """
-    problem = result.problem
     log = problem.log
     if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
-        return CrossFit()
+        return {}
     first = np.unique(log.episode, return_inverse=True)[1] % 2 == 0
     halves = [
-        _judge(problem.part(judges), algorithm.improve(problem.part(~judges)))
-        for judges in (first, ~first)
+        _judge(problem.part(judges), made(problem.part(~judges))) for judges in (first, ~first)
     ]
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
-    warnings = [*_looks(result, delta), *weight_warnings(weight)]
+    off = OffPolicy.of(problem, policy)
+    if (off.policy == off.baseline).all():
+        warnings = few_warnings(log.n_episodes)
+    else:
+        warnings = (*log_warnings(off, problem), *sample_warnings(off, problem, delta))
+    warnings += tuple(weight_warnings(weight))
     estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
-    if result.model.gamma < 1.0:
-        reach = ReturnRange.of(result.problem.values, None, terms)
+    if problem.gamma < 1.0:
+        reach = ReturnRange.of(problem.values, None, terms)
         estimate, ends, told = reach.kept_inside(estimate, ends)
         warnings += told
-    return CrossFit(estimate, ends, float(effective_sample_size(weight)), tuple(warnings))
+    numbers = {"off_policy": estimate, "off_policy_low": ends[0], "off_policy_high": ends[1]}
+    found = {name: number for name, number in numbers.items() if math.isfinite(number)}
+    return {**found, "ess": float(effective_sample_size(weight)), "warnings": warnings}
 
 
-def _looks(result: Improvement, delta: float) -> tuple[str, ...]:
-    """Say where log and policy look like those on which approximate intervals fail."""
-    if not result.certificate.states.moved.any():
-        return few_warnings(result.problem.episodes().n_episodes)
-    off = OffPolicy.of(result.problem, result.policy)
-    return (
-        *log_warnings(off, result.problem),
-        *sample_warnings(off, result.problem, delta),
-    )
-
-
-def _judge(half: Problem, made: Improvement) -> tuple[Array, Array]:
+def _judge(half: Problem, policy: TabularPolicy) -> tuple[Array, Array]:
     """Return doubly robust terms of one half's episodes, and their weights."""
-    off = OffPolicy.of(half, made.policy)
+    off = OffPolicy.of(half, policy)
     if (off.policy == off.baseline).all():
         # The log's own policy needs no estimator.
         return off.episodes.returns(off.gamma), np.ones(len(off.episodes))
-    statistic, weight = off.statistic("dr", np.random.default_rng(0)), off.weight("dr")
-    assert statistic.terms is not None, "doubly robust is a mean"
-    assert weight is not None, "of weighted terms"
-    return statistic.terms, weight
+    weight = off.weight("dr")
+    assert weight is not None, "doubly robust terms are weighted"
+    return off.statistic("dr", np.random.default_rng(0)).terms, weight
