@@ -128,11 +128,4 @@ class Algorithm(Settings):
         claims = [regret]
         if own is not None and (own.theorem, own.delta) != (regret.theorem, regret.delta):
             claims = [own, regret] if self.leads_with_claim else [regret, own]
-        return certify(
-            case,
-            errors=error.errors(case.problem, case.delta),
-            epsilon=epsilon,
-            guarantee=claims[0],
-            is_one_sided=self.is_one_sided,
-            others=tuple(claims[1:]),
-        )
+        return certify(case, claims, error, epsilon, is_one_sided=self.is_one_sided)

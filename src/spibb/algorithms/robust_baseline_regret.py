@@ -74,9 +74,9 @@ class RobustBaselineRegret(ModelSetAlgorithm):
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Find candidates, test each, keep the best."""
-        models = ModelSet.of(problems, self.delta)
-        test = RegretTest.against(models, problems.baseline, problems.baseline_values[0])
-        baseline, start = test.baseline, models.values(problems.baseline_values[0])
+        test = RegretTest.of(problems, self.delta)
+        models, baseline = test.models, test.baseline
+        start = models.values(problems.baseline_values[0])
         surrogate = _surrogate(problems, models)
         plain = robust_planning(models.low, models.balls, baseline, start)
         held = _Tested.of(test, baseline)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values, evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
+from spibb.problem.declarations import Declarations
 from spibb.problem.problem import Problem
 
 # Where policies are iterated.
@@ -20,7 +22,7 @@ Device = Literal["cpu", "cuda"]
 Array = NDArray[np.float64]
 
 
-class ProblemBatch(Sequence[Problem]):
+class ProblemBatch:
     """B problems of one shape, with what every algorithm starts from.
 
     Args:
@@ -78,12 +80,21 @@ class ProblemBatch(Sequence[Problem]):
     def __len__(self) -> int:
         return len(self.n_sa)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self._make(one) for one in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        return self._make(int(place) % len(self))
+    def __getitem__(self, place: int) -> Problem:
+        return self._make(place)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return map(self._make, range(len(self)))
+
+    @cached_property
+    def terminal(self) -> NDArray[np.bool_]:
+        """Which states end the process, shape (B, S)."""
+        return np.stack([problem.counts.terminal for problem in self])
+
+    @property
+    def declared(self) -> Declarations:
+        """What is declared of the first problem; the others declare alike, each of its log."""
+        return self[0].declared
 
     @property
     def gamma(self) -> float:

@@ -141,7 +141,7 @@ def check_certificate_is_json(algorithm: Algorithm) -> None:
     certificate = _run(algorithm, log, baseline).certificate
     json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
     if certificate.bound is not None:
-        assert all(condition.is_satisfied for condition in certificate.conditions)
+        assert all(condition.is_satisfied for condition in certificate.guarantee.conditions)
 
 
 def check_refuses_bad_baseline(algorithm: Algorithm) -> None:
