@@ -76,11 +76,6 @@ class Algorithm(Settings):
         """The errors and the budget by which the distance to the baseline is judged."""
         return HoeffdingQ(), None
 
-    @property
-    def confidence(self) -> float:
-        """The delta of the algorithm's own theorem."""
-        return float(getattr(self, "delta", DEFAULT_DELTA))
-
     def improve(
         self,
         log: Any,
@@ -108,13 +103,12 @@ class Algorithm(Settings):
         found = self.search(ProblemBatch.alone(problem), rng)
         policy = TabularPolicy(found.policy[0], problem.states.labels, problem.actions.labels)
         performance = float(problem.model.initial @ found.v[0])
-        case = Case(
-            problem, Evaluation(policy, found.v[0], found.q[0], performance), self.confidence
-        )
+        values = Evaluation(policy, found.v[0], found.q[0], performance)
+        case = Case(problem, values, float(getattr(self, "delta", DEFAULT_DELTA)))
         finding = None if found.findings is None else found.findings[0]
         return Improvement(
             problem=problem,
-            values=case.policy,
+            values=values,
             status=found.status[0],
             n_iterations=int(found.n_iterations[0]),
             certificate=self._certify(case, finding, level),

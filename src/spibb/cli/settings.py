@@ -12,7 +12,6 @@ from typing import Any
 from typer import BadParameter
 
 from spibb.algorithms.base import Algorithm
-from spibb.algorithms.registry import find_algorithm
 from spibb.cli.options import DEFAULT_ALGORITHM
 from spibb.errors import SettingsError
 from spibb.settings import checked_entry
@@ -67,7 +66,7 @@ def find_error(name: str) -> ErrorFunction:
 
 def build_algorithm(name: str, settings: dict[str, Any]) -> Algorithm:
     """Build the settings object, refusing what the algorithm does not have."""
-    kind = find_algorithm(name)
+    kind = Algorithm.named(name)
     known = _names(kind)
     for setting in settings:
         if setting not in known:
@@ -115,7 +114,7 @@ def _build_compared(names: str, settings: dict[str, Any]) -> list[Algorithm]:
     listed = [name.strip() for name in names.split(",") if name.strip()]
     if len(set(listed)) != len(listed) or not listed:
         raise SettingsError(f"--compare is {names!r}", expected="different ids, as a,b,c")
-    known = {name: _names(find_algorithm(name)) for name in listed}
+    known = {name: _names(Algorithm.named(name)) for name in listed}
     for setting in settings:
         if not any(setting in have for have in known.values()):
             raise SettingsError(f"none of {names} has a setting {setting!r}")

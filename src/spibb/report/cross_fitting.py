@@ -56,7 +56,7 @@ def cross_fit(algorithm: Algorithm, result: Improvement, delta: float) -> CrossF
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
     warnings = [*_looks(result, delta), *weight_warnings(weight)]
     estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
-    if result.model.gamma < 1.0:
+    if result.problem.gamma < 1.0:
         reach = ReturnRange.of(result.problem.values, None, terms)
         estimate, ends, told = reach.kept_inside(estimate, ends)
         warnings += told
