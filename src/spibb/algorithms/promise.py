@@ -158,10 +158,7 @@ def _rows_for_change(
         return None
     for power in range(1, _N_DOUBLINGS + 1) if policies else ():
         longer = replace(problem, counts=_longer(counts, 2**power))
-        imagined = ProblemBatch(
-            longer.counts.n_sa[None], batch.models, batch.baseline, [longer].__getitem__,
-            baseline_values=batch.baseline_values,
-        )  # fmt: skip
+        imagined = replace(batch, n_sa=longer.counts.n_sa[None], make=[longer].__getitem__)
         if max(_bounds(imagined, policies, delta)) >= -zeta:
             return math.ldexp(float(counts.n_sa.sum()), power)
     return math.inf

@@ -38,21 +38,17 @@ _LARGEST = 10**18
 
 def radius(n: float, *, delta: float, n_states: int, n_actions: int, bound: Bound) -> float:
     """Return the error r(N) of a pair that was seen N >= 1 times."""
-    if bound == "beta":
-        tail = delta / (n_states**2 * n_actions**2)
-        return math.sqrt(float(scipy.special.betainccinv(0.5, n / 2 + 1, tail)))
-    return math.sqrt(2 / n * _log_term(delta, n_states, n_actions, bound))
-
-
-def _log_term(delta: float, n_states: int, n_actions: int, bound: Bound) -> float:
     pairs = n_states * n_actions
-    if bound == "original":
-        return math.log(2 * pairs / delta) + n_states * math.log(2)
-    if bound == "two-successor":
-        return math.log(8 * pairs**2 / delta)
-    if bound == "two-point":
-        return math.log(2 * pairs * n_states / delta)
-    raise SettingsError(f"bound is {bound!r}", expected=f"one of {', '.join(get_args(Bound))}")
+    if bound == "beta":
+        return math.sqrt(float(scipy.special.betainccinv(0.5, n / 2 + 1, delta / pairs**2)))
+    log_terms = {
+        "original": math.log(2 * pairs / delta) + n_states * math.log(2),
+        "two-successor": math.log(8 * pairs**2 / delta),
+        "two-point": math.log(2 * pairs * n_states / delta),
+    }
+    if bound not in log_terms:
+        raise SettingsError(f"bound is {bound!r}", expected=f"one of {', '.join(get_args(Bound))}")
+    return math.sqrt(2 / n * log_terms[bound])
 
 
 def zeta(
