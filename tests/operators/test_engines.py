@@ -129,7 +129,7 @@ def test_what_an_operator_needs_is_asked_for(operator):
 
 
 def test_rows_in_the_simulator_of_a_gpu():
-    cuda = pytest.importorskip("spibb.operators.cuda")
+    pytest.importorskip("spibb.operators.cuda")
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("rows_in_simulator.py"))],
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
