@@ -101,7 +101,8 @@ class Algorithm(Settings):
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         level = checked_delta(certificate_delta, "certificate_delta")
         found = self.search(ProblemBatch.alone(problem), rng)
-        policy = TabularPolicy(found.policy[0], problem.states.labels, problem.actions.labels)
+        counts = problem.counts
+        policy = TabularPolicy(found.policy[0], counts.state_labels, counts.action_labels)
         performance = float(problem.model.initial @ found.v[0])
         values = Evaluation(policy, found.v[0], found.q[0], performance)
         case = Case(problem, values, float(getattr(self, "delta", DEFAULT_DELTA)))

@@ -20,7 +20,7 @@ from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.certify.regret import RegretTest
 from spibb.certify.robust import obstacle
 from spibb.data.counts import Counts
-from spibb.errors import SettingsError
+from spibb.errors import SMALLEST, SettingsError, checked_number
 from spibb.problem import Problem, ProblemBatch, ProblemOptions
 from spibb.problem.problem import Baseline
 
@@ -113,8 +113,7 @@ def plan_promise(
         The promise; ``promise.algorithm.improve(...)`` keeps it.
     """
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
-    if not zeta > 0:
-        raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
+    checked_number(zeta, "zeta", "a loss > 0", least=SMALLEST)
     if not delta < 1.0:
         raise SettingsError(f"delta is {delta}", expected="a probability < 1: a promise needs one")
     reason = obstacle(problem)

@@ -46,8 +46,9 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
     error = error or HoeffdingQ()
     by_returns = error.meaning == "return-q"
     errors = error.errors(case.problem, case.delta_but_start)
-    gain = _return_advantage(case) if by_returns else case.advantage
-    kind = "mean returns" if by_returns else "the estimated model"
+    gain, kind = case.advantage, "the estimated model"
+    if by_returns:  # pairs without returns must not have moved
+        gain, kind = (case.problem.returns().mean * case.difference).sum(axis=1), "mean returns"
 
     def bound() -> tuple[float, dict[str, float]]:
         spent = float(spent_budget(case.difference, errors).max())
@@ -260,9 +261,3 @@ def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:
     limit = 1 / gamma if gamma > 0 else math.inf
     statement = "Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball"
     return checks.in_all(case, "assumption-1", statement, needed >= limit, most, limit)
-
-
-def _return_advantage(case: Case) -> NDArray[np.float64]:
-    """sum_a Q_mc(x, a) (pi - pi_b)(a | x): pairs without returns must not have moved."""
-    mean = case.problem.returns().mean
-    return np.asarray((mean * case.difference).sum(axis=1))

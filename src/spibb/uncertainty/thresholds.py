@@ -28,7 +28,7 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.special
 
-from spibb.errors import SettingsError, checked_number
+from spibb.errors import SMALLEST, SettingsError, checked_number
 from spibb.uncertainty.error_functions import checked_delta
 
 Bound = Literal["original", "two-successor", "two-point", "beta"]
@@ -68,8 +68,7 @@ def zeta(
         33.893
     """
     _check(delta, n_states, n_actions, v_max, gamma)
-    if not n_wedge >= 1:
-        raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 1")
+    checked_number(n_wedge, "n_wedge", "a number of observations >= 1", least=1)
     error = radius(n_wedge, delta=delta, n_states=n_states, n_actions=n_actions, bound=bound)
     return 4 * v_max / (1 - gamma) * error
 
@@ -96,8 +95,7 @@ def n_wedge(
         [100, 55, 44, 27]
     """
     _check(delta, n_states, n_actions, v_max, gamma)
-    if not zeta > 0:
-        raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
+    checked_number(zeta, "zeta", "a loss > 0", least=SMALLEST)
     # A relative hair of slack makes n -> zeta -> n exact in spite of rounding.
     wanted = zeta * (1 - gamma) / (4 * v_max) * (1 + 1e-12) if v_max > 0 else math.inf
 
