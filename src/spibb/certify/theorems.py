@@ -208,7 +208,7 @@ def apply_theorem(
     conditions = (*checks.common(case), *conditions)
     assumptions = (*assumptions, *_common_assumptions(problem))
     is_kept = not case.difference.any()  # the baseline gains nothing over itself, and loses nothing
-    if is_kept and not is_estimated:  # whatever the log is like; but without a discount, no word
+    if is_kept and not is_estimated:  # whatever the log is like; without a discount nothing is said
         conditions = tuple(part for part in conditions if part.name == "discount")
         assumptions = ()
     if is_estimated and is_uniform and problem.log is not None:
