@@ -111,14 +111,14 @@ def theorem_1_as_printed(case: Case) -> float:
     if (case.advantage < -1e-9).any():
         return -np.inf
     spent = spent_budget(case.difference, HoeffdingQ().errors(case.problem, DELTA)).max()
-    start = float(case.model.initial @ case.advantage)
+    start = float(case.problem.model.initial @ case.advantage)
     return start - float(spent) * case.problem.values.v_max / (1 - GAMMA)
 
 
 def spibb_as_printed(case: Case, n_wedge: float, bound: Any) -> float:
     """Return the estimated gain less zeta(n_wedge)."""
     n_states, n_actions = case.difference.shape
-    return case.performance_gain - zeta(
+    return case.policy.performance - case.baseline.performance - zeta(
         n_wedge=n_wedge, delta=DELTA, n_states=n_states, n_actions=n_actions,
         v_max=case.problem.values.v_max, gamma=GAMMA, bound=bound,
     )  # fmt: skip

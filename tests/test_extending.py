@@ -78,9 +78,9 @@ def test_an_algorithm(tmp_path, title, name):
     package.spibb("improve", *INPUTS, "--algorithm", "hcpi", "--set", candidates, "--out", "tested")
     package.python(
         f"""
-        from spibb.algorithms.registry import find_algorithm
+        from spibb.algorithms.base import Algorithm
         from spibb.testing.checks import check_algorithm
-        check_algorithm(find_algorithm({name!r})())
+        check_algorithm(Algorithm.named({name!r})())
         """
     )
 

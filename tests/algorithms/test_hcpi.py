@@ -201,7 +201,7 @@ def test_it_keeps_the_baseline_where_nothing_is_better():
     assert certificate.bound == found.bound == 0.0
     assert found.details["tested_lower_bound"] < 0
     assert "the baseline is returned" in found.statement
-    assert certificate.assumptions == found.assumptions == ()
+    assert certificate.guarantee.assumptions == found.assumptions == ()
     assert json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
 
 
@@ -369,8 +369,8 @@ def test_betting_accepts_with_enough_data_and_says_what_it_rests_on(estimator):
     assert certificate.guarantee.is_exact
     assert 0.2 < certificate.bound < 0.4
     named = "Returns, from any step on," if estimator else "Rewards"
-    assert any(x == f"{named} lie in [0, 1], as given." for x in certificate.assumptions)
-    assert not any("approximate" in x for x in certificate.assumptions)
+    assert any(x == f"{named} lie in [0, 1], as given." for x in certificate.guarantee.assumptions)
+    assert not any("approximate" in x for x in certificate.guarantee.assumptions)
     assert [other.theorem for other in certificate.others] == ["Regret test"]
 
 
@@ -442,8 +442,10 @@ def test_the_concentration_inequality_accepts_with_enough_data():
     result = algorithm.improve(log, baseline=baseline, gamma=GAMMA, reward_range=(0.0, 1.0))
     assert result.status is Status.CONVERGED
     assert 0 < result.certificate.bound < 0.4
-    assert any("from any step on, lie in [0, 1]" in x for x in result.certificate.assumptions)
-    assert not any("approximate" in x for x in result.certificate.assumptions)
+    assert any(
+        "from any step on, lie in [0, 1]" in x for x in result.certificate.guarantee.assumptions
+    )
+    assert not any("approximate" in x for x in result.certificate.guarantee.assumptions)
 
 
 def test_gamma_one_where_a_candidate_does_not_end():

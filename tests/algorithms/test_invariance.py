@@ -106,7 +106,7 @@ def test_one_more_for_every_end_changes_no_policy_without_a_discount(name):
             np.testing.assert_allclose(
                 other.policy.probabilities, plain.policy.probabilities, atol=1e-7
             )
-            live = ~plain.model.terminal
+            live = ~plain.problem.model.terminal
             np.testing.assert_allclose(other.v[live] - plain.v[live], c, atol=1e-6)
 
 

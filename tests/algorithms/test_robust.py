@@ -129,9 +129,9 @@ def test_terminal_states_are_certain():
 
 def problem_under_test(seed: int, n: int, gamma: float):
     counts, baseline = counted_problem(seed, n)
-    models, model = set_of(counts, gamma, 0.1)
-    table = baseline.probabilities[None].copy()
-    return models, model, table, RegretTest.against(models, table)
+    problem = problem_of(counts, gamma, baseline)
+    test = RegretTest.of(ProblemBatch.alone(problem), 0.1)
+    return test.models, problem.model, test.baseline, test
 
 
 def test_d_is_zero_for_the_baseline_and_never_below_the_gap():
@@ -514,12 +514,12 @@ def test_a_claim_without_the_searchs_verdict_tests_the_policy_itself():
     for algorithm, claim in zip(TESTED, (robust_test, regret_test), strict=True):
         result = algorithm.improve(counts, baseline=baseline, gamma=0.7, **known(counts))
         assert result.status is Status.CONVERGED
-        case = Case(result.problem, evaluate(result.model, result.policy), algorithm.delta)
+        case = Case(result.problem, evaluate(result.problem.model, result.policy), algorithm.delta)
         claimed = [result.certificate.guarantee, *result.certificate.others][-1]
         assert claim(case).bound == pytest.approx(claimed.bound, abs=1e-9)
-        uniform = replace(case, policy=evaluate(result.model, TabularPolicy.uniform(5, 3)))
+        uniform = replace(case, policy=evaluate(result.problem.model, TabularPolicy.uniform(5, 3)))
         assert claim(uniform).bound < claimed.bound
-    texts = result.certificate.assumptions
+    texts = result.certificate.guarantee.assumptions
     for words in ("recorded state decides alone", "as observed", "terminal", "as declared"):
         assert any(words in text for text in texts), words
 

@@ -244,7 +244,7 @@ def test_adv_bound_by_hand():
     errors += reach * returns.cut
     errors[returns.n == 0] = 0.0  # nothing moves there
     spent = (errors * np.abs(difference)).sum(axis=1).max()
-    advantage = result.model.initial @ (returns.mean * difference).sum(axis=1)
+    advantage = result.problem.model.initial @ (returns.mean * difference).sum(axis=1)
     v_max = 4.0 / (1 - GAMMA)
     (own,) = result.certificate.others
     assert own.bound == pytest.approx(advantage - spent * v_max / (1 - GAMMA))

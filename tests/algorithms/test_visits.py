@@ -22,13 +22,14 @@ def test_shares_by_hand():
     """From state 0 the uniform policy tries what was never tried half of the time."""
     gamma = 0.9
     result = ApproxSoftSPIBB(epsilon=0.0).improve(chain_log(50), baseline=UNIFORM, gamma=gamma)
-    visits = evaluate(result.model, UNIFORM)
+    model = result.problem.model
+    visits = evaluate(model, UNIFORM)
     d = np.linalg.solve(
-        np.eye(2) - gamma * np.einsum("xa,xay->xy", UNIFORM.probabilities, result.model.dense).T,
-        result.model.initial,
+        np.eye(2) - gamma * np.einsum("xa,xay->xy", UNIFORM.probabilities, model.dense).T,
+        model.initial,
     )
-    assert visits.v @ result.model.initial == pytest.approx(
-        (d[:, None] * UNIFORM.probabilities * result.model.reward).sum()
+    assert visits.v @ model.initial == pytest.approx(
+        (d[:, None] * UNIFORM.probabilities * model.reward).sum()
     )
     expected = (d / d.sum()) @ [0.5, 0.5]
     assert result.visits.never == pytest.approx(expected)

@@ -79,19 +79,19 @@ def well_known(seed: int, n_each: int, n_states: int = 4, n_actions: int = 3) ->
 def nearby_models(case: Case, rng: np.random.Generator, n_models: int) -> list[TabularMDP]:
     """Models inside the set of e_P: rows within the L1 ball, rewards within e_P R_max."""
     errors = case.transition_errors
-    shape = case.model.dense.shape
+    shape = case.problem.model.dense.shape
     found = []
     for k in range(n_models):
         # Half of them on the very edge, towards single states: the worst ones.
         other = np.eye(shape[2])[rng.integers(0, shape[2], shape[:2])]
         if k % 2:
             other = rng.dirichlet(np.full(shape[2], 0.3), shape[:2])
-        gap = np.abs(other - case.model.dense).sum(axis=2)
+        gap = np.abs(other - case.problem.model.dense).sum(axis=2)
         mix = np.minimum(1.0, errors / np.maximum(gap, 1e-12))[..., None]
-        transition = (1 - mix) * case.model.dense + mix * other
+        transition = (1 - mix) * case.problem.model.dense + mix * other
         noise = rng.choice([-1.0, 1.0], shape[:2]) * errors
-        reward = np.clip(case.model.reward + noise * case.problem.values.r_max, -1, 1)
-        found.append(TabularMDP(transition, reward, case.model.gamma, case.model.initial))
+        reward = np.clip(case.problem.model.reward + noise * case.problem.values.r_max, -1, 1)
+        found.append(TabularMDP(transition, reward, case.problem.gamma, case.problem.model.initial))
     return found
 
 
@@ -196,7 +196,7 @@ def test_occupancy_bound_holds_for_every_model_in_the_set():
         baseline = TabularPolicy(rng.dirichlet(np.ones(3), 4))
         case = make_case(counts, baseline, baseline)
         bound = occupancy_error(case)
-        here = occupancy(case.model, baseline.probabilities)
+        here = occupancy(case.problem.model, baseline.probabilities)
         largest = np.zeros(4)
         for mdp in nearby_models(case, rng, 30):
             gap = np.abs(occupancy(mdp, baseline.probabilities) - here).sum(axis=1)
@@ -391,8 +391,8 @@ def test_observed_and_given_reward_ranges_are_told_apart():
     told = ApproxSoftSPIBB().improve(
         log, baseline=baseline, gamma=0.9, reward_range=given_range
     ).certificate  # fmt: skip
-    assert any("as observed" in text for text in observed.assumptions)
-    assert any("as given" in text for text in told.assumptions)
+    assert any("as observed" in text for text in observed.guarantee.assumptions)
+    assert any("as given" in text for text in told.guarantee.assumptions)
 
 
 def test_audit_agrees_with_the_certificate_of_the_result():

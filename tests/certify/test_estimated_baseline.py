@@ -14,11 +14,12 @@ from spibb import (
     evaluate,
 )
 from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
+from spibb.problem.ranges import ValueRange
 from spibb.testing.checks import random_problem
 
 
 def test_the_loss_by_hand():
-    found = estimation_loss(n_episodes=50, longest=4, n_pairs=6, v_max=3.0, gamma=0.5, delta=0.1)
+    found = estimation_loss(ValueRange(-1.5, 1.5, 0.5, False), 6, 50, 4, 0.1)  # V_max is 3
     spread = 4 * np.sqrt(2 / 50 * (6 * np.log(2) + np.log(4 * 5 / 0.1)))
     assert found == pytest.approx(6 * (spread + 0.5**4 / 0.5))
 
@@ -33,9 +34,7 @@ def test_the_loss_covers_the_truth():
     for _ in range(2_000):
         log = Log.sample(mdp, baseline, n_episodes=20, max_steps=1, rng=rng)
         gap = -evaluate(mdp, estimate_baseline(log)).performance  # the baseline is worth 0
-        bound = estimation_loss(
-            n_episodes=20, longest=1, n_pairs=2, v_max=1.0, gamma=0.0, delta=0.1
-        )
+        bound = estimation_loss(ValueRange(-1.0, 1.0, 0.0, False), 2, 20, 1, 0.1)
         missed += gap > bound
         worst = max(worst, gap / bound)
     assert missed <= 0.1 * 2_000

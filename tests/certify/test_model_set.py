@@ -26,9 +26,13 @@ LOG = Log.from_arrays(
 )  # fmt: skip
 
 
-def set_of(log=LOG, gamma=0.9, delta=DELTA, known_rewards=False, reward_range=(-1.0, 2.0), **said):
-    problem = Problem.of(log, baseline="estimate", gamma=gamma, reward_range=reward_range, **said)
-    return ModelSet.of(ProblemBatch.alone(problem), delta, known_rewards=known_rewards)
+def batch_of(log=LOG, gamma=0.9, baseline="estimate", reward_range=(-1.0, 2.0), **said):
+    problem = Problem.of(log, baseline=baseline, gamma=gamma, reward_range=reward_range, **said)
+    return ProblemBatch.alone(problem)
+
+
+def set_of(log=LOG, gamma=0.9, delta=DELTA, known_rewards=False, **said):
+    return ModelSet.of(batch_of(log, gamma, **said), delta, known_rewards=known_rewards)
 
 
 def radius(n, log_term):
@@ -114,7 +118,9 @@ def test_worst_and_best_values_and_d_equal_the_slow_loop(said):
     for seed in range(4):
         _, baseline, log = random_problem(seed, n_states=4, n_actions=2, n_episodes=200)
         counts = Counts.from_log(log)
-        models = set_of(log, gamma=0.7, reward_range=(-4.0, 4.0), **said)
+        asked = {"baseline": baseline, "reward_range": (-4.0, 4.0)} | said
+        test = RegretTest.of(batch_of(log, 0.7, **asked), DELTA)
+        models = test.models
         n_states = 4 if "states_complete" in said else 5
         dense = np.zeros((n_states, 2, n_states))
         dense[:4, :, :4] = counts.to_mdp(0.7).dense
@@ -126,8 +132,6 @@ def test_worst_and_best_values_and_d_equal_the_slow_loop(said):
                 for x in range(4) for a in range(2) if seen[x * 2 + a].any()
             }  # fmt: skip
         policy = models.policy(rng.dirichlet(np.ones(2), (1, 4)))
-        table = baseline.probabilities[None].copy()
-        test = RegretTest.against(models, table)
         floor = models.worst(policy)
         ball = models.balls.radius[0]
         _, q = slow.robust_values(dense, models.low.reward[0], 0.7, ball, policy[0], reach=reach)

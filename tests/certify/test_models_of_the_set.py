@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from spibb import Log, TabularPolicy
-from spibb.certify.model_set import Radii
-from spibb.certify.regret import regret_bounds
+from spibb.certify.model_set import radii
+from spibb.certify.regret import RegretTest
 from spibb.problem import Problem, ProblemBatch
 
 REWARDS = (-1.0, 2.0)
@@ -48,7 +48,7 @@ def draw_row(rng, centre, radius, allowed):
     return row + moved * target
 
 
-def draw_model(rng, problem, radii):
+def draw_model(rng, problem, radius, reward_error):
     """Transitions over states, elsewhere and ending, and rewards, for one model of the set."""
     counts, declared = problem.counts, problem.declared
     n_states, n_actions = counts.n_sa.shape
@@ -72,9 +72,9 @@ def draw_model(rng, problem, radii):
             centre = np.zeros(n_states + 2)
             centre[:n_states], centre[ending] = goes[x, a] / n, ended[x, a].sum() / n
             centre[ending] += 1.0 - centre.sum()
-            error = rng.choice([-1.0, 1.0]) * radii.reward[0, x, a]
+            error = rng.choice([-1.0, 1.0]) * reward_error[0, x, a]
             reward[x, a] = np.clip(counts.reward_sum[x, a] / n + error, *REWARDS)
-        model[x, a] = draw_row(rng, centre, radii.transition[0, x, a], allowed)
+        model[x, a] = draw_row(rng, centre, radius[0, x, a], allowed)
     # In a state that nobody named both act alike, and anything may follow.
     model[elsewhere, :, rng.choice(n_states + (1 if declared.never_ends else 2))] = 1.0
     reward[elsewhere] = rng.choice(REWARDS)
@@ -113,12 +113,15 @@ def test_d_is_a_bound_in_every_model_that_is_drawn(successors, never_ends, unsee
             states_complete=bool(rng.random() < 0.5), never_ends=never_ends, successors=said,
             unseen=unseen,
         )  # fmt: skip
-        _, found = regret_bounds(ProblemBatch.of([problem]), policy[None].copy(), DELTA)
-        radii = Radii.of([problem], DELTA)
+        batch = ProblemBatch.of([problem])
+        test = RegretTest.of(batch, DELTA)
+        found = test.tested(policy[None].copy())
+        d = test.models.listed(found.v)[0] - found.error[0]
+        errors = radii(batch, DELTA)
         for _ in range(12):
-            model, reward = draw_model(rng, problem, radii)
+            model, reward = draw_model(rng, problem, *errors)
             truth = difference(model, reward, gamma, policy, baseline)
-            assert (found[0] <= truth + 1e-8).all()
+            assert (d <= truth + 1e-8).all()
 
 
 def test_a_pair_never_tried_goes_where_it_is_declared_to_go():
@@ -135,5 +138,5 @@ def test_a_pair_never_tried_goes_where_it_is_declared_to_go():
         successors=[(0, 0, 1), (0, 1, 2), (1, 1), (2, 2)],
     )  # fmt: skip
     policy = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
-    bounds, _ = regret_bounds(ProblemBatch.of([problem]), policy[None].copy(), DELTA)
-    assert bounds[0] <= 0.5 * (-2.0 - 2.0)
+    test = RegretTest.of(ProblemBatch.of([problem]), DELTA)
+    assert test.bounds(test.tested(policy[None].copy()))[0] <= 0.5 * (-2.0 - 2.0)

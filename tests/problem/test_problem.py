@@ -79,7 +79,7 @@ def test_a_batch_of_one_is_the_problem():
     alone, batch = ProblemBatch.alone(PROBLEM), ProblemBatch.of([PROBLEM] * 3)
     np.testing.assert_allclose(alone.baseline_values[0][0], batch.baseline_values[0][1], atol=1e-12)
     assert batch[-1] is PROBLEM
-    assert batch[:2] == [PROBLEM, PROBLEM]
+    assert list(batch) == [PROBLEM] * 3
     with pytest.raises(IndexError):
         batch[3]
 

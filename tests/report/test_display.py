@@ -41,7 +41,7 @@ def shown(result):
         problem.log,
         problem.counts,
         result.policy,
-        result.model,
+        result.problem.model,
         result.values,
         result.certificate,
         spibb.evaluate_policy(problem, policy=result.policy, estimators=["is", "dr"]),

@@ -23,33 +23,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import numpy as np
-
-from spibb.algorithms.iterating import Step
 from spibb.algorithms.soft_spibb import SoftSPIBB
 from spibb.operators.rows import Operator
-from spibb.problem import ProblemBatch
 from spibb.uncertainty.error_functions import HoeffdingReturns
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Adv(SoftSPIBB):
-    error: Any = field(default_factory=HoeffdingReturns)
-
-    @property
-    def needs_log(self) -> bool:
-        """Yes: for mean returns."""
-        return True
-
-    def step(self, problems: ProblemBatch) -> Step:
-        """Move within the budget, advantageous by returns."""
-        errors = self.error.of_batch(problems, self.delta)
-        returns = np.stack([part.returns().mean for part in problems])
-        return Step(self.operator, errors, self.epsilon, returns)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdvApproxSoftSPIBB(_Adv):
+class AdvApproxSoftSPIBB(SoftSPIBB):
     """Soft-SPIBB that stays advantageous by Monte-Carlo returns, by the approximate step.
 
     Arguments as in :class:`spibb.ExactSoftSPIBB`. The log must have episodes; the guarantee by
@@ -66,12 +46,13 @@ class AdvApproxSoftSPIBB(_Adv):
         array([[0.4, 0.6]])
     """
 
+    error: Any = field(default_factory=HoeffdingReturns)
     id: ClassVar[str] = "adv-approx-soft-spibb"
     operator: ClassVar[Operator] = Operator.ADV_APPROX
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactAdvSoftSPIBB(_Adv):
+class ExactAdvSoftSPIBB(SoftSPIBB):
     """Soft-SPIBB that stays advantageous by Monte-Carlo returns, by the exact step.
 
     Arguments as in :class:`AdvApproxSoftSPIBB`.
@@ -85,5 +66,6 @@ class ExactAdvSoftSPIBB(_Adv):
         array([[0.4, 0.6]])
     """
 
+    error: Any = field(default_factory=HoeffdingReturns)
     id: ClassVar[str] = "exact-adv-soft-spibb"
     operator: ClassVar[Operator] = Operator.ADV_EXACT

@@ -76,11 +76,6 @@ class Algorithm(Settings):
         """The errors and the budget by which the distance to the baseline is judged."""
         return HoeffdingQ(), None
 
-    @property
-    def confidence(self) -> float:
-        """The delta of the algorithm's own theorem."""
-        return float(getattr(self, "delta", DEFAULT_DELTA))
-
     def improve(
         self,
         log: Any,
@@ -106,15 +101,15 @@ class Algorithm(Settings):
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         level = checked_delta(certificate_delta, "certificate_delta")
         found = self.search(ProblemBatch.alone(problem), rng)
-        policy = TabularPolicy(found.policy[0], problem.states.labels, problem.actions.labels)
+        counts = problem.counts
+        policy = TabularPolicy(found.policy[0], counts.state_labels, counts.action_labels)
         performance = float(problem.model.initial @ found.v[0])
-        case = Case(
-            problem, Evaluation(policy, found.v[0], found.q[0], performance), self.confidence
-        )
+        values = Evaluation(policy, found.v[0], found.q[0], performance)
+        case = Case(problem, values, float(getattr(self, "delta", DEFAULT_DELTA)))
         finding = None if found.findings is None else found.findings[0]
         return Improvement(
             problem=problem,
-            values=case.policy,
+            values=values,
             status=found.status[0],
             n_iterations=int(found.n_iterations[0]),
             certificate=self._certify(case, finding, level),
@@ -128,11 +123,4 @@ class Algorithm(Settings):
         claims = [regret]
         if own is not None and (own.theorem, own.delta) != (regret.theorem, regret.delta):
             claims = [own, regret] if self.leads_with_claim else [regret, own]
-        return certify(
-            case,
-            errors=error.errors(case.problem, case.delta),
-            epsilon=epsilon,
-            guarantee=claims[0],
-            is_one_sided=self.is_one_sided,
-            others=tuple(claims[1:]),
-        )
+        return certify(case, claims, error, epsilon, is_one_sided=self.is_one_sided)

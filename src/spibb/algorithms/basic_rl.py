@@ -37,5 +37,4 @@ class BasicRL(PolicyIterating):
 
     def step(self, problems: ProblemBatch) -> Step:
         """Be greedy; every change is free."""
-        shape = problems.n_sa.shape
-        return Step(Operator.GREEDY, np.zeros(shape), np.inf)
+        return Step(Operator.GREEDY, np.zeros(problems.n_sa.shape), np.inf)

@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.certify.certificate import Certificate
-from spibb.data.counts import Counts
 from spibb.display import Card, Display
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation
-from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
@@ -62,19 +60,9 @@ class Improvement(Display):
         return self.values.v
 
     @property
-    def model(self) -> TabularMDP:
-        """The estimated model."""
-        return self.problem.model
-
-    @property
     def baseline(self) -> Evaluation:
         """The baseline, and its values in the estimated model."""
         return self.problem.baseline_values
-
-    @property
-    def counts(self) -> Counts:
-        """The counts that the model was estimated from."""
-        return self.problem.counts
 
     @property
     def performance(self) -> float:
@@ -95,17 +83,17 @@ class Improvement(Display):
     @cached_property
     def visits(self) -> Visits:
         """On how much data the estimated values of the policy rest."""
-        return self._visits(self.policy, self.v)
+        return self._visits(self.values)
 
     @cached_property
     def baseline_visits(self) -> Visits:
         """On how much data the estimated values of the baseline rest."""
-        return self._visits(self.baseline.policy, self.baseline.v)
+        return self._visits(self.baseline)
 
-    def _visits(self, policy: TabularPolicy, v: NDArray[np.float64]) -> Visits:
-        models = ModelBatch.stack([self.model])
-        table = policy.probabilities
-        return Visits.of(models, table, v, self.counts.n_sa, self.model.terminal)
+    def _visits(self, values: Evaluation) -> Visits:
+        model, n_sa = self.problem.model, self.problem.counts.n_sa
+        table = values.policy.probabilities
+        return Visits.of(ModelBatch.stack([model]), table, values.v, n_sa, model.terminal)
 
     @cached_property
     def withheld(self) -> str | None:
@@ -134,7 +122,7 @@ class Improvement(Display):
     @property
     def findings(self) -> tuple[str, ...]:
         """What was found, in sentences: the data, the values, how the search ended."""
-        counts, log = self.counts, self.log_return
+        counts, log = self.problem.counts, self.log_return
         n_unseen = int((counts.n_sa[~counts.terminal] == 0).sum())
         steps = f"{self.n_iterations} step{'' if self.n_iterations == 1 else 's'}"
         return (
@@ -151,7 +139,7 @@ class Improvement(Display):
         n_changed = int((self.certificate.states.moved > 1e-12).sum())
         facts = {
             "status": self.status.value,
-            "changed": f"{n_changed:,} of {self.counts.n_states:,} states",
+            "changed": f"{n_changed:,} of {self.problem.counts.n_states:,} states",
             "values": _told_values(self),
             "guarantee": self.certificate.statement,
             "files": "write(folder) writes policy, certificate, summary and report",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,9 +38,7 @@ class Step:
 
     def __post_init__(self) -> None:
         operator = self.operator
-        if not isinstance(operator, Operator) or self.q_baseline is not None:
-            return
-        if operator.needs.q_baseline:
+        if isinstance(operator, Operator) and operator.needs.q_baseline and self.q_baseline is None:
             raise SettingsError(
                 f"a step by {operator.name} without q_baseline",
                 expected="an estimate of the baseline's Q, which this operator looks at",
@@ -57,11 +53,6 @@ class PolicyIterating(Algorithm):
     def step(self, problems: ProblemBatch) -> Step:
         """Return the improvement step for a batch of problems of one shape."""
 
-    @property
-    def cap(self) -> int | None:
-        """Improvement steps at most."""
-        return getattr(self, "max_iterations", None)
-
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Run policy iteration from the baselines."""
         return iterate(
@@ -69,7 +60,7 @@ class PolicyIterating(Algorithm):
             problems.baseline,
             self.step(problems),
             first=problems.baseline_values,
-            max_iterations=self.cap,
+            max_iterations=getattr(self, "max_iterations", None),
         )
 
 
@@ -90,22 +81,20 @@ def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> I
     errors, epsilon = np.require(step.errors, np.float64, ["C", "W"]), float(step.epsilon)
     given = errors if step.q_baseline is None else step.q_baseline
     side = np.require(given, np.float64, ["C", "W"])
+    number, loops = 0, improve_problems
+    if isinstance(step.operator, Operator):
+        number = int(step.operator)
+    else:
+        loops = loops_around(step.operator)
 
     def improve(
         problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         changed = np.empty(len(problems), dtype=np.bool_)
-
-        def part(places: NDArray[np.int64]) -> None:
-            if isinstance(step.operator, Operator):
-                improve_problems(places, int(step.operator), problems, q, baseline, errors, epsilon,
-                                 side, policy, changed)  # fmt: skip
-            else:
-                loops_around(step.operator)(
-                    places, problems, q, baseline, errors, epsilon, policy, changed
-                )
-
-        over_chunks(part, np.arange(len(problems)))
+        over_chunks(
+            lambda places: loops(places, number, problems, q, baseline, errors, epsilon, side,
+                                 policy, changed), np.arange(len(problems))
+        )  # fmt: skip
         return changed
 
     return improve
@@ -114,7 +103,8 @@ def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> I
 def _gpu_improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:
     from spibb.operators.cuda import improve_problems_on_gpu
 
-    if not isinstance(step.operator, Operator):
+    operator = step.operator
+    if not isinstance(operator, Operator):
         raise SettingsError(
             "a GPU does not carry a row function of one's own",
             expected="a step that names one of spibb.operators.Operator",
@@ -123,9 +113,6 @@ def _gpu_improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) 
     old, errors = batch.keep(baseline), batch.keep(step.errors)
     side = errors if step.q_baseline is None else batch.keep(step.q_baseline)
     given = (old, errors, float(step.epsilon), side)
-    gpu_step = partial(improve_problems_on_gpu, step.operator)
-
-    def improve(problems: NDArray[np.int64], q: Any, policy: Any) -> NDArray[np.bool_]:
-        return gpu_step(problems, q, *given, policy)
-
-    return improve
+    return lambda problems, q, policy: improve_problems_on_gpu(
+        operator, problems, q, *given, policy
+    )

@@ -13,25 +13,14 @@ spibb.operators.soft_exact with donors that pay nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from spibb.algorithms.soft_spibb import SoftSPIBB
-from spibb.certify.case import Case
-from spibb.certify.certificate import Guarantee
 from spibb.operators.rows import Operator
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Lower(SoftSPIBB):
-    is_one_sided: ClassVar[bool] = True
-
-    def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
-        """Claim nothing: no theorem covers a one-sided budget."""
-        return None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LowerApproxSoftSPIBB(_Lower):
+class LowerApproxSoftSPIBB(SoftSPIBB):
     """Soft-SPIBB with a budget on increases only, by the approximate step.
 
     Arguments as in :class:`spibb.ExactSoftSPIBB`.
@@ -49,10 +38,11 @@ class LowerApproxSoftSPIBB(_Lower):
 
     id: ClassVar[str] = "lower-approx-soft-spibb"
     operator: ClassVar[Operator] = Operator.LOWER_APPROX
+    is_one_sided: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactLowerSoftSPIBB(_Lower):
+class ExactLowerSoftSPIBB(SoftSPIBB):
     """Soft-SPIBB with a budget on increases only, by the exact step.
 
     Arguments as in :class:`spibb.ExactSoftSPIBB`.
@@ -68,3 +58,4 @@ class ExactLowerSoftSPIBB(_Lower):
 
     id: ClassVar[str] = "exact-lower-soft-spibb"
     operator: ClassVar[Operator] = Operator.LOWER_EXACT
+    is_one_sided: ClassVar[bool] = True

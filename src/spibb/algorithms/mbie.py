@@ -23,16 +23,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
 from spibb.algorithms.base import Rng
-from spibb.algorithms.robust_mdp import ModelSetAlgorithm
+from spibb.algorithms.robust_mdp import ModelSetAlgorithm, passed_or_kept
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
 from spibb.certify.robust import robust_test
-from spibb.mdp.evaluation import evaluate_batch
-from spibb.mdp.planning import SearchResult, Status
+from spibb.mdp.planning import SearchResult
 from spibb.mdp.robust import robust_planning
 from spibb.problem import ProblemBatch
 
@@ -66,10 +63,7 @@ class MBIE(ModelSetAlgorithm):
         start = models.values(problems.baseline_values[0])
         plan = robust_planning(models.low, models.balls, baseline, start)
         policy = models.listed(plan.policy)
-        v, q, _ = evaluate_batch(problems.models, policy)
-        status = np.full(len(v), Status.MAX_ITERATIONS, dtype=object)
-        status[plan.is_settled] = Status.CONVERGED
-        return SearchResult(policy, v, q, plan.n_iterations, status)
+        return passed_or_kept(problems, policy, plan.n_iterations, plan.is_settled)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim the worst value of the policy minus the best value of the baseline."""

@@ -123,11 +123,10 @@ class RMin(Algorithm):
             raise SettingsError(
                 "r-min with gamma = 1", expected="gamma < 1: the least value is R_min / (1 - gamma)"
             )
-        batch, listed = problems.models, list(problems)
+        batch = problems.models
         # Nothing is done in a terminal state: what was never tried there is not rare.
-        live = ~np.stack([part.counts.terminal for part in listed])[:, :, None]
-        rare = (problems.n_sa < self.n_wedge) & live
-        least = np.array([part.values.low / (1 - batch.gamma) for part in listed])
+        rare = (problems.n_sa < self.n_wedge) & ~problems.terminal[:, :, None]
+        least = np.array([part.values.low / (1 - batch.gamma) for part in problems])
         rows = np.repeat(~rare.ravel(), np.diff(batch.indptr))
         adjusted = replace(
             batch,

@@ -20,14 +20,14 @@ from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.certify.regret import RegretTest
 from spibb.certify.robust import obstacle
 from spibb.data.counts import Counts
-from spibb.errors import SettingsError
+from spibb.errors import SMALLEST, SettingsError, checked_number
 from spibb.problem import Problem, ProblemBatch, ProblemOptions
 from spibb.problem.problem import Baseline
 
 # Thresholds that are tried, evenly in the logarithm of the count.
 _N_THRESHOLDS = 12
-# The log is imagined so many times longer, up to a size that means "never".
-_LONGER: tuple[int, ...] = tuple(2**power for power in range(1, 41))
+# The log is imagined twice as long so many times, up to a size that means "never".
+_N_DOUBLINGS = 40
 # Beyond so many pairs, imagining longer logs takes too long.
 _LARGEST_IMAGINED = 4_000
 
@@ -58,10 +58,6 @@ class Promise:
     proviso: str | None = None
 
     @property
-    def _proviso(self) -> str:
-        return "" if self.proviso is None else f", {self.proviso}"
-
-    @property
     def algorithm(self) -> PiBSPIBB:
         """The algorithm that keeps it."""
         return PiBSPIBB(n_wedge=self.n_wedge)
@@ -74,12 +70,13 @@ class Promise:
     @property
     def summary(self) -> str:
         """The promise in words."""
+        proviso = "" if self.proviso is None else f", {self.proviso}"
         if self.is_trivial:
-            return f"No policy can lose {self.zeta:g} anyway{self._proviso}: ask for less."
+            return f"No policy can lose {self.zeta:g} anyway{proviso}: ask for less."
         if not self.is_vacuous:
             return (
                 f"With n_wedge = {self.n_wedge:g} a loss of at most {max(0.0, -self.bound):.4g} is "
-                f"certified{self._proviso}; {self.n_trusted:,} pairs of this log have been seen as "
+                f"certified{proviso}; {self.n_trusted:,} pairs of this log have been seen as "
                 "often."
             )
         text = (
@@ -116,8 +113,7 @@ def plan_promise(
         The promise; ``promise.algorithm.improve(...)`` keeps it.
     """
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
-    if not zeta > 0:
-        raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
+    checked_number(zeta, "zeta", "a loss > 0", least=SMALLEST)
     if not 0.0 < delta < 1.0:
         raise SettingsError(f"delta is {delta}", expected="a probability in (0, 1)")
     reason = obstacle(problem)
@@ -159,14 +155,11 @@ def _rows_for_change(
     counts = problem.counts
     if counts.n_sa.size > _LARGEST_IMAGINED:
         return None
-    for factor in _LONGER if policies else ():
-        longer = replace(problem, counts=_longer(counts, factor))
-        imagined = ProblemBatch(
-            longer.counts.n_sa[None], batch.models, batch.baseline, [longer].__getitem__,
-            baseline_values=batch.baseline_values,
-        )  # fmt: skip
+    for power in range(1, _N_DOUBLINGS + 1) if policies else ():
+        longer = replace(problem, counts=_longer(counts, 2**power))
+        imagined = replace(batch, n_sa=longer.counts.n_sa[None], make=[longer].__getitem__)
         if max(_bounds(imagined, policies, delta)) >= -zeta:
-            return factor * float(counts.n_sa.sum())
+            return math.ldexp(float(counts.n_sa.sum()), power)
     return math.inf
 
 

@@ -36,8 +36,3 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         HCPI,
     )
 }
-
-
-def find_algorithm(name: str) -> type[Algorithm]:
-    """Return the algorithm of this id: of the list, of a plugin, or any that was imported."""
-    return Algorithm.named(name)

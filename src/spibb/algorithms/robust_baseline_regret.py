@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Rng
-from spibb.algorithms.robust_mdp import ModelSetAlgorithm, tested_or_kept
+from spibb.algorithms.robust_mdp import ModelSetAlgorithm, passed_or_kept
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
@@ -74,9 +74,9 @@ class RobustBaselineRegret(ModelSetAlgorithm):
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Find candidates, test each, keep the best."""
-        models = ModelSet.of(problems, self.delta)
-        test = RegretTest.against(models, problems.baseline, problems.baseline_values[0])
-        baseline, start = test.baseline, models.values(problems.baseline_values[0])
+        test = RegretTest.of(problems, self.delta)
+        models, baseline = test.models, test.baseline
+        start = models.values(problems.baseline_values[0])
         surrogate = _surrogate(problems, models)
         plain = robust_planning(models.low, models.balls, baseline, start)
         held = _Tested.of(test, baseline)
@@ -89,7 +89,7 @@ class RobustBaselineRegret(ModelSetAlgorithm):
             best = best.or_better(current)
         steps = surrogate.n_iterations + plain.n_iterations + 1 + _STEPS
         settled = surrogate.is_settled & plain.is_settled
-        return tested_or_kept(problems, models.listed(best.policy), best.bound, steps, settled)
+        return passed_or_kept(problems, models.listed(best.policy), steps, settled, best.bound)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the test found."""

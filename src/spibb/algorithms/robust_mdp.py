@@ -82,34 +82,36 @@ class RobustMDP(ModelSetAlgorithm):
         plan = robust_planning(models.low, models.balls, baseline, start)
         bounds = robust_bounds(models, plan.values, models.best(baseline, start))
         policy = models.listed(plan.policy)
-        return tested_or_kept(problems, policy, bounds, plan.n_iterations, plan.is_settled)
+        return passed_or_kept(problems, policy, plan.n_iterations, plan.is_settled, bounds)
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
         """Claim what the safety test found."""
         return robust_test(case, finding)
 
 
-def tested_or_kept(
+def passed_or_kept(
     problems: ProblemBatch,
     candidates: NDArray[np.float64],
-    bounds: NDArray[np.float64],
     n_iterations: NDArray[np.int64],
     is_settled: NDArray[np.bool_],
+    bounds: NDArray[np.float64] | None = None,
 ) -> SearchResult:
     """Return the candidates that passed, the baseline elsewhere.
 
     Args:
         problems: The problems.
         candidates: Shape (B, S, A).
-        bounds: Lower bounds on their gains, shape (B,); a candidate passes if its bound is not
-            negative, and if it is not the baseline itself.
         n_iterations: Improvement steps, shape (B,).
         is_settled: Whether the search ended by itself, shape (B,).
+        bounds: Lower bounds on their gains, shape (B,); a candidate passes if its bound is not
+            negative, and if it is not the baseline itself. None: there is no test.
     """
-    passed = (bounds >= 0.0) & (candidates != problems.baseline).any(axis=(1, 2))
-    policy = np.where(passed[:, None, None], candidates, problems.baseline)
-    v, q, _ = evaluate_batch(problems.models, policy)
-    status = np.full(len(passed), Status.CONVERGED, dtype=object)
+    status = np.full(len(problems), Status.CONVERGED, dtype=object)
     status[~is_settled] = Status.MAX_ITERATIONS
-    status[~passed] = Status.BASELINE_KEPT
-    return SearchResult(policy, v, q, n_iterations, status, bounds.tolist())
+    if bounds is not None:
+        passed = (bounds >= 0.0) & (candidates != problems.baseline).any(axis=(1, 2))
+        candidates = np.where(passed[:, None, None], candidates, problems.baseline)
+        status[~passed] = Status.BASELINE_KEPT
+    v, q, _ = evaluate_batch(problems.models, candidates)
+    findings = None if bounds is None else bounds.tolist()
+    return SearchResult(candidates, v, q, n_iterations, status, findings)

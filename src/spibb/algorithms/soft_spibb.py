@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from spibb.algorithms.base import DEFAULT_DELTA
 from spibb.algorithms.iterating import PolicyIterating, Step
 from spibb.certify.case import Case
@@ -28,12 +30,7 @@ from spibb.errors import checked_number
 from spibb.mdp.planning import checked_cap
 from spibb.operators.rows import Operator
 from spibb.problem import ProblemBatch
-from spibb.uncertainty.error_functions import (
-    ErrorFunction,
-    GivenErrors,
-    HoeffdingQ,
-    checked_delta,
-)
+from spibb.uncertainty.error_functions import ErrorFunction, GivenErrors, HoeffdingQ, checked_delta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +51,16 @@ class SoftSPIBB(PolicyIterating):
             object.__setattr__(self, "error", GivenErrors(self.error))
 
     def step(self, problems: ProblemBatch) -> Step:
-        """Move within the budget."""
-        return Step(self.operator, self.error.of_batch(problems, self.delta), self.epsilon)
+        """Move within the budget; where the operator wants the baseline's Q, by mean returns."""
+        errors, returns = self.error.of_batch(problems, self.delta), None
+        if self.operator.needs.q_baseline:
+            returns = np.stack([part.returns().mean for part in problems])
+        return Step(self.operator, errors, self.epsilon, returns)
 
     @property
     def needs_log(self) -> bool:
-        """Whether the errors are of returns."""
-        return bool(self.error.needs_log)
+        """Whether errors or the baseline's Q are of returns."""
+        return bool(self.error.needs_log or self.operator.needs.q_baseline)
 
     @property
     def yardstick(self) -> tuple[ErrorFunction, float | None]:
@@ -68,12 +68,10 @@ class SoftSPIBB(PolicyIterating):
         return self.error, self.epsilon
 
     def claim(self, case: Case, finding: Any = None) -> Guarantee | None:
-        """Claim the theorem that the error function is made for."""
-        if self.error.meaning == "model-p":
-            return theorem_2(case)
-        if self.error.meaning in ("model-q", "return-q"):
-            return theorem_1(case, self.error)
-        return None
+        """Claim the theorem that the error function is made for; none has a one-sided budget."""
+        if self.is_one_sided or self.error.meaning not in ("model-p", "model-q", "return-q"):
+            return None
+        return theorem_2(case) if self.error.meaning == "model-p" else theorem_1(case, self.error)
 
 
 @dataclass(frozen=True, kw_only=True)

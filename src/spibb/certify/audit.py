@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.certify import checks
 from spibb.certify.case import Case, spent_budget
@@ -22,32 +22,31 @@ from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ, checked
 
 def certify(
     case: Case,
-    *,
-    errors: NDArray[np.float64],
+    claims: Sequence[Guarantee],
+    error: ErrorFunction,
     epsilon: float | None,
-    guarantee: Guarantee,
+    *,
     is_one_sided: bool = False,
-    others: tuple[Guarantee, ...] = (),
 ) -> Certificate:
     """Assemble a certificate: the checks, what is claimed, and what stands beside it.
 
     Args:
         case: The case.
-        errors: Errors by which the spent budget is measured.
+        claims: What is claimed, decided before the data were seen, then others, for information.
+        error: Errors by which the spent budget is measured.
         epsilon: The budget, or None if there was none.
-        guarantee: What is claimed, decided before the data were seen.
         is_one_sided: Whether the budget is for increases only.
-        others: Further theorems, for information.
     """
+    errors = error.errors(case.problem, case.delta)
     return Certificate(
-        guarantee=guarantee,
-        others=others,
+        guarantee=claims[0],
+        others=tuple(claims[1:]),
         checks=(
             checks.constraint(case, errors, epsilon, is_one_sided=is_one_sided),
             checks.advantage(case, case.advantage, "the estimated model"),
             checks.improvement(case),
         ),
-        delta=guarantee.delta,
+        delta=claims[0].delta,
         states=StateAudit(
             spent=spent_budget(case.difference, errors, is_one_sided=is_one_sided),
             moved=np.abs(case.difference).sum(axis=1) / 2.0,
@@ -93,15 +92,11 @@ def audit(
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     judged = evaluate(problem.model, problem.align(policy))
     case = Case(problem, judged, checked_delta(delta))
-    chosen = error if error is not None else HoeffdingQ()
-    others = [theorem_1(case, chosen)] if chosen.meaning.endswith("-q") else []
-    others.append(theorem_2(case))
+    error = error or HoeffdingQ()
+    claims = [regret_test(case)]
+    if error.meaning.endswith("-q"):
+        claims.append(theorem_1(case, error))
+    claims.append(theorem_2(case))
     if n_wedge is not None:
-        others.append(spibb_bound(case, n_wedge))
-    return certify(
-        case,
-        errors=chosen.errors(problem, case.delta),
-        epsilon=epsilon,
-        guarantee=regret_test(case),
-        others=tuple(others),
-    )
+        claims.append(spibb_bound(case, n_wedge))
+    return certify(case, claims, error, epsilon)

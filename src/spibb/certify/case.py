@@ -8,9 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.certify.model_set import Radii, StartBall, start_share
+from spibb.certify.model_set import StartBall, radii, start_share
 from spibb.mdp.evaluation import Evaluation
-from spibb.mdp.model import TabularMDP
 from spibb.problem import Problem, ProblemBatch
 
 # Values come out of linear solves: differences below this share of their size are rounding.
@@ -32,11 +31,6 @@ class Case:
     delta: float
 
     @property
-    def model(self) -> TabularMDP:
-        """The estimated model."""
-        return self.problem.model
-
-    @property
     def baseline(self) -> Evaluation:
         """The baseline, and its values in the model."""
         return self.problem.baseline_values
@@ -51,11 +45,6 @@ class Case:
         """Pi - pi_b, shape (S, A)."""
         return self.policy.policy.probabilities - self.baseline.policy.probabilities
 
-    @property
-    def value_scale(self) -> float:
-        """Size of the values, to judge rounding by."""
-        return max(1.0, float(np.abs(self.baseline.q).max()), float(np.abs(self.policy.q).max()))
-
     @cached_property
     def advantage(self) -> NDArray[np.float64]:
         """sum_a pi(a | x) A_b(x, a) in the model, shape (S,)."""
@@ -66,26 +55,13 @@ class Case:
         """V of the policy minus V of the baseline in the model, shape (S,)."""
         return self.policy.v - self.baseline.v
 
-    @property
-    def performance_gain(self) -> float:
-        """Improvement in the model, averaged over the first state."""
-        return self.policy.performance - self.baseline.performance
-
     @cached_property
     def transition_errors(self) -> NDArray[np.float64]:
         """Errors e <= 2 with ||P* - P^||_1 <= e and |R* - R^| <= e R_max, as the set's radii."""
-        radii = Radii.of([self.problem], self.delta)
+        transition, reward = radii(self.batch, self.delta)
         scale = self.problem.values.r_max
-        rewards = radii.reward[0] / scale if scale > 0 else np.zeros(radii.reward[0].shape)
-        return np.asarray(np.minimum(2.0, np.maximum(radii.transition[0], rewards)))
-
-    @cached_property
-    def start(self) -> StartBall:
-        """Where episodes may begin: in the states listed and, unless complete, elsewhere."""
-        share = start_share(self.problem, self.delta)
-        elsewhere = not self.problem.declared.states_complete
-        initial = self.model.initial[None]
-        return StartBall.of([self.problem], initial, share, with_elsewhere=elsewhere)
+        rewards = reward / scale if scale > 0 else np.zeros(reward.shape)
+        return np.asarray(np.minimum(2.0, np.maximum(transition, rewards))[0])
 
     @property
     def delta_but_start(self) -> float:
@@ -96,7 +72,7 @@ class Case:
         """Return the least mean of gains (S,) over where episodes may begin; elsewhere it is 0."""
         if not self.problem.declared.states_complete:
             values = np.append(values, 0.0)
-        return float(self.start.worst(values[None])[0])
+        return float(StartBall.of(self.batch, self.delta).worst(values[None])[0])
 
 
 def spent_budget(

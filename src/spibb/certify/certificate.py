@@ -100,29 +100,20 @@ class Guarantee:
         if self.bound is None:
             reasons = "; ".join(condition.summary for condition in self.failed)
             return f"{self.theorem} does not apply: {reasons}."
+        most = f"no policy can lose more than {self.worst_loss:.6g}"
+        proviso = "" if self.proviso is None else f", {self.proviso}"
         if self.is_vacuous:
             return (
                 f"{self.theorem} applies, but says nothing useful: it allows a loss of "
-                f"{-self.bound + 0.0:.6g}, and no policy can lose more than {self.worst_loss:.6g}"
-                + ("." if self.proviso is None else f", {self.proviso}.")
+                f"{-self.bound + 0.0:.6g}, and {most}{proviso}."
             )
-        level = f"with probability at least {1 - self.delta:g}"
-        if self.proviso is not None:
-            level = f"{level}, {self.proviso}"
-        elif not self.is_exact:
-            level = f"approximately {level}"
+        is_rough = self.proviso is None and not self.is_exact
         return (
-            f"{self.theorem}: {level}, and under the stated "
-            f"assumptions, the policy's true performance is at least the baseline's "
-            f"{'+' if self.bound >= 0 else '-'} {abs(self.bound):.6g}{self._scale}."
+            f"{self.theorem}: {'approximately ' * is_rough}with probability at least "
+            f"{1 - self.delta:g}{proviso}, and under the stated assumptions, the policy's true "
+            f"performance is at least the baseline's {'+' if self.bound >= 0 else '-'} "
+            f"{abs(self.bound):.6g}{'' if self.bound >= 0 else f' ({most})'}."
         )
-
-    @property
-    def _scale(self) -> str:
-        """What a loss is to be measured by."""
-        if self.bound is None or self.bound >= 0:
-            return ""
-        return f" (no policy can lose more than {self.worst_loss:.6g})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,16 +165,6 @@ class Certificate(Display):
     def bound(self) -> float | None:
         """Lower bound on the true improvement, or None where nothing is guaranteed."""
         return self.guarantee.bound
-
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        """Conditions of what is claimed."""
-        return self.guarantee.conditions
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """What is assumed and cannot be checked."""
-        return self.guarantee.assumptions
 
     @property
     def statement(self) -> str:

@@ -16,26 +16,26 @@ Flags = NDArray[np.bool_]
 
 
 def in_all(
-    case: Case, name: str, statement: str, fails: Flags, value: float, limit: float | None = 0.0
+    case: Case,
+    name: str,
+    statement: str,
+    fails: Flags,
+    value: float | None = None,
+    limit: float | None = 0.0,
 ) -> Condition:
-    """Return what must hold in every state, of flags (S,), or for every pair, of flags (S, A)."""
-    first = np.argwhere(fails)[:1].tolist()
-    return Condition(
-        name,
-        statement,
-        is_satisfied=not first,
-        value=value,
-        limit=limit,
-        n_violations=int(fails.sum()),
-        where=case.problem.counts.place(*first[0]) if first else None,
-    )
+    """Return what must hold in every state, of flags (S,), or for every pair, of flags (S, A).
+
+    Without a value, what was found is how often it fails.
+    """
+    first, n = np.argwhere(fails)[:1].tolist(), int(fails.sum())
+    where = case.problem.counts.place(*first[0]) if first else None
+    value = float(n) if value is None else value
+    return Condition(name, statement, True, n == 0, value, limit, n, where)
 
 
 def none_of(name: str, statement: str, n: int, where: str | None = None) -> Condition:
     """Return what must not occur at all, and occurs so many times."""
-    return Condition(
-        name, statement, is_satisfied=n == 0, value=float(n), limit=0.0, n_violations=n, where=where
-    )
+    return Condition(name, statement, True, n == 0, float(n), 0.0, n, where)
 
 
 def constraint(
@@ -50,14 +50,8 @@ def constraint(
     cost = "sum_a e max(0, pi - pi_b)" if is_one_sided else "sum_a e |pi - pi_b|"
     limit = "finite" if epsilon is None else "<= epsilon"
     most = np.finfo(np.float64).max if epsilon is None else epsilon * (1 + ROUNDING) + ROUNDING
-    return in_all(
-        case,
-        "constraint",
-        f"the policy is (pi_b, e, epsilon)-constrained: {cost} {limit}",
-        ~(spent <= most),
-        float(spent.max()),
-        epsilon,
-    )
+    statement = f"the policy is (pi_b, e, epsilon)-constrained: {cost} {limit}"
+    return in_all(case, "constraint", statement, ~(spent <= most), float(spent.max()), epsilon)
 
 
 def advantage(case: Case, values: NDArray[np.float64], kind: str) -> Condition:
@@ -68,50 +62,37 @@ def advantage(case: Case, values: NDArray[np.float64], kind: str) -> Condition:
         values: sum_a pi(a | x) A_b(x, a), shape (S,).
         kind: By which estimate of the baseline's Q: "the estimated model", "mean returns".
     """
-    return in_all(
-        case,
-        "advantage",
-        f"the policy is advantageous in every state by {kind}: sum_a pi A_b >= 0",
-        ~(values >= -ROUNDING * case.value_scale),
-        float(values.min()),
-    )
+    statement = f"the policy is advantageous in every state by {kind}: sum_a pi A_b >= 0"
+    return _not_negative(case, "advantage", statement, values)
 
 
 def improvement(case: Case) -> Condition:
     """Check that the policy is at least as good as the baseline in the model, in every state."""
-    return in_all(
-        case,
-        "improvement",
-        "the policy is an improvement in the estimated model: V >= V_b in every state",
-        ~(case.improvement >= -ROUNDING * case.value_scale),
-        float(case.improvement.min()),
-    )
+    statement = "the policy is an improvement in the estimated model: V >= V_b in every state"
+    return _not_negative(case, "improvement", statement, case.improvement)
+
+
+def _not_negative(case: Case, name: str, statement: str, values: NDArray[np.float64]) -> Condition:
+    scale = max(1.0, float(np.abs(case.baseline.q).max()), float(np.abs(case.policy.q).max()))
+    return in_all(case, name, statement, ~(values >= -ROUNDING * scale), float(values.min()))
 
 
 def bootstrapped_copy(case: Case, n_wedge: float) -> Condition:
     """Check that the policy equals the baseline on every pair seen less than n_wedge times."""
     moved = np.where(case.problem.counts.n_sa < n_wedge, np.abs(case.difference), 0.0)
-    return in_all(
-        case,
-        "bootstrapped-copy",
-        f"the policy equals the baseline on pairs seen less than {n_wedge:g} times",
-        moved > ROUNDING,
-        float(moved.max()),
-    )
+    statement = f"the policy equals the baseline on pairs seen less than {n_wedge:g} times"
+    return in_all(case, "bootstrapped-copy", statement, moved > ROUNDING, float(moved.max()))
 
 
 def only_trusted(case: Case, n_wedge: float) -> Condition:
     """Check that neither policy takes a pair seen less than n_wedge times, in any state."""
     taken = (case.policy.policy.probabilities > 0) | (case.problem.baseline.probabilities > 0)
-    rare = taken & (case.problem.counts.n_sa < n_wedge) & ~case.model.terminal[:, None]
-    return in_all(
-        case,
-        "trusted-pairs",
+    rare = taken & (case.problem.counts.n_sa < n_wedge) & ~case.problem.model.terminal[:, None]
+    statement = (
         f"every pair that policy or baseline takes was seen {n_wedge:g} times: what "
-        "rarer pairs are worth does not cancel, since the two visit them differently",
-        rare,
-        float(rare.sum()),
+        "rarer pairs are worth does not cancel, since the two visit them differently"
     )
+    return in_all(case, "trusted-pairs", statement, rare)
 
 
 def one_step(case: Case) -> Condition:
@@ -122,20 +103,7 @@ def one_step(case: Case) -> Condition:
         "one-step",
         "gamma = 0, or every row ends the process: else the model's Q of the baseline is "
         "no mean of observations, and its error is not bounded by e_Q",
-        n_going_on if case.model.gamma > 0.0 else 0,
-    )
-
-
-def start_known(case: Case) -> Condition:
-    """Check that the first state is given, or that several episodes show it."""
-    n_episodes = int(case.problem.counts.n_initial.sum())
-    return Condition(
-        "start",
-        "the first state is given (initial), or the log holds at least two episodes: "
-        "else where episodes begin is unknown",
-        is_satisfied=case.problem.declared.initial is not None or n_episodes >= 2,
-        value=float(n_episodes),
-        limit=2.0,
+        n_going_on if case.problem.gamma > 0.0 else 0,
     )
 
 
@@ -146,22 +114,19 @@ def no_gaps(case: Case) -> Condition:
 
 def states_listed(case: Case) -> Condition:
     """Check that the list of states does not come from the log itself."""
-    is_given = not case.problem.baseline.is_estimated
-    return Condition(
-        "states-listed",
+    is_given = not case.problem.baseline.is_estimated or case.problem.declared.states_complete
+    statement = (
         "the states are listed by the baseline, or declared complete (states_complete): "
-        "a list that the log itself has drawn up grows with chance",
-        is_satisfied=is_given or case.problem.declared.states_complete,
+        "a list that the log itself has drawn up grows with chance"
     )
+    return Condition("states-listed", statement, is_satisfied=is_given)
 
 
 def states_complete(case: Case) -> Condition:
     """Check that the states are declared complete."""
-    return Condition(
-        "states-complete",
-        "the states are declared complete (states_complete)",
-        is_satisfied=case.problem.declared.states_complete,
-    )
+    statement = "the states are declared complete (states_complete)"
+    is_complete = case.problem.declared.states_complete
+    return Condition("states-complete", statement, is_satisfied=is_complete)
 
 
 def rewards_known(case: Case) -> Condition:
@@ -171,24 +136,21 @@ def rewards_known(case: Case) -> Condition:
     if log is None:
         return Condition("rewards-known", statement, is_checked=False)
     least, most = log.reward_extremes()
-    varies = least < most
-    return in_all(case, "rewards-known", statement, varies, float(varies.sum()))
+    return in_all(case, "rewards-known", statement, least < most)
 
 
 def common(case: Case) -> tuple[Condition, ...]:
     """Check what every theorem asks for: confidence, a discount, a start, whole episodes."""
-    return confident(case), discounted(case), start_known(case), no_gaps(case)
-
-
-def discounted(case: Case) -> Condition:
-    """Check gamma < 1."""
-    gamma = case.model.gamma
-    return Condition("discount", "gamma < 1", is_satisfied=gamma < 1, value=gamma, limit=1.0)
-
-
-def confident(case: Case) -> Condition:
-    """Check delta < 1: with delta = 1 the errors are a scale only."""
-    statement = "delta < 1, so that the errors are confidence bounds"
-    return Condition(
-        "confidence", statement, is_satisfied=case.delta < 1, value=case.delta, limit=1.0
+    delta, gamma, n = case.delta, case.problem.gamma, int(case.problem.counts.n_initial.sum())
+    confident = "delta < 1, so that the errors are confidence bounds"  # else they are a scale only
+    start = (
+        "the first state is given (initial), or the log holds at least two episodes: "
+        "else where episodes begin is unknown"
+    )
+    is_known = case.problem.declared.initial is not None or n >= 2
+    return (
+        Condition("confidence", confident, is_satisfied=delta < 1, value=delta, limit=1.0),
+        Condition("discount", "gamma < 1", is_satisfied=gamma < 1, value=gamma, limit=1.0),
+        Condition("start", start, is_satisfied=is_known, value=float(n), limit=2.0),
+        no_gaps(case),
     )

@@ -26,25 +26,26 @@ import numpy as np
 from spibb.certify.certificate import Condition
 from spibb.certify.checks import none_of
 from spibb.data.log import Log
+from spibb.problem.ranges import ValueRange
 
 
 def estimation_loss(
-    *, n_episodes: int, longest: int, n_pairs: int, v_max: float, gamma: float, delta: float
+    values: ValueRange, n_pairs: int, n_episodes: int, longest: int, delta: float
 ) -> float:
     """Return how much better than its estimate the true baseline may be."""
     log_term = n_pairs * math.log(2) + math.log(longest * (longest + 1)) - math.log(delta)
     spread = longest * math.sqrt(2 / n_episodes * log_term)
-    return 2 * v_max * (spread + gamma**longest / (1 - gamma))
+    return 2 * values.v_max * (spread + values.gamma**longest / (1 - values.gamma))
 
 
-def recorded_in_full(log: Log | None) -> tuple[Condition, int, int]:
+def recorded_in_full(log: Log) -> tuple[Condition, int, int]:
     """Check that every episode is recorded to its end, or to the longest length H.
 
     Returns:
         The condition, the number of episodes and H.
     """
     statement = "every episode is recorded to its end, or to the length of the longest"
-    if log is None or log.episode is None or log.is_first is None:
+    if log.episode is None or log.is_first is None:
         return Condition("full-record", statement, is_checked=False), 0, 0
     first = np.flatnonzero(log.is_first)
     lengths = np.diff(np.append(first, len(log)))

@@ -22,11 +22,11 @@ def kappa(case: Case) -> NDArray[np.float64]:
     """Return, for every pair, the smallest kappa that serves; shape (S, A)."""
     errors = case.transition_errors
     expected = (case.baseline.policy.probabilities * errors).sum(axis=1)
-    expected[case.model.terminal] = 0.0
-    batch = ModelBatch.stack([case.model])
+    expected[case.problem.model.terminal] = 0.0
+    batch = ModelBatch.stack([case.problem.model])
     # The largest expectation is the least of the negated one.
     worst = -worst_expectations(batch, Balls(errors[None]), -expected[None])[0]
     # Nothing is asked of a terminal state: no action is taken there, and nothing is uncertain.
-    asked = np.broadcast_to(~case.model.terminal[:, None], errors.shape) & (errors > 0)
+    asked = np.broadcast_to(~case.problem.model.terminal[:, None], errors.shape) & (errors > 0)
     ratio = np.divide(worst, errors, out=np.zeros(errors.shape), where=asked)
     return np.asarray(ratio)

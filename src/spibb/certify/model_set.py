@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,27 +54,17 @@ class StartBall:
     is_possible: NDArray[np.bool_]
 
     @classmethod
-    def of(
-        cls, problems: Sequence[Problem], initial: Array, delta: float, *, with_elsewhere: bool
-    ) -> StartBall:
-        """Return the ball of confidence 1 - delta around the first states of the episodes.
-
-        Args:
-            problems: The problems.
-            initial: Estimated or given distributions, shape (B, S).
-            delta: Probability that the true distribution is not in it.
-            with_elsewhere: Whether an episode may begin in a state that nobody named.
-        """
-        possible = ~np.stack([one.counts.terminal for one in problems])
-        if with_elsewhere:
+    def of(cls, problems: ProblemBatch, delta: float) -> StartBall:
+        """Return the ball around the first states of the episodes, by its share of delta."""
+        initial, possible = problems.models.initial, ~problems.terminal
+        if not problems.declared.states_complete:
             initial = np.append(initial, np.zeros((len(initial), 1)), axis=1)
             possible = np.append(possible, np.ones((len(possible), 1), np.bool_), axis=1)
+        if problems.declared.initial is not None:
+            return cls(initial, np.zeros(len(initial)), possible)
         n_episodes = np.array([part.counts.n_initial.sum() for part in problems])
-        # What is given takes no share of delta.
-        log_term = log_events(possible.sum(axis=1)) - (np.log(delta) if delta > 0.0 else 0.0)
-        radius = np.minimum(2.0, time_uniform_radius(n_episodes, log_term))
-        is_given = np.array([part.declared.initial is not None for part in problems])
-        return cls(initial, np.where(is_given, 0.0, radius), possible)
+        log_term = log_events(possible.sum(axis=1)) - np.log(start_share(problems[0], delta))
+        return cls(initial, np.minimum(2.0, time_uniform_radius(n_episodes, log_term)), possible)
 
     def worst(self, v: Array) -> Array:
         """Return the least mean of values over the first state, shape (B,), for v of (B, S)."""
@@ -93,59 +84,44 @@ def start_share(problem: Problem, delta: float) -> float:
     return 0.0 if given else delta / (problem.counts.n_sa.size + 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Radii:
-    """How far transitions and rewards may be off, for each problem of a batch.
+def radii(
+    problems: ProblemBatch, delta: float, *, known_rewards: bool = False
+) -> tuple[Array, Array]:
+    """Return how far transitions and rewards may be off; see the module's docstring.
 
-    Attributes:
-        transition: L1 radius of every pair, at most 2; 0 in terminal states; shape (B, S, A).
-        reward: Largest error of the mean reward, infinite without data; shape (B, S, A).
-        delta_start: What is left of delta for the first state.
+    Returns:
+        The L1 radius of every pair, at most 2 and 0 in terminal states, and the largest error of
+        the mean reward, infinite without data; of shape (B, S, A) both.
     """
-
-    transition: Array
-    reward: Array
-    delta_start: float
-
-    @classmethod
-    def of(cls, problems: Sequence[Problem], delta: float, *, known_rewards: bool = False) -> Radii:
-        """Return the radii of confidence 1 - delta; see the module's docstring."""
-        n_sa = np.stack([part.counts.n_sa for part in problems])
-        gamma = problems[0].values.gamma
-        delta_start = start_share(problems[0], delta)
-        share = 0.0 if known_rewards else max(1.0 - gamma, _LEAST_REWARD_SHARE)
-        pairs = np.log(n_sa[0].size) - np.log(delta - delta_start)
-        with np.errstate(divide="ignore"):  # a share of nothing: no confidence, and no need of it
-            log_p, log_r = pairs - np.log1p(-share), pairs - np.log(share)
-        terminal = np.stack([one.counts.terminal for one in problems])
-        events = log_events(_n_outcomes(problems, terminal))
-        certain = np.isneginf(events)  # one outcome alone
-        log_term = np.add(log_p, events, out=events, where=~certain)
-        transition = np.minimum(2.0, time_uniform_radius(n_sa, log_term))
-        if known_rewards:
-            reward = np.where(n_sa > 0, 0.0, np.inf)
-        else:
-            width = np.array([part.values.high - part.values.low for part in problems])
-            unit = time_uniform_radius(np.maximum(n_sa, 1), log_r)
-            reward = np.where(n_sa > 0, unit * width[:, None, None] / 2.0, np.inf)
-        return cls(np.where(terminal[:, :, None], 0.0, transition), reward, delta_start)
+    n_sa = problems.n_sa
+    share = 0.0 if known_rewards else max(1.0 - problems.gamma, _LEAST_REWARD_SHARE)
+    pairs = np.log(n_sa[0].size) - np.log(delta - start_share(problems[0], delta))
+    with np.errstate(divide="ignore"):  # a share of nothing: no confidence, and no need of it
+        log_p, log_r = pairs - np.log1p(-share), pairs - np.log(share)
+    events = log_events(_n_outcomes(problems))
+    certain = np.isneginf(events)  # one outcome alone
+    log_term = np.add(log_p, events, out=events, where=~certain)
+    transition = np.minimum(2.0, time_uniform_radius(n_sa, log_term))
+    if known_rewards:
+        reward = np.zeros(n_sa.shape)
+    else:
+        width = _column([part.values.high - part.values.low for part in problems])
+        reward = time_uniform_radius(np.maximum(n_sa, 1), log_r) * width / 2.0
+    terminal = problems.terminal[:, :, None]
+    return np.where(terminal, 0.0, transition), np.where(n_sa > 0, reward, np.inf)
 
 
-def _n_outcomes(problems: Sequence[Problem], is_terminal: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _n_outcomes(problems: ProblemBatch) -> NDArray[np.int64]:
     """Return how many outcomes every pair may have, shape (B, S, A)."""
-    declared = problems[0].declared
-    n = (~is_terminal).sum(axis=1) + (0 if declared.states_complete else 1)
-    shape = (len(problems), *problems[0].counts.n_sa.shape)
+    declared, live, shape = problems.declared, ~problems.terminal, problems.n_sa.shape
+    n = live.sum(axis=1) + (0 if declared.states_complete else 1)
     found = np.broadcast_to(n[:, None, None], shape)
     if declared.successors is not None:
-        found = found.copy()
-        for k, (part, ends) in enumerate(zip(problems, is_terminal, strict=True)):
-            successors = part.declared.successors
-            assert successors is not None  # all declare alike
-            # An end in a terminal state is an end.
-            live = (successors @ (~ends).astype(np.int64)).reshape(shape[1:])
-            listed = np.diff(successors.indptr).reshape(shape[1:]) > 0
-            found[k] = np.where(listed, live, found[k])
+        parts: list[Any] = [one.declared.successors for one in problems]
+        # An end in a terminal state is an end.
+        n_live = [part @ goes_on for part, goes_on in zip(parts, live.astype(int), strict=True)]
+        listed = [np.diff(part.indptr) > 0 for part in parts]
+        found = np.where(np.reshape(listed, shape), np.reshape(n_live, shape), found)
     return np.asarray(found + (0 if declared.never_ends else 1))
 
 
@@ -177,55 +153,32 @@ class ModelSet:
             delta: Probability that the true model is not in the set.
             known_rewards: Whether the mean rewards of the log are the true ones.
         """
-        models, listed = problems.models, list(problems)  # each problem is made once
-        radii = Radii.of(listed, delta, known_rewards=known_rewards)
-        declared = listed[0].declared
-        least = _column([part.values.low for part in listed])
-        most = _column([part.values.high for part in listed])
+        declared, frame = problems.declared, problems.models
+        radius, error = radii(problems, delta, known_rewards=known_rewards)
+        least = _column([part.values.low for part in problems])
+        most = _column([part.values.high for part in problems])
         # Nothing is done in a terminal state, so nothing is uncertain there: it ends and pays 0.
-        terminal = np.stack([one.counts.terminal for one in listed])[:, :, None]
-        low = np.where(terminal, 0.0, np.clip(models.reward - radii.reward, least, most))
-        high = np.where(terminal, 0.0, np.clip(models.reward + radii.reward, least, most))
-        indptr, indices = _reach(listed)
-        balls = Balls(radii.transition, not declared.never_ends, indptr, indices)
-        elsewhere = not declared.states_complete
-        start = StartBall.of(listed, models.initial, radii.delta_start, with_elsewhere=elsewhere)
-        found = cls(replace(models, reward=low), replace(models, reward=high), balls, start, False)
-        return found._with_elsewhere(least, most) if elsewhere else found
-
-    def _with_elsewhere(self, least: Array, most: Array) -> ModelSet:
-        """Add a state in which anything may happen, for any reward of the range."""
-        n_problems, n_states, n_actions = self.low.shape
-        indptr = _with_rows(self.low.indptr, n_problems, n_states, n_actions)
-        reach = self.balls.reach_indptr
-        if len(reach) > 1:
-            reach = _with_rows(reach, n_problems, n_states, n_actions)
-
-        def extended(table: Array, value: Array | float) -> Array:
-            row = np.broadcast_to(np.asarray(value), (n_problems, 1, n_actions))
-            return np.concatenate([table, row], axis=1)
-
-        frame = replace(
-            self.low,
-            indptr=indptr,
-            ending=extended(self.low.ending, 1.0),
-            initial=self.start.initial,
-        )
-        return replace(
-            self,
-            low=replace(frame, reward=extended(self.low.reward, least)),
-            high=replace(frame, reward=extended(self.high.reward, most)),
-            balls=replace(self.balls, radius=extended(self.balls.radius, 2.0), reach_indptr=reach),
-            has_elsewhere=True,
+        terminal = problems.terminal[:, :, None]
+        low = np.where(terminal, 0.0, np.clip(frame.reward - error, least, most))
+        high = np.where(terminal, 0.0, np.clip(frame.reward + error, least, most))
+        reach, successors = _reach(problems)
+        start = StartBall.of(problems, delta)
+        if not declared.states_complete:  # one more state: anything may happen, for any reward
+            low, high, radius = _extended(low, least), _extended(high, most), _extended(radius, 2.0)
+            reach = _with_rows(reach, frame.shape) if len(reach) > 1 else reach
+            indptr, ending = _with_rows(frame.indptr, frame.shape), _extended(frame.ending, 1.0)
+            frame = replace(frame, indptr=indptr, ending=ending, initial=start.initial)
+        return cls(
+            low=replace(frame, reward=low),
+            high=replace(frame, reward=high),
+            balls=Balls(radius, not declared.never_ends, reach, successors),
+            start=start,
+            has_elsewhere=not declared.states_complete,
         )
 
     def policy(self, table: Array) -> Array:
         """Return policies (B, S, A) with a row for elsewhere, where all act alike."""
-        if not self.has_elsewhere:
-            return table
-        row = np.zeros((len(table), 1, table.shape[2]))
-        row[:, :, 0] = 1.0
-        return np.concatenate([table, row], axis=1)
+        return _extended(table, np.eye(1, table.shape[2])) if self.has_elsewhere else table
 
     def listed(self, table: Array) -> Array:
         """Return a table of states without the row for elsewhere."""
@@ -248,21 +201,26 @@ def _column(numbers: Sequence[float]) -> Array:
     return np.array(numbers, dtype=np.float64)[:, None, None]
 
 
-def _with_rows(
-    indptr: NDArray[np.int64], n_problems: int, n_states: int, n_actions: int
-) -> NDArray[np.int64]:
-    """Add the empty rows of one more state to each problem."""
+def _extended(table: Array, row: Array | float) -> Array:
+    """Add a row for one more state to tables (B, S, A)."""
+    more = np.broadcast_to(np.asarray(row), (len(table), 1, table.shape[2]))
+    return np.concatenate([table, more], axis=1)
+
+
+def _with_rows(indptr: NDArray[np.int64], shape: tuple[int, int, int]) -> NDArray[np.int64]:
+    """Add the empty rows of one more state to each problem of a batch (B, S, A)."""
+    n_problems, n_states, n_actions = shape
     begins = indptr[:-1].reshape(n_problems, n_states * n_actions)
     ends = indptr[n_states * n_actions :: n_states * n_actions]
     more = np.repeat(ends[:, None], n_actions, axis=1)
     return np.append(np.append(begins, more, axis=1).ravel(), indptr[-1])
 
 
-def _reach(problems: Sequence[Problem]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _reach(problems: ProblemBatch) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the known successors of all problems, one behind the other; see Balls."""
-    parts = [part.declared.successors for part in problems if part.declared.successors is not None]
-    if not parts:
+    if problems.declared.successors is None:
         return np.zeros(1, np.int64), np.zeros(0, np.int32)
+    parts: list[Any] = [one.declared.successors for one in problems]
     offsets = np.append(0, np.cumsum([part.nnz for part in parts]))
     starts = [part.indptr[:-1] + offset for part, offset in zip(parts, offsets[:-1], strict=True)]
     indptr = np.append(np.concatenate(starts), offsets[-1]).astype(np.int64)

@@ -18,12 +18,12 @@ from spibb.mdp.evaluation import evaluate
 
 def occupancy_error(case: Case) -> NDArray[np.float64]:
     """Return the bound for every first state, shape (S,)."""
-    gamma = case.model.gamma
+    gamma = case.problem.gamma
     baseline = case.baseline.policy
     # d^ applied to a vector is the value of the baseline in a model that pays that vector.
     paid = np.broadcast_to(
         (baseline.probabilities * case.transition_errors).sum(axis=1, keepdims=True),
-        case.model.reward.shape,
+        case.problem.model.reward.shape,
     )
-    visits = evaluate(case.model.with_reward(paid), baseline).v
+    visits = evaluate(case.problem.model.with_reward(paid), baseline).v
     return np.asarray(gamma / (1.0 - gamma) * visits)

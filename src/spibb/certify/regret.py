@@ -51,19 +51,8 @@ class RegretTest:
     def of(cls, problems: ProblemBatch, delta: float) -> RegretTest:
         """Prepare the test against the baselines of problems, at level delta."""
         models = ModelSet.of(problems, delta)
-        return cls.against(models, problems.baseline, problems.baseline_values[0])
-
-    @classmethod
-    def against(cls, models: ModelSet, baseline: Array, start: Array | None = None) -> RegretTest:
-        """Prepare the test against a baseline.
-
-        Args:
-            models: The set.
-            baseline: Shape (B, S, A), of the listed states.
-            start: Values near those of the baseline, to start from; shape (B, S).
-        """
-        baseline = models.policy(baseline)
-        ceiling = models.best(baseline, None if start is None else models.values(start))
+        baseline = models.policy(problems.baseline)
+        ceiling = models.best(baseline, models.values(problems.baseline_values[0]))
         zeros = np.zeros(baseline.shape)
         frame = with_mixed_action(replace(models.low, reward=zeros), zeros, zeros[:, :, 0])
         return cls(models, baseline, ceiling, frame, models.balls.with_free_action())
@@ -104,23 +93,3 @@ class RegretTest:
         table = self.models.policy(policy)
         floor = self.models.worst(table, None if v is None else self.models.values(v))
         return self.differences(table, floor)
-
-
-def regret_bounds(
-    problems: ProblemBatch, policy: Array, delta: float, v: Array | None = None
-) -> tuple[Array, Array]:
-    """Test one policy for each problem of a batch.
-
-    Args:
-        problems: The problems.
-        policy: Shape (B, S, A).
-        delta: Probability that the true model is not in the set.
-        v: Values of the policy in the estimated models, to start from; shape (B, S).
-
-    Returns:
-        The bounds on the gain, shape (B,), and D of the listed states, shape (B, S), errors
-        subtracted.
-    """
-    test = RegretTest.of(problems, delta)
-    found = test.tested(policy, v)
-    return test.bounds(found), test.models.listed(found.v) - found.error[:, None]

@@ -7,16 +7,14 @@ r"""Guarantees that hold in every model the log cannot rule out (spibb.certify.m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.certify import checks
 from spibb.certify.case import Case
-from spibb.certify.certificate import Condition, Guarantee
+from spibb.certify.certificate import Guarantee
 from spibb.certify.model_set import ModelSet
-from spibb.certify.regret import regret_bounds
+from spibb.certify.regret import RegretTest
 from spibb.certify.theorems import MARKOV, apply_theorem
 from spibb.mdp.robust import RobustValues
 from spibb.problem import Problem
@@ -55,16 +53,21 @@ def regret_test(case: Case, found: float | None = None) -> Guarantee:
         found: What the search's own test found; None: test the policy of the case.
     """
 
-    def test() -> float:
-        table = case.policy.policy.probabilities[None].copy()
-        return float(regret_bounds(case.batch, table, case.delta, case.policy.v[None])[0][0])
+    def bound() -> tuple[float, dict[str, float]]:
+        number = found
+        if number is None:
+            test = RegretTest.of(case.batch, case.delta)
+            table = case.policy.policy.probabilities[None].copy()
+            number = float(test.bounds(test.tested(table, case.policy.v[None]))[0])
+        return number, {"difference": number}
 
-    return _claim(
+    return apply_theorem(
         case,
-        theorem="Regret test",
-        statement="In every model that the log cannot rule out, the policy is worth at least D "
-        "more than the baseline.",
-        test=(lambda: found) if found is not None else test,
+        "Regret test",
+        "In every model that the log cannot rule out, the policy is worth at least D more than the "
+        "baseline.",
+        (checks.states_listed(case),),
+        bound,
     )
 
 
@@ -85,42 +88,22 @@ def robust_test(
         known_rewards: Whether the set takes the mean rewards of the log for the true ones.
     """
 
-    def test() -> float:
-        models = ModelSet.of(case.batch, case.delta, known_rewards=known_rewards)
-        policy = models.policy(case.policy.policy.probabilities[None])
-        best = models.best(models.policy(case.batch.baseline))
-        return float(robust_bounds(models, models.worst(policy), best)[0])
-
-    return _claim(
-        case,
-        theorem="Robust test" + (", rewards known" if known_rewards else ""),
-        statement="In every model that the log cannot rule out, the policy is worth at least its "
-        "worst value and the baseline at most its best value.",
-        assumptions=(_KNOWN_REWARDS,) if known_rewards else (),
-        conditions=(checks.rewards_known(case),) if known_rewards else (),
-        test=(lambda: found) if found is not None else test,
-    )
-
-
-def _claim(
-    case: Case,
-    *,
-    theorem: str,
-    statement: str,
-    test: Callable[[], float],
-    assumptions: tuple[str, ...] = (),
-    conditions: tuple[Condition, ...] = (),
-) -> Guarantee:
     def bound() -> tuple[float, dict[str, float]]:
-        difference = test()
-        return difference, {"difference": difference}
+        number = found
+        if number is None:
+            models = ModelSet.of(case.batch, case.delta, known_rewards=known_rewards)
+            policy = models.policy(case.policy.policy.probabilities[None])
+            best = models.best(models.policy(case.batch.baseline))
+            number = float(robust_bounds(models, models.worst(policy), best)[0])
+        return number, {"difference": number}
 
+    conditions = [checks.states_listed(case)] + [checks.rewards_known(case)] * known_rewards
     return apply_theorem(
         case,
-        theorem=theorem,
-        statement=statement,
-        conditions=(*checks.common(case), checks.states_listed(case), *conditions),
-        assumptions=(MARKOV, *assumptions),
-        bound=bound,
-        is_uniform=True,  # the event is about the model alone, whatever the policies
+        "Robust test" + (", rewards known" if known_rewards else ""),
+        "In every model that the log cannot rule out, the policy is worth at least its worst value "
+        "and the baseline at most its best value.",
+        conditions,
+        bound,
+        assumptions=(MARKOV, _KNOWN_REWARDS) if known_rewards else (MARKOV,),
     )

@@ -12,8 +12,8 @@ under further conditions, checked on the log, under which it is proved there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,10 @@ from spibb.certify.certificate import Condition, Guarantee
 from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
 from spibb.certify.kappa import kappa
 from spibb.certify.occupancy import occupancy_error
+from spibb.problem import Problem
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ
 from spibb.uncertainty.thresholds import zeta
 
-# The number of a theorem, and those that it is made of.
-Bound = Callable[[], tuple[float, dict[str, float]]]
 # Below so many observations the SPIBB radius for a fixed count does not cover a random one.
 _FEWEST_TRUSTED = 4.0
 
@@ -44,31 +43,32 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
         error: HoeffdingQ (advantage by the estimated model, as in the paper: proved for one-step
             logs alone) or an error of returns (advantage by mean first-visit returns).
     """
-    error = error if error is not None else HoeffdingQ()
+    error = error or HoeffdingQ()
     by_returns = error.meaning == "return-q"
     errors = error.errors(case.problem, case.delta_but_start)
-    gain = _return_advantage(case) if by_returns else case.advantage
-    kind = "mean returns" if by_returns else "the estimated model"
+    gain, kind = case.advantage, "the estimated model"
+    if by_returns:  # pairs without returns must not have moved
+        gain, kind = (case.problem.returns().mean * case.difference).sum(axis=1), "mean returns"
 
     def bound() -> tuple[float, dict[str, float]]:
         spent = float(spent_budget(case.difference, errors).max())
         start = case.at_worst_start(np.maximum(gain, 0.0))
-        loss = spent * case.problem.values.v_max / (1 - case.model.gamma)
+        loss = spent * case.problem.values.v_max / (1 - case.problem.gamma)
         return start - loss, {"spent": spent, "estimated_advantage": start, "possible_loss": loss}
 
     return apply_theorem(
         case,
-        theorem="Theorem 1 (Soft-SPIBB)" + (", by returns" if by_returns else ""),
-        statement="A (pi_b, e_Q, epsilon)-constrained, advantageous policy loses at most "
+        "Theorem 1 (Soft-SPIBB)" + (", by returns" if by_returns else ""),
+        "A (pi_b, e_Q, epsilon)-constrained, advantageous policy loses at most "
         "epsilon V_max / (1 - gamma).",
-        conditions=(
-            *checks.common(case),
+        (
             *([] if by_returns else [checks.one_step(case)]),
             checks.constraint(case, errors, None),
             checks.advantage(case, gain, kind),
         ),
-        assumptions=(BASELINE, _RETURNS) if by_returns else (BASELINE, _FIXED),
-        bound=bound,
+        bound,
+        assumptions=(_BASELINE, _RETURNS) if by_returns else (_BASELINE, _FIXED),
+        is_uniform=False,
     )
 
 
@@ -82,7 +82,7 @@ def theorem_2(case: Case) -> Guarantee:
     needed = kappa(case)
 
     def bound() -> tuple[float, dict[str, float]]:
-        gamma, worst = case.model.gamma, float(needed.max())
+        gamma, worst = case.problem.gamma, float(needed.max())
         spent = float(spent_budget(case.difference, case.transition_errors).max())
         local = float(np.abs((case.policy.q * case.difference).sum(axis=1)).max())
         visits = local * occupancy_error(case)
@@ -91,26 +91,23 @@ def theorem_2(case: Case) -> Guarantee:
         details = {
             "spent": spent,
             "kappa": worst,
-            "estimated_gain": case.performance_gain,
-            "occupancy_loss": float(case.model.initial @ visits),
+            "estimated_gain": case.policy.performance - case.baseline.performance,
+            "occupancy_loss": float(case.problem.model.initial @ visits),
             "change_loss": change_loss,
         }
         return case.at_worst_start(case.improvement - visits) - change_loss, details
 
     return apply_theorem(
         case,
-        theorem="Theorem 2 (Soft-SPIBB)",
-        statement="A (pi_b, e_P, epsilon)-constrained policy keeps its estimated gain up to an "
-        "occupancy term and (1 + gamma) epsilon V_max / ((1 - gamma)^2 (1 - kappa gamma)).",
-        conditions=(
-            *checks.common(case),
+        "Theorem 2 (Soft-SPIBB)",
+        "A (pi_b, e_P, epsilon)-constrained policy keeps its estimated gain up to an occupancy "
+        "term and (1 + gamma) epsilon V_max / ((1 - gamma)^2 (1 - kappa gamma)).",
+        (
             checks.states_complete(case),
             checks.constraint(case, case.transition_errors, None),
             _assumption_1(case, needed),
         ),
-        assumptions=(MARKOV,),
-        bound=bound,
-        is_uniform=True,
+        bound,
     )
 
 
@@ -122,7 +119,7 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
     """
     threshold = max(n_wedge, _FEWEST_TRUSTED)
 
-    def number() -> tuple[float, dict[str, float]]:
+    def bound() -> tuple[float, dict[str, float]]:
         n_states, n_actions = case.problem.counts.n_sa.shape
         loss = zeta(
             n_wedge=threshold,
@@ -130,25 +127,22 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
             n_states=n_states,
             n_actions=n_actions,
             v_max=case.problem.values.v_max,
-            gamma=case.model.gamma,
+            gamma=case.problem.gamma,
         )
         gain = case.at_worst_start(case.improvement)
         return gain - loss, {"estimated_gain": gain, "possible_loss": loss}
 
     return apply_theorem(
         case,
-        theorem="SPIBB bound (Pi_b)",
-        statement="A policy that equals the baseline on rare pairs keeps its estimated gain up to "
+        "SPIBB bound (Pi_b)",
+        "A policy that equals the baseline on rare pairs keeps its estimated gain up to "
         "4 V_max r(n_wedge) / (1 - gamma).",
-        conditions=(
-            *checks.common(case),
+        (
             checks.states_complete(case),
             checks.bootstrapped_copy(case, threshold),
             checks.only_trusted(case, threshold),
         ),
-        assumptions=(MARKOV,),
-        bound=number,
-        is_uniform=True,
+        bound,
     )
 
 
@@ -157,7 +151,7 @@ def lemma_1(case: Case) -> NDArray[np.float64] | None:
 
     (e_P + gamma epsilon / (1 - gamma)) V_max / (1 - kappa gamma), with the budget spent as epsilon.
     """
-    gamma = case.model.gamma
+    gamma = case.problem.gamma
     needed = kappa(case)
     if gamma >= 1 or case.delta >= 1 or not _assumption_1(case, needed).is_satisfied:
         return None
@@ -171,7 +165,7 @@ MARKOV = (
     "The recorded state decides alone, chance apart, what follows and what those who made the log "
     "did; the process does not change over time."
 )
-BASELINE = "The log was made by the baseline, and the state it records is all that matters."
+_BASELINE = "The log was made by the baseline, and the state it records is all that matters."
 _FIXED = "How often each action was taken does not depend on what it earned."
 _ESTIMATED = (
     "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
@@ -190,42 +184,50 @@ _STARTS = "First states of episodes are drawn independently of each other, from 
 
 def apply_theorem(
     case: Case,
-    *,
     theorem: str,
     statement: str,
-    conditions: tuple[Condition, ...],
-    assumptions: tuple[str, ...],
-    bound: Bound,
-    is_uniform: bool = False,
+    conditions: Iterable[Condition],
+    bound: Callable[[], tuple[float, dict[str, float]]],
+    *,
+    assumptions: tuple[str, ...] = (MARKOV,),
+    is_uniform: bool = True,
 ) -> Guarantee:
     """Apply a theorem: its number is computed only if every condition holds.
 
-    ``is_uniform`` says that it holds for all baselines at once, an estimated one among them.
+    Args:
+        case: The case.
+        theorem: Its name.
+        statement: What it says.
+        conditions: What it asks for beside what all theorems do.
+        bound: Returns its number, and those that it is made of.
+        assumptions: What cannot be checked, beside what all theorems assume.
+        is_uniform: Whether it holds for all baselines at once, an estimated one among them.
     """
-    assumptions = (*assumptions, *_common_assumptions(case))
-    delta, values, is_estimated = (
-        case.delta,
-        case.problem.values,
-        case.problem.baseline.is_estimated,
-    )
-    if not case.difference.any():  # the baseline gains nothing over itself, and loses nothing
-        bound = _nothing
-        if not is_estimated:  # whatever the log is like; but without a discount nothing is said
-            conditions = tuple(part for part in conditions if part.name == "discount")
-            assumptions = ()
-    if is_estimated and is_uniform and case.problem.log is not None:
+    problem, delta, n_episodes = case.problem, case.delta, 0
+    values, is_estimated = problem.values, problem.baseline.is_estimated
+    conditions = (*checks.common(case), *conditions)
+    assumptions = (*assumptions, *_common_assumptions(problem))
+    is_kept = not case.difference.any()  # the baseline gains nothing over itself, and loses nothing
+    if is_kept and not is_estimated:  # whatever the log is like; without a discount nothing is said
+        conditions = tuple(part for part in conditions if part.name == "discount")
+        assumptions = ()
+    if is_estimated and is_uniform and problem.log is not None:
         # Beside it stands the event that the estimate of the baseline is near: delta for each.
-        condition, n_episodes, longest = recorded_in_full(case.problem.log)
+        condition, n_episodes, longest = recorded_in_full(problem.log)
         conditions += (condition,)
         assumptions += (_EPISODES.format(longest=longest),)
         delta = min(1.0, 2 * delta)
         theorem += ", estimated baseline"
         statement += " What the estimate of the baseline may miss is subtracted."
-        bound = partial(_over_the_true_baseline, case, bound, n_episodes, longest)
     elif is_estimated:
         assumptions += (_ESTIMATED,)
-    holds = all(condition.is_satisfied for condition in conditions)
-    number, details = bound() if holds else (None, {})
+    number: float | None = None
+    details: dict[str, float] = {}
+    if all(condition.is_satisfied for condition in conditions):
+        number, details = (0.0, {}) if is_kept else bound()
+        if n_episodes:
+            loss = estimation_loss(values, case.difference.size, n_episodes, longest, case.delta)
+            number, details = number - loss, {**details, "estimation_loss": loss}
     proviso = values.proviso if assumptions else None
     return Guarantee(
         theorem=theorem,
@@ -241,55 +243,21 @@ def apply_theorem(
     )
 
 
-def _common_assumptions(case: Case) -> tuple[str, ...]:
-    values, counts = case.problem.values, case.problem.counts
+def _common_assumptions(problem: Problem) -> tuple[str, ...]:
+    values, counts, declared = problem.values, problem.counts, problem.declared
     origin = "as observed in the log, not given" if values.is_observed else "as given"
-    found = [f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}."]
-    if not case.problem.declared.states_complete:
-        found.append(_ELSEWHERE)
-    if case.problem.declared.initial is None:
-        found.append(_STARTS)
-    if counts.terminal.any():
-        found.append(_TERMINAL)
-    if counts.n_dropped:
-        found.append(_STOPS)
-    return (*found, *case.problem.declared.statements)
-
-
-def _nothing() -> tuple[float, dict[str, float]]:
-    return 0.0, {}
-
-
-def _over_the_true_baseline(
-    case: Case, over_estimate: Bound, n_episodes: int, longest: int
-) -> tuple[float, dict[str, float]]:
-    """Subtract the loss of having estimated the baseline."""
-    number, details = over_estimate()
-    loss = estimation_loss(
-        n_episodes=n_episodes,
-        longest=longest,
-        n_pairs=case.difference.size,
-        v_max=case.problem.values.v_max,
-        gamma=case.model.gamma,
-        delta=case.delta,
-    )
-    return number - loss, {**details, "estimation_loss": loss}
+    texts = {
+        f"Rewards lie in [{values.low:g}, {values.high:g}], {origin}.": True,
+        _ELSEWHERE: not declared.states_complete,
+        _STARTS: declared.initial is None,
+        _TERMINAL: counts.terminal.any(),
+        _STOPS: counts.n_dropped,
+    }
+    return (*(text for text, holds in texts.items() if holds), *declared.statements)
 
 
 def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:
-    gamma = case.model.gamma
-    limit = 1 / gamma if gamma > 0 else np.inf
-    return checks.in_all(
-        case,
-        "assumption-1",
-        "Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball",
-        needed >= limit,
-        float(needed.max()),
-        float(limit),
-    )
-
-
-def _return_advantage(case: Case) -> NDArray[np.float64]:
-    """sum_a Q_mc(x, a) (pi - pi_b)(a | x): pairs without returns must not have moved."""
-    mean = case.problem.returns().mean
-    return np.asarray((mean * case.difference).sum(axis=1))
+    gamma, most = case.problem.gamma, float(needed.max())
+    limit = 1 / gamma if gamma > 0 else math.inf
+    statement = "Assumption 1 holds with kappa < 1 / gamma for every model in the L1 ball"
+    return checks.in_all(case, "assumption-1", statement, needed >= limit, most, limit)

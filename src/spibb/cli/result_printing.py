@@ -99,9 +99,9 @@ def _print_guarantee(certificate: Certificate) -> None:
     guarantee = certificate.guarantee
     if guarantee.applies and not guarantee.is_vacuous:
         p.print_sentence(guarantee.statement)
-    if certificate.is_guaranteed and certificate.assumptions:
+    if certificate.is_guaranteed and certificate.guarantee.assumptions:
         p.console.print("Assumed, and not to be checked on a log:")
-        p.print_bullets(certificate.assumptions)
+        p.print_bullets(certificate.guarantee.assumptions)
     for other in certificate.others:
         told = f" {other.statement}" if other.applies else ""
         p.print_sentence(f"Beside it: {other.summary}{told}")

@@ -10,7 +10,6 @@ from dataclasses import fields
 from typing import Any
 
 from spibb.algorithms.base import Algorithm
-from spibb.algorithms.registry import find_algorithm
 from spibb.cli.inputs import parse_pairs
 from spibb.cli.options import DEFAULT_ALGORITHM
 from spibb.errors import SettingsError
@@ -80,7 +79,7 @@ def chosen_algorithms(
 
 def build_algorithms(names: list[str], settings: dict[str, Any]) -> list[Algorithm]:
     """Build algorithms by their ids; each setting goes to those that have it."""
-    known = {name: [item.name for item in fields(find_algorithm(name))] for name in names}
+    known = {name: [item.name for item in fields(Algorithm.named(name))] for name in names}
     options = {_option(setting): None for have in known.values() for setting in have}
     for setting in map(_option, settings):
         if setting not in options:
@@ -97,7 +96,7 @@ def build_algorithms(names: list[str], settings: dict[str, Any]) -> list[Algorit
 
 def _build(name: str, settings: dict[str, Any]) -> Algorithm:
     try:
-        return find_algorithm(name)(**settings)
+        return Algorithm.named(name)(**settings)
     except SettingsError:
         raise
     except (TypeError, ValueError, OverflowError):  # a word where a number belongs

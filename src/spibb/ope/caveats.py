@@ -96,7 +96,7 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     if len(outside):
         found.append(
             f"In {len(outside)} visited states the policy takes actions that the baseline never "
-            f"takes (first: {problem.states[int(outside[0])]}, with probability "
+            f"takes (first: {problem.counts.states[int(outside[0])]}, with probability "
             f"{off.unsupported[outside[0]]:.3g}): no weight accounts for them, and weighted "
             "estimates are off by what those actions earn."
         )

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.gpu import device_function, numba_cuda
-from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator, improve_row, step_row
 
 cuda = numba_cuda()
 
-ENGINE = Engine("the row functions on a GPU")
 _THREADS = 128
 
 

@@ -20,7 +20,7 @@ def loops_around(row: Any) -> Any:
     """
 
     @uncached_jit
-    def improve(places, problems, q, baseline, errors, epsilon, policy, changed):  # type: ignore[no-untyped-def]
+    def improve(places, number, problems, q, baseline, errors, epsilon, side, policy, changed):  # type: ignore[no-untyped-def]
         new = np.empty(policy.shape[2])
         for place in places:
             problem = problems[place]

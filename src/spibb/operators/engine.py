@@ -1,4 +1,7 @@
-"""Engines, which apply operators: each says which it carries, and refuses the others by name."""
+"""Engines that carry some of the operators, and refuse the others by name.
+
+The row functions, on CPU and GPU, carry all of them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ class Engine(NamedTuple):
     """
 
     name: str
-    operators: frozenset[Operator] = frozenset(Operator)
+    operators: frozenset[Operator]
     others: str | None = None
 
     def check_carried(self, operators: Iterable[Operator]) -> None:
@@ -33,6 +36,3 @@ class Engine(NamedTuple):
                 expected=f"one of {', '.join(known.name for known in sorted(self.operators))}",
                 hint=self.others,
             )
-
-
-ROWS = Engine("the row functions")

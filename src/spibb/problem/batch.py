@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values, evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
+from spibb.problem.declarations import Declarations
 from spibb.problem.problem import Problem
 
 # Where policies are iterated.
@@ -20,70 +22,72 @@ Device = Literal["cpu", "cuda"]
 Array = NDArray[np.float64]
 
 
-class ProblemBatch(Sequence[Problem]):
+@dataclass(frozen=True, eq=False)
+class ProblemBatch:
     """B problems of one shape, with what every algorithm starts from.
 
-    Args:
+    Attributes:
         n_sa: N(x, a) of every problem, shape (B, S, A).
         models: The estimated models.
         baseline: The baselines, shape (B, S, A).
+        baseline_values: Values of the baselines in the models, once for all algorithms.
         make: Returns one of the problems, made when it is asked for.
-        device: "cuda" keeps models on a GPU.
-        baseline_values: Values of the baselines in the models, once for all algorithms; None:
-            compute them.
+        memory: What error functions have computed: settings often differ in the budget alone.
     """
 
-    def __init__(
-        self,
-        n_sa: NDArray[np.int64],
-        models: ModelBatch,
-        baseline: Array,
-        make: Callable[[int], Problem],
-        device: Device = "cpu",
-        baseline_values: Values | None = None,
-    ) -> None:
-        self.n_sa = n_sa
-        self.models = models_on(models, device)
-        self.baseline = baseline
-        self.baseline_values = baseline_values or evaluate_batch(self.models, baseline)
-        self._make = make
-        # What error functions have computed: settings often differ in the budget alone.
-        self.memory: dict[Any, Array] = {}
+    n_sa: NDArray[np.int64]
+    models: ModelBatch
+    baseline: Array
+    baseline_values: Values
+    make: Callable[[int], Problem]
+    memory: dict[Any, Array] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, problems: Sequence[Problem], device: Device = "cpu") -> ProblemBatch:
-        """Stack problems; those of several shapes, or that declare other things, are refused."""
+        """Stack problems; those of several shapes, or that declare other things, are refused.
+
+        Args:
+            problems: The problems.
+            device: "cuda" keeps models on a GPU.
+        """
         _check_alike(problems)
-        models = ModelBatch.stack([problem.estimate() for problem in problems])
+        models = models_on(ModelBatch.stack([problem.estimate() for problem in problems]), device)
         n_sa = np.stack([problem.counts.n_sa for problem in problems])
         baseline = np.stack([problem.baseline.probabilities for problem in problems])
-        return cls(n_sa, models, baseline, problems.__getitem__, device)
+        values = evaluate_batch(models, baseline)
+        return cls(n_sa, models, baseline, values, problems.__getitem__)
 
     @classmethod
     def alone(cls, problem: Problem) -> ProblemBatch:
         """Take one problem, with the model and the values that it has."""
-        at_baseline = problem.baseline_values
+        values = problem.baseline_values
+        ends = np.array([np.isfinite(values.v).all()])
         return cls(
             problem.counts.n_sa[None],
             ModelBatch.stack([problem.model]),
             problem.baseline.probabilities[None].copy(),
+            (values.v[None], values.q[None], ends),
             [problem].__getitem__,
-            baseline_values=(
-                at_baseline.v[None],
-                at_baseline.q[None],
-                np.array([np.isfinite(at_baseline.v).all()]),
-            ),
         )
 
     def __len__(self) -> int:
         return len(self.n_sa)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return [self._make(one) for one in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        return self._make(int(place) % len(self))
+    def __getitem__(self, place: int) -> Problem:
+        return self.make(place)
+
+    def __iter__(self) -> Iterator[Problem]:
+        return map(self.make, range(len(self)))
+
+    @cached_property
+    def terminal(self) -> NDArray[np.bool_]:
+        """Which states end the process, shape (B, S)."""
+        return np.stack([problem.counts.terminal for problem in self])
+
+    @property
+    def declared(self) -> Declarations:
+        """What is declared of the first problem; the others declare alike, each of its log."""
+        return self[0].declared
 
     @property
     def gamma(self) -> float:

@@ -158,11 +158,9 @@ def _checked_successors(counts: Counts, successors: Successors | None) -> sp.csr
                 f"successors holds {row!r}", expected="(state, next_state) or (state, action, next)"
             )
         state = _place(row[0], states, "state", "successors")
-        chosen: Iterable[int] = range(counts.n_actions)
-        if len(row) == 3:
-            chosen = (_place(row[1], actions, "action", "successors"),)
+        chosen = [_place(name, actions, "action", "successors") for name in row[1:-1]]
         follower = _place(row[-1], states, "state", "successors")
-        for action in chosen:
+        for action in chosen or range(counts.n_actions):
             pairs.append(state * counts.n_actions + action)
             followers.append(follower)
     ones = np.ones(len(pairs), dtype=np.bool_)

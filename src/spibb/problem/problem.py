@@ -20,7 +20,6 @@ from spibb.mdp.batch import ModelArrays
 from spibb.mdp.evaluation import Evaluation, evaluate
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
-from spibb.names import Names
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
@@ -146,16 +145,6 @@ class Problem(Display):
     def gamma(self) -> float:
         """The discount."""
         return self.values.gamma
-
-    @property
-    def states(self) -> Names:
-        """Names of the states."""
-        return self.counts.states
-
-    @property
-    def actions(self) -> Names:
-        """Names of the actions."""
-        return self.counts.actions
 
     @cached_property
     def model(self) -> TabularMDP:

@@ -12,7 +12,7 @@ from spibb.ope.log_return import LEVEL
 
 def result_summary(result: Improvement) -> dict[str, Any]:
     """Return what ``summary.json`` holds."""
-    counts, certificate = result.counts, result.certificate
+    counts, certificate = result.problem.counts, result.certificate
     shown = result.withheld is None
     changed = certificate.states.moved > 1e-12
     return {
@@ -20,7 +20,7 @@ def result_summary(result: Improvement) -> dict[str, Any]:
         "version": 2,
         "spibb": spibb.__version__,
         "algorithm": result.algorithm,
-        "gamma": result.model.gamma,
+        "gamma": result.problem.gamma,
         "status": result.status.name.lower().replace("_", "-"),
         "advice": result.status.value,
         "n_iterations": result.n_iterations,

@@ -12,7 +12,6 @@ from datetime import date, time
 from typing import Any, ClassVar, Self
 
 from spibb.algorithms.base import Algorithm
-from spibb.algorithms.registry import find_algorithm
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
 
@@ -61,7 +60,7 @@ class Setting:
     def build(self) -> Algorithm:
         """Return the algorithm."""
         try:
-            return find_algorithm(self.config["algorithm"]).from_config(self.config)
+            return Algorithm.named(self.config["algorithm"]).from_config(self.config)
         except (KeyError, TypeError, ValueError) as error:
             reason = f"lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
             raise SettingsError(f"the setting {self.label!r} cannot be built: {reason}") from None

@@ -78,7 +78,7 @@ def check_result_is_a_policy(algorithm: Algorithm) -> None:
     assert table.shape == baseline.probabilities.shape
     assert (table >= 0).all(), f"{algorithm.id}: negative probability"
     np.testing.assert_allclose(table.sum(axis=1), 1.0, atol=1e-12)
-    values = evaluate(result.model, result.policy)
+    values = evaluate(result.problem.model, result.policy)
     np.testing.assert_allclose(result.v, values.v, atol=1e-8, err_msg="v is not the policy's")
     np.testing.assert_allclose(result.q, values.q, atol=1e-8, err_msg="q is not the policy's")
 
@@ -141,7 +141,7 @@ def check_certificate_is_json(algorithm: Algorithm) -> None:
     certificate = _run(algorithm, log, baseline).certificate
     json.loads(json.dumps(certificate.to_dict(), allow_nan=False))
     if certificate.bound is not None:
-        assert all(condition.is_satisfied for condition in certificate.conditions)
+        assert all(condition.is_satisfied for condition in certificate.guarantee.conditions)
 
 
 def check_refuses_bad_baseline(algorithm: Algorithm) -> None:

@@ -60,7 +60,9 @@ def checked_delta(delta: float, name: str = "delta") -> float:
     return checked_number(delta, name, "a number in (0, 1]", least=SMALLEST, most=1.0)
 
 
-def _hoeffding(n: NDArray[np.int64], log_term: float) -> NDArray[np.float64]:
+def _hoeffding(n: NDArray[np.int64], delta: float, log_sets: float = 0.0) -> NDArray[np.float64]:
+    """Return sqrt((2 / n) (log(2 |X| |A| / delta) + log_sets)) for counts of shape (..., S, A)."""
+    log_term = np.log(2.0 * n.shape[-2] * n.shape[-1]) - np.log(delta) + log_sets
     squared = np.divide(2.0 * log_term, n, out=np.full(n.shape, np.inf), where=n > 0)
     return np.asarray(np.sqrt(squared))
 
@@ -95,8 +97,7 @@ class HoeffdingQ(ErrorOfCounts):
 
     def of_counts(self, n_sa: NDArray[np.int64], delta: float) -> NDArray[np.float64]:
         """Return e_Q."""
-        n_states, n_actions = n_sa.shape[-2:]
-        return _hoeffding(n_sa, np.log(2.0 * n_states * n_actions) - np.log(delta))
+        return _hoeffding(n_sa, delta)
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,7 @@ class HoeffdingP(ErrorOfCounts):
 
     def of_counts(self, n_sa: NDArray[np.int64], delta: float) -> NDArray[np.float64]:
         """Return e_P."""
-        n_states, n_actions = n_sa.shape[-2:]
-        pairs = np.log(2.0 * n_states * n_actions) - np.log(delta)
-        return _hoeffding(n_sa, pairs + n_states * np.log(2.0))
+        return _hoeffding(n_sa, delta, n_sa.shape[-2] * np.log(2.0))
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ class HoeffdingReturns(ErrorFunction):
     def errors(self, problem: Problem, delta: float) -> NDArray[np.float64]:
         """Return sqrt((2 / n) log(2 |X| |A| / delta)) for n returns, plus what was cut off."""
         returns = problem.returns()
-        error = _hoeffding(returns.n, np.log(2.0 * returns.n.size) - np.log(delta))
-        return error + problem.values.reach(returns.completion) * returns.cut
+        missing = problem.values.reach(returns.completion) * returns.cut
+        return _hoeffding(returns.n, delta) + missing
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from typing import Literal, get_args
 import numpy as np
 import scipy.special
 
-from spibb.errors import SettingsError, checked_number
+from spibb.errors import SMALLEST, SettingsError, checked_number
 from spibb.uncertainty.error_functions import checked_delta
 
 Bound = Literal["original", "two-successor", "two-point", "beta"]
@@ -38,21 +38,17 @@ _LARGEST = 10**18
 
 def radius(n: float, *, delta: float, n_states: int, n_actions: int, bound: Bound) -> float:
     """Return the error r(N) of a pair that was seen N >= 1 times."""
-    if bound == "beta":
-        tail = delta / (n_states**2 * n_actions**2)
-        return math.sqrt(float(scipy.special.betainccinv(0.5, n / 2 + 1, tail)))
-    return math.sqrt(2 / n * _log_term(delta, n_states, n_actions, bound))
-
-
-def _log_term(delta: float, n_states: int, n_actions: int, bound: Bound) -> float:
     pairs = n_states * n_actions
-    if bound == "original":
-        return math.log(2 * pairs / delta) + n_states * math.log(2)
-    if bound == "two-successor":
-        return math.log(8 * pairs**2 / delta)
-    if bound == "two-point":
-        return math.log(2 * pairs * n_states / delta)
-    raise SettingsError(f"bound is {bound!r}", expected=f"one of {', '.join(get_args(Bound))}")
+    if bound == "beta":
+        return math.sqrt(float(scipy.special.betainccinv(0.5, n / 2 + 1, delta / pairs**2)))
+    log_terms = {
+        "original": math.log(2 * pairs / delta) + n_states * math.log(2),
+        "two-successor": math.log(8 * pairs**2 / delta),
+        "two-point": math.log(2 * pairs * n_states / delta),
+    }
+    if bound not in log_terms:
+        raise SettingsError(f"bound is {bound!r}", expected=f"one of {', '.join(get_args(Bound))}")
+    return math.sqrt(2 / n * log_terms[bound])
 
 
 def zeta(
@@ -72,8 +68,7 @@ def zeta(
         33.893
     """
     _check(delta, n_states, n_actions, v_max, gamma)
-    if not n_wedge >= 1:
-        raise SettingsError(f"n_wedge is {n_wedge}", expected="a number of observations >= 1")
+    checked_number(n_wedge, "n_wedge", "a number of observations >= 1", least=1)
     error = radius(n_wedge, delta=delta, n_states=n_states, n_actions=n_actions, bound=bound)
     return 4 * v_max / (1 - gamma) * error
 
@@ -100,8 +95,7 @@ def n_wedge(
         [100, 55, 44, 27]
     """
     _check(delta, n_states, n_actions, v_max, gamma)
-    if not zeta > 0:
-        raise SettingsError(f"zeta is {zeta}", expected="a loss > 0")
+    checked_number(zeta, "zeta", "a loss > 0", least=SMALLEST)
     # A relative hair of slack makes n -> zeta -> n exact in spite of rounding.
     wanted = zeta * (1 - gamma) / (4 * v_max) * (1 + 1e-12) if v_max > 0 else math.inf
 

@@ -20,12 +20,13 @@ from spibb.data.log import Log
 from spibb.envs.garnet import Garnet
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
+from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
 from spibb.problem import Problem, ProblemBatch
-from spibb.problem.batch import Device
+from spibb.problem.batch import Device, models_on
 from spibb.problem.declarations import Declarations
 from spibb.problem.ranges import ValueRange
 from spibb.studies.plan import Plan
@@ -130,13 +131,12 @@ def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
 
 def estimate(drawn: Sequence[Draw], device: Device = "cpu") -> ProblemBatch:
     """Return the problems of logs, as `spibb.improve_many` would make them."""
-    models = [_model(one) for one in drawn]
-    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(len(drawn), *models[0].reward.shape)
+    models = models_on(ModelBatch.stack([_model(one) for one in drawn]), device)
+    n_sa = np.stack([one.n_pairs for one in drawn]).reshape(models.shape)
     baseline = np.stack([one.baseline.probabilities for one in drawn])
+    values = evaluate_batch(models, baseline)
     # Most algorithms need no log: a problem, which draws its log again, is made when asked for.
-    return ProblemBatch(
-        n_sa, ModelBatch.stack(models), baseline, lambda place: drawn[place].problem, device
-    )
+    return ProblemBatch(n_sa, models, baseline, values, lambda place: drawn[place].problem)
 
 
 def _model(draw: Draw) -> ModelArrays:
