@@ -171,7 +171,7 @@ class HCPI(Algorithm):
         chunks = np.array_split(np.arange(n), -(-n // _CHUNK))
         # Threads of its own: those of the kernels must not wait for each other.
         with ThreadPoolExecutor(max_workers=min(n_threads(), len(chunks))) as pool:
-            list(pool.map(part, chunks))
+            list((pool.map if len(chunks) > 1 else map)(part, chunks))
         v, q, ends = evaluate_batch(problems.models, policy)
         for place in np.flatnonzero(~ends).tolist():
             policy[place] = problems.baseline[place]

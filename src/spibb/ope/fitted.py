@@ -7,18 +7,16 @@ once, so a bootstrap resample is one more choice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.compiled.threads import over_chunks
-from spibb.data.estimate import Unseen, estimate_model
-from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
+from spibb.data.estimate import Unseen, estimate_models
+from spibb.mdp.batch import ModelBatch, Rows
 from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
@@ -28,12 +26,8 @@ _LARGEST_TABLE = 1 << 18
 _NO_KEY = np.iinfo(np.int64).max
 _SCALE_EPISODES = 64
 
-Made = TypeVar("Made")
 # Which episodes of which log.
 Choice = tuple[Trajectories, NDArray[np.int64]]
-# Transitions that were seen, each pair * S + successor, in order, and how often: within records,
-# and as the last of a record that stops there.
-Tally = tuple[NDArray[np.int64], Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,26 +38,28 @@ class FittedModels:
         choices: The choices.
         gamma: The discount.
         unseen: What pairs without data do.
-        sums: How often each pair was seen and the sum of its rewards, shape (B, S, A), and how
-            often each state was the first, shape (B, S).
-        tallies: The transitions of each choice that go on.
+        n_sa: How often each pair was seen, shape (B, S, A).
+        reward_sum: Sum of its rewards, shape (B, S, A).
+        n_first: How often each state was the first, shape (B, S).
+        keys: Transitions that were seen, each (choice * S A + pair) * S + successor, in order.
+        within: How often, within records.
+        cut: How often as the last of a record that stops there.
     """
 
     choices: Sequence[Choice]
     gamma: float
     unseen: Unseen
-    sums: tuple[Array, ...]
-    tallies: Sequence[Tally]
-
-    @property
-    def n_sa(self) -> Array:
-        """How often each pair was seen, shape (B, S, A)."""
-        return self.sums[0]
+    n_sa: Array
+    reward_sum: Array
+    n_first: Array
+    keys: NDArray[np.int64]
+    within: Array
+    cut: Array
 
     @cached_property
     def models(self) -> ModelBatch:
         """The models."""
-        return self._estimate([(keys, within + cut) for keys, within, cut in self.tallies])
+        return self._estimate(self.within + self.cut)
 
     @cached_property
     def recorded(self) -> ModelBatch:
@@ -72,21 +68,17 @@ class FittedModels:
         Their values are those of the return as far as it is recorded, which is what weighted
         estimates of truncated episodes are about.
         """
-        has_cuts = any(cut.any() for _, _, cut in self.tallies)
-        return self._estimate([tally[:2] for tally in self.tallies]) if has_cuts else self.models
+        return self._estimate(self.within) if self.cut.any() else self.models
 
-    def _estimate(self, counts: Sequence[tuple[NDArray[np.int64], Array]]) -> ModelBatch:
-        n_sa, reward_sum, n_first = self.sums
-        initial, n_seen = n_first / n_first.sum(axis=1, keepdims=True), n_sa.sum(axis=(1, 2))
+    def _estimate(self, counts: Array) -> ModelBatch:
         # Ends are no transitions here: a state that only ends is never entered, so none need end.
-        live = np.zeros(n_sa.shape[1], dtype=np.bool_)
-
-        def estimate(k: int) -> ModelArrays:
-            rows = Rows(*_compressed(*counts[k], n_sa[k].size, len(live)))
-            given = rows, n_sa[k], reward_sum[k], n_seen[k] - rows.data.sum(), live
-            return estimate_model(*given, initial=initial[k], gamma=self.gamma, unseen=self.unseen)
-
-        return ModelBatch.stack(_each(estimate, len(counts)))
+        n_models, n_states, n_actions = self.n_sa.shape
+        rows = Rows(*_compressed(self.keys, counts, self.n_sa.size, n_states))
+        n_going_on = np.append(0.0, rows.data.cumsum())[rows.indptr[:: n_states * n_actions]]
+        n_ended = self.n_sa.sum(axis=(1, 2)) - np.diff(n_going_on)
+        initial = self.n_first / self.n_first.sum(axis=1, keepdims=True)
+        sums = rows, self.n_sa, self.reward_sum, n_ended
+        return estimate_models(*sums, initial=initial, gamma=self.gamma, unseen=self.unseen)
 
 
 def fit_models(
@@ -106,29 +98,24 @@ def fit_models(
             counted once. None: of one each.
     """
     shape = (len(choices), choices[0][0].n_states, choices[0][0].n_actions)
-    sums: tuple[Array, ...] = (np.zeros(shape), np.zeros(shape), np.zeros(shape[:2]))
-    rows = [(episodes.columns, chosen) for episodes, chosen in choices]
-    tallies = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
+    sums = [np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])]
+    tallies = [
+        _count(episodes.columns, chosen, *rows)
+        for (episodes, chosen), *rows in zip(choices, *sums, strict=True)
+    ]
     if unions is not None:
         is_in = np.array([np.bincount(union, minlength=len(choices)) for union in unions], float)
-        sums = tuple(np.tensordot(is_in, part, axes=1) for part in sums)
+        sums = [np.tensordot(is_in, part, axes=1) for part in sums]
         choices = [
             (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
             for union in unions
         ]
         tallies = [reduce(_merged, (tallies[k] for k in union)) for union in unions]
-    return FittedModels(choices, gamma, unseen, sums, tallies)
-
-
-def _each(function: Callable[[int], Made], n: int) -> list[Made]:
-    """Return what a function makes of 0 to n - 1, in threads if there are enough."""
-    found: dict[int, Made] = {}
-
-    def part(places: NDArray[np.int64]) -> None:
-        found.update((k, function(k)) for k in places.tolist())
-
-    over_chunks(part, np.arange(n))
-    return [found[k] for k in range(n)]
+    n_cells = shape[1] * shape[2] * shape[1]
+    keys, within, cut = zip(*tallies, strict=True)
+    keys = [part + k * n_cells for k, part in enumerate(keys)]
+    laid = (np.concatenate(parts) for parts in (keys, within, cut))
+    return FittedModels(choices, gamma, unseen, *sums, *laid)
 
 
 @jit

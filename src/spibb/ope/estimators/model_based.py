@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.threads import over_chunks
 from spibb.data.estimate import Unseen
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
@@ -109,8 +110,14 @@ class ModelValue(Statistic):
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Refit the model to each resample."""
-        chunks = np.array_split(indices, max(1, len(indices) // _CHUNK))
-        return np.concatenate([self._performance(self._fit(chunk).models) for chunk in chunks])
+        found = np.empty(len(indices))
+
+        def part(places: NDArray[np.int64]) -> None:
+            for chunk in np.array_split(places, max(1, len(places) // _CHUNK)):
+                found[chunk] = self._performance(self._fit(indices[chunk]).models)
+
+        over_chunks(part, np.arange(len(indices)))
+        return found
 
     def jackknife(self) -> Array:
         """Return the infinitesimal jackknife values."""
