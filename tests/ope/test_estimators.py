@@ -15,7 +15,7 @@ from spibb.ope.estimators.stepwise import StepwiseMean
 from spibb.ope.estimators.weighted import WeightedMean
 from spibb.ope.fitted import fit_models
 from spibb.ope.off_policy import OffPolicy
-from spibb.ope.split import all_but_one, make_folds
+from spibb.ope.split import Split, all_but_one, make_folds
 from spibb.ope.statistics import Difference, Mean
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, walk
@@ -128,9 +128,10 @@ def test_models_of_choices_equal_counts():
 
 def test_critic_values_many_policies_as_it_does_one():
     episodes = Trajectories.from_log(ragged_log(1))
-    models = fit_models([(episodes, part) for part in np.split(episodes.everything, 3)], GAMMA)
+    splits = [Split(episodes, (part,), part[:0]) for part in np.split(episodes.everything, 3)]
+    models = fit_models([(episodes, split.train) for split in splits], GAMMA)
     policies = np.random.default_rng(3).dirichlet(np.ones(3), (3, 2, 4))
-    critic = Critic.of(models, policies[:, 0].copy(), 1, 1.0)
+    critic = Critic.of(models, splits, policies[:, 0].copy(), 1.0)
     both = critic.q(policies)
     for c in range(2):
         np.testing.assert_array_equal(both[:, c], critic.q(policies[:, c].copy()))

@@ -96,8 +96,10 @@ def estimate_models(
     """
     shape, live = n_sa.shape, np.zeros(n_sa.shape[1], dtype=np.bool_)
     flat = n_sa.reshape(-1, shape[2]), reward_sum.reshape(-1, shape[2])
-    rows, *parts = _estimate(*going_on, *flat, n_ended, live, _CODES[checked_unseen(unseen)])
-    return ModelBatch(*rows, *(part.reshape(shape) for part in parts), initial, gamma)
+    code = _CODES[checked_unseen(unseen)]
+    rows, reward, ending = _estimate(*going_on, *flat, n_ended, live, code)
+    values = reward.reshape(shape), ending.reshape(shape)
+    return ModelBatch(*Rows(*rows), *values, initial, gamma)
 
 
 @jit

@@ -35,7 +35,6 @@ class FittedModels:
     """Models of B choices of episodes.
 
     Attributes:
-        choices: The choices.
         gamma: The discount.
         unseen: What pairs without data do.
         n_sa: How often each pair was seen, shape (B, S, A).
@@ -46,7 +45,6 @@ class FittedModels:
         cut: How often as the last of a record that stops there.
     """
 
-    choices: Sequence[Choice]
     gamma: float
     unseen: Unseen
     n_sa: Array
@@ -72,9 +70,8 @@ class FittedModels:
 
     def _estimate(self, counts: Array) -> ModelBatch:
         # Ends are no transitions here: a state that only ends is never entered, so none need end.
-        n_models, n_states, n_actions = self.n_sa.shape
-        rows = Rows(*_compressed(self.keys, counts, self.n_sa.size, n_states))
-        n_going_on = np.append(0.0, rows.data.cumsum())[rows.indptr[:: n_states * n_actions]]
+        rows = Rows(*_compressed(self.keys, counts, self.n_sa.size, self.n_sa.shape[1]))
+        n_going_on = np.append(0.0, rows.data.cumsum())[rows.indptr[:: self.n_sa[0].size]]
         n_ended = self.n_sa.sum(axis=(1, 2)) - np.diff(n_going_on)
         initial = self.n_first / self.n_first.sum(axis=1, keepdims=True)
         sums = rows, self.n_sa, self.reward_sum, n_ended
@@ -106,16 +103,13 @@ def fit_models(
     if unions is not None:
         is_in = np.array([np.bincount(union, minlength=len(choices)) for union in unions], float)
         sums = [np.tensordot(is_in, part, axes=1) for part in sums]
-        choices = [
-            (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
-            for union in unions
-        ]
         tallies = [reduce(_merged, (tallies[k] for k in union)) for union in unions]
-    n_cells = shape[1] * shape[2] * shape[1]
-    keys, within, cut = zip(*tallies, strict=True)
-    keys = [part + k * n_cells for k, part in enumerate(keys)]
-    laid = (np.concatenate(parts) for parts in (keys, within, cut))
-    return FittedModels(choices, gamma, unseen, *sums, *laid)
+    # One behind the other: keys of each model follow those of the one before.
+    laid, n_cells = zip(*tallies, strict=True), shape[1] * shape[2] * shape[1]
+    keys, within, cut = (np.concatenate(parts) for parts in laid)
+    keys += n_cells * np.repeat(np.arange(len(tallies)), [len(part[0]) for part in tallies])
+    n_sa, reward_sum, n_first = sums
+    return FittedModels(gamma, unseen, n_sa, reward_sum, n_first, keys, within, cut)
 
 
 @jit
@@ -196,12 +190,13 @@ def _compressed(keys, counts, n_pairs, n_states):  # type: ignore[no-untyped-def
     return indptr, indices, counts[seen]
 
 
-def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
+def residual_scale(
+    episodes: Trajectories, chosen: NDArray[np.int64], v: Array, q: Array, gamma: float
+) -> float:
     """Return the root mean square of r + gamma V(x') - Q(x, a) over the rows of some episodes.
 
     Some hundred episodes, spread over the choice, tell a scale well enough.
     """
-    episodes, chosen = choice
     some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
     found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
     return math.sqrt(float((found * found).sum()) / max(int(np.count_nonzero(is_known)), 1))
