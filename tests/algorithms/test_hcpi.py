@@ -488,7 +488,7 @@ def test_the_last_row_counts_for_propensities_too():
         state=[0] * 8, action=[0] * 7 + [1], reward=[1.0] * 8, next_state=[0] * 7 + [-1],
         terminated=[False] * 8, truncated=[True] * 8, episode=range(8),
     )  # fmt: skip
-    with pytest.raises(PolicyError, match="probability 0 to the action taken in 1 of 8 rows"):
+    with pytest.raises(PolicyError, match="probability 0 to actions that were taken in 1 rows"):
         HCPI().improve(log, baseline=TabularPolicy([[1.0, 0.0]]), gamma=GAMMA)
 
 

@@ -100,7 +100,7 @@ def test_doubly_robust_equals_the_loop_and_does_not_know_its_episode(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_model_value_equals_the_loop_and_the_counts(seed):
     log, off = off_policy(seed)
-    found = ModelValue(off.episodes, off.policy, GAMMA)
+    found = ModelValue(off)
     loop = reference_ope.model_value(reference_ope.episodes_of(log), off.policy, GAMMA)
     assert found.estimate == pytest.approx(loop)
     counted = evaluate(Counts.from_log(log).to_mdp(GAMMA), off.policy).performance
@@ -205,7 +205,7 @@ def test_jackknife_where_one_episode_has_nearly_all_weight():
 def test_model_jackknife_is_the_derivative():
     _, _, log = random_problem(5, n_episodes=60)
     off = OffPolicy(Trajectories.from_log(log), *two_policies(5, 6, 3), GAMMA)
-    statistic = ModelValue(off.episodes, off.policy, GAMMA)
+    statistic = ModelValue(off)
     # Weight an episode up by one part in 400, by listing all of them 400 times and it once more.
     many = np.repeat(off.episodes.everything, 400)
     step = 1 / 400
@@ -401,7 +401,9 @@ def test_propensity_zero_is_refused_with_the_number_of_rows():
         state=[0, 1, 1], action=[0, 1, 1], reward=[0.0] * 3, episode=[0, 0, 1], n_actions=2
     )
     baseline = TabularPolicy([[0.5, 0.5], [1.0, 0.0]], ["a", "b"], ["go", "stay"])
-    with pytest.raises(PolicyError, match=r"2 of 3 rows \(first at state b, action stay\).*estim"):
+    with pytest.raises(
+        PolicyError, match=r"2 rows of the log \(first at state b, action stay.*estim"
+    ):
         Trajectories.from_log(log).check_propensities(baseline)
 
 

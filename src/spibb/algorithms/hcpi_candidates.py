@@ -93,7 +93,7 @@ class Candidates:
     def cross_fitted(self, problem: int) -> Walk:
         """Walk along the training episodes with all candidates, each fold as the others teach."""
         first, split = problem * self.n_sets, self.splits[problem]
-        parts = [(fold, self.tables[first + k]) for k, fold in enumerate(split.folds)]
+        parts = [(fold, self.tables.at(first + k)) for k, fold in enumerate(split.folds)]
         return walk(split.episodes, parts, self.gamma)
 
     def result(self, problem: int, choice: int) -> tuple[Array, int, object]:
@@ -113,7 +113,7 @@ class Candidates:
             q = np.stack([self.critic.q(policies, last), self.critic.q_b], axis=1)[last]
         tables = Tables.of(both, both[:, -1], q)
         return [
-            walk(split.episodes, [(split.test, tables[k])], self.gamma)
+            walk(split.episodes, [(split.test, tables.at(k))], self.gamma)
             for k, split in enumerate(self.splits)
         ]
 

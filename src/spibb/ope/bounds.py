@@ -99,7 +99,7 @@ def concentration(terms: ArrayLike, delta: float, rng: np.random.Generator) -> f
                 hint="use importance sampling on normalised returns, or another bound")  # fmt: skip
     shuffled = rng.permutation(values)
     n_chosen = max(1, round(len(values) * THRESHOLD_SHARE))
-    threshold = choose_threshold(shuffled[:n_chosen], len(values) - n_chosen, delta)
+    threshold, _ = best_threshold(shuffled[:n_chosen], len(values) - n_chosen, delta)
     return max(0.0, thresholded_bound(shuffled[n_chosen:], threshold, delta))
 
 
@@ -121,22 +121,18 @@ def thresholded_bound(terms: ArrayLike, threshold: float, delta: float) -> float
     return float(cut.mean()) - 7.0 * threshold * log_term / (3.0 * (n - 1)) - spread
 
 
-def choose_threshold(terms: Array, n_tested: int, delta: float) -> float:
-    """Return the threshold whose predicted bound on ``n_tested`` other terms is best.
+def predicted_concentration(terms: Array, n_tested: int, delta: float) -> float:
+    """Return the bound that ``n_tested`` terms like these may be expected to give."""
+    n_left = n_tested - max(1, round(n_tested * THRESHOLD_SHARE))
+    return max(0.0, best_threshold(terms, n_left, delta)[1])
+
+
+def best_threshold(terms: Array, n_tested: int, delta: float) -> tuple[float, float]:
+    """Return the threshold whose predicted bound on ``n_tested`` other terms is best, and that.
 
     The predicted bound is the bound with mean and variance of these terms and the other size.
     Beyond the largest term it only falls, so the terms themselves are tried.
     """
-    return float(_predict_thresholds(terms, n_tested, delta)[0])
-
-
-def predicted_concentration(terms: Array, n_tested: int, delta: float) -> float:
-    """Return the bound that ``n_tested`` terms like these may be expected to give."""
-    n_left = n_tested - max(1, round(n_tested * THRESHOLD_SHARE))
-    return max(0.0, float(_predict_thresholds(terms, n_left, delta)[1]))
-
-
-def _predict_thresholds(terms: Array, n_tested: int, delta: float) -> tuple[float, float]:
     ordered = np.sort(terms)
     n = len(ordered)
     above = np.arange(n - 1, -1, -1)
@@ -151,28 +147,21 @@ def _predict_thresholds(terms: Array, n_tested: int, delta: float) -> tuple[floa
     return float(ordered[best]), float(bound[best])
 
 
-def bca(
-    statistic: Statistic, delta: float, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
-) -> Ends:
+def bca(statistic: Statistic, delta: float, rng: np.random.Generator) -> Ends:
     """Return the lower and the upper BCa bound, each at level delta.
 
     Args:
         statistic: The estimate, with its values on resamples.
         delta: Level of each end.
-        rng: Draws the resamples.
-        n_resamples: How many; more are drawn where delta is so small that few would lie beyond.
+        rng: Draws the resamples, the more the smaller delta is, so that some lie beyond.
     """
     delta = checked_level(delta)
-    if n_resamples < N_RESAMPLES:
-        raise SettingsError(
-            f"n_resamples is {n_resamples}", expected=f"at least {N_RESAMPLES} for BCa"
-        )
     check_resampling(delta)
     if statistic.n < 2:
         raise DataError(f"{statistic.n} episodes", expected="at least two, to resample them")
     if not statistic.is_resampled or not math.isfinite(statistic.estimate):
         return NO_BOUND
-    replicates = resample(statistic, max(n_resamples, math.ceil(_BEYOND / delta)), rng)
+    replicates = resample(statistic, max(N_RESAMPLES, math.ceil(_BEYOND / delta)), rng)
     return bca_ends(statistic.estimate, replicates, statistic.jackknife(), delta)
 
 

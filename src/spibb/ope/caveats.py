@@ -137,15 +137,21 @@ def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str
             f"less than {100 * _RARE:g} % of the cases: approximate intervals are too narrow where "
             "the baseline is nearly deterministic (docs/evaluation.md)."
         )
-    hidden, rewards, paid = _hidden(off, problem, delta), problem.values, problem.episodes().reward
-    spread = float(off.plain.gain.std(ddof=1)) / math.sqrt(len(off.episodes))
-    if hidden > spread:
-        found.append(
-            f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach "
-            f"from {paid.min():g} to {paid.max():g}: extremes that it happens not to "
-            f"hold could be worth {hidden:.3g}, and approximate intervals know nothing of them."
-        )
-    return tuple(found)
+    paid, hidden = problem.episodes().reward, _hidden(off, problem, delta)
+    return (*found, *hidden_warnings(paid, off.plain.gain, problem.values, hidden))
+
+
+def hidden_warnings(
+    paid: Array, returns: Array, rewards: ValueRange, hidden: float
+) -> tuple[str, ...]:
+    """Say where extremes that a log happens not to hold could matter more than its spread."""
+    if hidden <= float(returns.std(ddof=1)) / math.sqrt(len(returns)):
+        return ()
+    return (
+        f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach from "
+        f"{paid.min():g} to {paid.max():g}: extremes that it happens not to hold could be worth "
+        f"{hidden:.3g}, and approximate intervals know nothing of them.",
+    )
 
 
 def _hidden(off: OffPolicy, problem: Problem, delta: float) -> float:

@@ -214,13 +214,15 @@ def _estimate(
     off: OffPolicy, bound: Bound, rng: np.random.Generator, own: LogReturn | None = None
 ) -> PolicyEstimate:
     estimator, known = bound.estimator, bound.known
-    statistic = estimator.statistic(off, rng)
-    reason = statistic.withheld(off.baseline, own)
-    if reason is not None:
+    statistic, weight = estimator.statistic(off, rng), off.weight(estimator.id)
+    ess = share = mean = None
+    if weight is not None:
+        ess, share = float(effective_sample_size(weight)), largest_share(weight)
+        mean = float(weight.mean())
+    if (reason := statistic.withheld(own)) is not None:
         words = (*statistic.warnings, f"The estimate is withheld: {reason}.")
-        return PolicyEstimate(estimator.id, math.nan, NO_BOUND, None, None, None, words)
+        return PolicyEstimate(estimator.id, math.nan, NO_BOUND, ess, share, mean, words)
     estimate, interval = statistic.estimate, bound.interval(statistic, off.plain, rng)
-    weight = off.weight(estimator.id)
     warnings = caveats.estimate_warnings(statistic, weight, interval)
     if interval[0] > interval[1]:
         interval = NO_BOUND if known is None else (known.low, known.high)
@@ -228,10 +230,7 @@ def _estimate(
     if known is not None:
         estimate, interval, told = known.kept_inside(estimate, interval)
         warnings += told
-    if weight is None:
-        return PolicyEstimate(estimator.id, estimate, interval, None, None, None, warnings)
-    sizes = float(effective_sample_size(weight)), largest_share(weight), float(weight.mean())
-    return PolicyEstimate(estimator.id, estimate, interval, *sizes, warnings)
+    return PolicyEstimate(estimator.id, estimate, interval, ess, share, mean, warnings)
 
 
 def _chosen_estimators(

@@ -195,29 +195,21 @@ def residual_scale(
 ) -> float:
     """Return the root mean square of r + gamma V(x') - Q(x, a) over the rows of some episodes.
 
-    Some hundred episodes, spread over the choice, tell a scale well enough.
+    Some hundred of them, spread over all, tell a scale well enough.
     """
-    some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
-    found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
+    some = episodes.take(chosen[:: max(1, len(chosen) // _SCALE_EPISODES)])
+    found, is_known = residuals(some, v, q, gamma)
     return math.sqrt(float((found * found).sum()) / max(int(np.count_nonzero(is_known)), 1))
 
 
-@jit
-def residuals(columns, chosen, v, q, gamma):  # type: ignore[no-untyped-def]
-    """Return r + gamma V(x') - Q(x, a) of the rows of episodes, and whether x' is known or an end.
+def residuals(
+    rows: Trajectories, v: Array, q: Array, gamma: float
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return r + gamma V(x') - Q(x, a) of every row, and whether x' is known or an end.
 
     0 where it is not.
     """
-    start, n = columns.start, 0
-    for episode in chosen:
-        n += start[episode + 1] - start[episode]
-    found, is_known, n = np.zeros(n), np.zeros(n, np.bool_), 0
-    for episode in chosen:
-        for row in range(start[episode], start[episode + 1]):
-            successor, ended = columns.next_state[row], columns.ended[row]
-            if ended or successor >= 0:
-                later = 0.0 if ended else v[successor]
-                expected = q[columns.state[row], columns.action[row]]
-                found[n], is_known[n] = columns.reward[row] + gamma * later - expected, True
-            n += 1
-    return found, is_known
+    is_known = rows.ended | (rows.next_state >= 0)
+    later = np.where(rows.ended, 0.0, v[rows.next_state])
+    found = rows.reward + gamma * later - q[rows.state, rows.action]
+    return np.where(is_known, found, 0.0), is_known

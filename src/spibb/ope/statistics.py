@@ -69,8 +69,8 @@ class Statistic(ABC):
         """What to know of it beside its weights."""
         return []
 
-    def withheld(self, baseline: Array, found: LogReturn | None) -> str | None:
-        """Say why the estimate means nothing, by the baseline (S, A) and what the log shows."""
+    def withheld(self, found: LogReturn | None) -> str | None:
+        """Say why the estimate means nothing, by what the log itself shows."""
         return None
 
 

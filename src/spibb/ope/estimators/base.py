@@ -55,6 +55,7 @@ class Estimator(ABC):
             degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
         tests_gains: Whether HCPI can test by it.
+        kind: What all of this class are, in words.
     """
 
     id: ClassVar[str]
@@ -63,9 +64,7 @@ class Estimator(ABC):
     is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
     tests_gains: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return self.title
+    kind: ClassVar[str] = "estimator"
 
     def of_walk(self, walk: Walk, policy: int) -> Statistic:
         """Return the estimate of one policy of a walk."""
@@ -87,6 +86,8 @@ class Estimator(ABC):
 class MeanEstimator(Estimator):
     """A mean of one unbiased term for each episode: bounds on means apply to it."""
 
+    kind = "mean of terms"
+
     @abstractmethod
     def about(self, walk: Walk, end: float = 0.0) -> Array:
         """Return the terms of rho - end, shape (n, C); see the module's docstring."""
@@ -107,6 +108,8 @@ class MeanEstimator(Estimator):
 
 class OneSidedEstimator(MeanEstimator):
     """A mean of terms that are never negative about the ends of their range: exact bounds apply."""
+
+    kind = "mean of terms that are never negative"
 
     @abstractmethod
     def ends(self, known: ReturnRange) -> tuple[float, float]:
