@@ -10,6 +10,7 @@ from spibb.algorithms.hcpi_candidates import Critic
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.doubly_robust import N_FOLDS
 from spibb.ope.estimators.model_based import ModelValue
 from spibb.ope.estimators.stepwise import StepwiseMean
 from spibb.ope.estimators.weighted import WeightedMean
@@ -84,8 +85,8 @@ def test_terms_equal_the_loops(seed, gamma):
 def test_doubly_robust_equals_the_loop_and_does_not_know_its_episode(seed):
     log, off = off_policy(seed)
     episodes = reference_ope.episodes_of(log)
-    terms = ESTIMATORS["dr"].statistic(off, np.random.default_rng(3), n_folds=4).terms
-    folds = make_folds(off.episodes.everything, 4, np.random.default_rng(3))
+    terms = ESTIMATORS["dr"].statistic(off, np.random.default_rng(3)).terms
+    folds = make_folds(off.episodes.everything, N_FOLDS, np.random.default_rng(3))
     assert sorted(np.concatenate(folds)) == list(range(len(episodes)))
     for fold in folds:
         others = [episode for i, episode in enumerate(episodes) if i not in fold]

@@ -145,7 +145,7 @@ class HCPI(Algorithm):
         policy = problems.baseline.copy()
         n_iterations = np.zeros(n, dtype=np.int64)
         status = np.full(n, Status.BASELINE_KEPT, dtype=object)
-        findings: dict[int, HeldOutTest] = {}
+        findings: list[Any] = [None] * n
         # Each problem has its own generator: its result does not depend on the rest of the batch.
         rngs = [np.random.default_rng(0 if rng is None else rng.integers(2**63)) for _ in range(n)]
 
@@ -170,8 +170,7 @@ class HCPI(Algorithm):
         for place in np.flatnonzero(~ends).tolist():
             reason = "it does not end in the estimated model"
             findings[place] = replace(findings[place], refusal=reason)
-        listed = [findings[place] for place in range(n)]
-        found = SearchResult(policy, v, q, n_iterations, status, listed)
+        found = SearchResult(policy, v, q, n_iterations, status, findings)
         return problems.kept_where_endless(found, ends)
 
     def needed_episodes(

@@ -75,15 +75,6 @@ class HeldOutTest:
         """Whether the candidate is returned."""
         return self.refusal is None
 
-    @property
-    def outcome(self) -> str:
-        """What happened, in a sentence."""
-        names = self.settings.names
-        chosen = f"{names[self.choice.number]} was chosen among {len(names)} candidates and "
-        if self.is_accepted:
-            return chosen + "passed the test."
-        return chosen + f"refused, since {self.refusal}: the baseline is returned."
-
     def without(self, hidden_loss: float) -> HeldOutTest:
         """Return the outcome with a lower bound from which a loss is subtracted."""
         found = replace(self, lower=self.lower - hidden_loss, hidden_loss=hidden_loss)
@@ -185,7 +176,10 @@ MEASURED = {
 
 def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
     """State what the test guarantees of the policy that was returned."""
-    bound, conditions = found.choice.bound, _conditions(case, found)
+    bound, names, conditions = found.choice.bound, found.settings.names, _conditions(case, found)
+    outcome = "passed the test"
+    if not found.is_accepted:
+        outcome = f"refused, since {found.refusal}: the baseline is returned"
     details = {
         "tested_lower_bound": found.lower,
         "estimated_gain": found.estimate,
@@ -193,7 +187,7 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
         "n_train_episodes": float(found.n_train),
         "n_test_episodes": float(found.n_test),
         "effective_test_episodes": found.ess,
-        "n_candidates": float(len(found.settings.names)),
+        "n_candidates": float(len(names)),
         "n_tests": float(found.settings.n_tested),
         "hidden_loss": found.hidden_loss,
     }
@@ -204,7 +198,8 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
     return Guarantee(
         theorem=f"Held-out test (HCPI, {bound.estimator.id} by {bound.id})",
         statement="A policy that was chosen without the held-out episodes gains at least its lower "
-        f"bound on them; the baseline, which is kept otherwise, loses nothing. {found.outcome}",
+        "bound on them; the baseline, which is kept otherwise, loses nothing. "
+        f"{names[found.choice.number]} was chosen among {len(names)} candidates and {outcome}.",
         conditions=conditions,
         assumptions=_assumptions(case, found),
         delta=case.delta,

@@ -170,12 +170,11 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
     much of a full value lies beyond the record under the policy; values reach from min(0, low) to
     max(0, high), over 1 - gamma.
     """
-    episodes = off.episodes
-    if not episodes.is_cut.any():
+    if not off.episodes.is_cut.any():
         return 0.0, 0.0
     if off.gamma >= 1.0:
         return -math.inf if rewards.low < 0 else 0.0, math.inf if rewards.high > 0 else 0.0
-    share = float((off.plain.weight[:, 0] * episodes.cut(off.gamma)).mean()) / (1.0 - off.gamma)
+    share = float((off.plain.weight[:, 0] * off.plain.cut).mean()) / (1.0 - off.gamma)
     return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
 
 

@@ -119,9 +119,9 @@ class Bound(ABC):
         For each policy of a walk, of which the last is the baseline, shape (C - 1,).
         """
 
-    @abstractmethod
     def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
         """Return the lower bound on the gain of the only policy beside the baseline."""
+        return self.lower(gain, rng)
 
     def fitted(self, walk: Walk, policy: int, n_tested: int) -> Self:
         """Return the bound as training episodes prepare it for a test of one policy."""
@@ -200,10 +200,6 @@ class ApproximateBound(Bound):
         gains = [self.estimator.gain(walk, c, self.low) for c in range(n_candidates)]
         found = [one.estimate - one.standard_deviation / root * quantile for one in gains]
         return np.where(np.isfinite(found), found, -math.inf)
-
-    def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
-        """Bound the gain, jointly resampled or by paired terms."""
-        return self.lower(gain, rng)
 
     def _quantile(self, n: int) -> float:
         return float(stdtrit(n - 1, 1.0 - self.delta))

@@ -37,11 +37,7 @@ class LogReturn:
 
     @classmethod
     def of(
-        cls,
-        log: Log | None,
-        gamma: float,
-        level: float = LEVEL,
-        rewards: ValueRange | None = None,
+        cls, log: Log | None, gamma: float, level: float = LEVEL, rewards: ValueRange | None = None
     ) -> LogReturn | None:
         """Average the returns of a log; None where it has no episodes.
 

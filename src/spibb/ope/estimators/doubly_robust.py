@@ -22,7 +22,7 @@ from spibb.ope.weights import Walk, walk
 if TYPE_CHECKING:
     from spibb.ope.off_policy import OffPolicy
 
-DEFAULT_FOLDS = 5
+N_FOLDS = 5
 
 
 class DoublyRobustEstimator(MeanEstimator):
@@ -37,11 +37,9 @@ class DoublyRobustEstimator(MeanEstimator):
         """Return v_0: about any end, the tails of what Q^ did not foresee lie on both sides."""
         return walk.value
 
-    def statistic(
-        self, off: OffPolicy, rng: np.random.Generator, n_folds: int = DEFAULT_FOLDS
-    ) -> Mean:
+    def statistic(self, off: OffPolicy, rng: np.random.Generator) -> Mean:
         """Return the estimate, with the Q^ of each fold from the others."""
-        folds = make_folds(off.episodes.everything, n_folds, rng)
+        folds = make_folds(off.episodes.everything, N_FOLDS, rng)
         choices, unions = [(off.episodes, fold) for fold in folds], all_but_one(range(len(folds)))
         models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).recorded
         _, q, ends = evaluate_batch(models, np.broadcast_to(off.policy, models.shape).copy())
