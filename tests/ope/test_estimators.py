@@ -16,7 +16,7 @@ from spibb.ope.estimators.stepwise import StepwiseMean
 from spibb.ope.estimators.weighted import WeightedMean
 from spibb.ope.fitted import fit_models
 from spibb.ope.off_policy import OffPolicy
-from spibb.ope.split import Split, all_but_one, make_folds
+from spibb.ope.split import Split, all_but_one
 from spibb.ope.statistics import Difference, Mean
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, walk
@@ -86,7 +86,8 @@ def test_doubly_robust_equals_the_loop_and_does_not_know_its_episode(seed):
     log, off = off_policy(seed)
     episodes = reference_ope.episodes_of(log)
     terms = ESTIMATORS["dr"].statistic(off, np.random.default_rng(3)).terms
-    folds = make_folds(off.episodes.everything, N_FOLDS, np.random.default_rng(3))
+    shuffled = np.random.default_rng(3).permutation(off.episodes.everything)
+    folds = np.array_split(shuffled, N_FOLDS)
     assert sorted(np.concatenate(folds)) == list(range(len(episodes)))
     for fold in folds:
         others = [episode for i, episode in enumerate(episodes) if i not in fold]
@@ -144,7 +145,7 @@ def test_models_of_training_sets_equal_the_loops(n_folds, sizes):
     """However many states there are, and in whatever order the episodes come."""
     log = ragged_log(2, *sizes)
     episodes = Trajectories.from_log(log)
-    folds = make_folds(episodes.everything, n_folds, np.random.default_rng(0))
+    folds = np.array_split(np.random.default_rng(0).permutation(len(episodes)), n_folds)
     unions = [*all_but_one(range(n_folds)), list(range(n_folds))]
     sets = [np.concatenate([folds[k] for k in union]) for union in unions]
     fitted = fit_models([(episodes, part) for part in folds], GAMMA, unions=unions)
@@ -212,8 +213,8 @@ def test_model_jackknife_is_the_derivative():
     step = 1 / 400
     for i in (0, 11, 42):
         moved = statistic.resampled(np.append(many, i)[None])[0] - statistic.estimate
-        slope = statistic.n * moved / step
-        assert statistic.jackknife()[i] * (statistic.n - 1) == pytest.approx(slope, rel=2e-2)
+        slope = len(statistic) * moved / step
+        assert statistic.jackknife()[i] * (len(statistic) - 1) == pytest.approx(slope, rel=2e-2)
 
 
 def all_episodes(mdp, baseline, horizon):
@@ -459,6 +460,6 @@ def test_differences_are_paired():
     np.testing.assert_allclose(paired.resampled(indices), (x - y)[indices].mean(axis=1))
     np.testing.assert_allclose(paired.jackknife(), Mean(x - y).jackknife())
     mixed = Difference(WeightedMean(np.ones(10), x), Mean(y))
-    assert mixed.n == 10
+    assert len(mixed) == 10
     with pytest.raises(NotImplementedError, match="no mean of terms"):
         _ = mixed.terms

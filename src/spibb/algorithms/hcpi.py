@@ -54,8 +54,7 @@ from spibb.ope.return_range import ReturnRange, checked_range
 from spibb.ope.split import Split
 from spibb.ope.trajectories import Trajectories
 from spibb.plugins import load_plugins
-from spibb.problem import Problem, ProblemBatch, ProblemOptions
-from spibb.problem.problem import Baseline
+from spibb.problem import Baseline, Problem, ProblemBatch, ProblemOptions
 from spibb.settings import checked_entry, in_words
 
 DEFAULT_MIXTURES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
@@ -120,7 +119,7 @@ class HCPI(Algorithm):
         bound = checked_entry(self.bound, BOUNDS, "bound")
         if self.estimator is not None:
             load_plugins()  # one of which may bring it
-            able = {name: one for name, one in ESTIMATORS.items() if one.tests_gains}
+            able = {name: one for name, one in ESTIMATORS.items() if one.is_weighted}
             bound.check(checked_entry(self.estimator, able, "estimator of HCPI"))
         if not 0.0 < self.train_share < 1.0:
             raise SettingsError(f"train_share is {self.train_share}", expected="a share in (0, 1)")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.algorithms.hcpi_candidates import Candidates
 from spibb.certify import checks
@@ -119,7 +118,8 @@ def _choose(settings: HCPI, candidates: Candidates, problem: int, bound: Bound) 
     bound = replace(bound, low=float(training.gain.min()))
     n_test = len(split.test)
     predicted = bound.predicted(training, n_test)
-    expected = _effective(bound, training)[:-1] * (n_test / len(split.train))
+    effective = effective_sample_size(bound.estimator.weight(training))
+    expected = effective[:-1] * (n_test / len(split.train))
     predicted = np.where(
         (expected >= settings.least_ess) & ~np.isnan(predicted), predicted, -np.inf
     )
@@ -134,7 +134,8 @@ def _test(
     """Test a chosen candidate by the walk along the held-out episodes."""
     bound, n_test = choice.bound, len(split.test)
     gain = bound.estimator.gain(found, 0, bound.low)
-    lower, effective = bound.tested(gain, found, rng), float(_effective(bound, found)[0])
+    lower = bound.tested(gain, found, rng)
+    effective = float(effective_sample_size(bound.estimator.weight(found))[0])
     refusal = None if lower >= 0.0 else "the lower bound on its gain is below 0"
     if effective < settings.least_ess:
         refusal = f"the {n_test} held-out episodes count as {effective:.1f} for it"
@@ -150,13 +151,6 @@ def _test(
         missing=(float((found.weight[:, 0] * found.cut).mean()), float(found.cut.mean())),
         refusal=refusal,
     )
-
-
-def _effective(bound: Bound, found: Walk) -> NDArray[np.float64]:
-    """Return the effective sample size for each policy of a walk."""
-    weight = bound.estimator.weight(found)
-    assert weight is not None, "estimators that test gains have weights"
-    return effective_sample_size(weight)
 
 
 # Least and largest share of logs, in %, in which a test at 5 % passed although nothing was better,

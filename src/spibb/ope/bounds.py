@@ -22,6 +22,7 @@ ends. A sample that does not vary says nothing of how the next one might.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,10 +116,14 @@ def thresholded_bound(terms: ArrayLike, threshold: float, delta: float) -> float
         8.6074
     """
     cut = np.minimum(terms, threshold)
-    n = len(cut)
+    return float(_lowered(cut.mean(), cut.var(ddof=1), threshold, len(cut), delta))
+
+
+def _lowered(mean: Any, variance: Any, threshold: Any, n: int, delta: float) -> Any:
+    """Return the bound for terms below a threshold; see the module's docstring."""
     log_term = math.log(2.0 / delta)
-    spread = math.sqrt(2.0 * float(cut.var(ddof=1)) * log_term / n)
-    return float(cut.mean()) - 7.0 * threshold * log_term / (3.0 * (n - 1)) - spread
+    loss = 7.0 * threshold * log_term / (3.0 * (n - 1))
+    return mean - loss - np.sqrt(2.0 * variance * log_term / n)
 
 
 def predicted_concentration(terms: Array, n_tested: int, delta: float) -> float:
@@ -139,10 +144,7 @@ def best_threshold(terms: Array, n_tested: int, delta: float) -> tuple[float, fl
     mean = (np.cumsum(ordered) + above * ordered) / n
     square = (np.cumsum(ordered**2) + above * ordered**2) / n
     variance = np.maximum(0.0, square - mean**2) * n / max(n - 1, 1)
-    log_term = math.log(2.0 / delta)
-    size = max(n_tested, 2)
-    bound = mean - 7.0 * ordered * log_term / (3.0 * (size - 1))
-    bound -= np.sqrt(2.0 * variance * log_term / size)
+    bound = _lowered(mean, variance, ordered, max(n_tested, 2), delta)
     best = int(np.argmax(bound))
     return float(ordered[best]), float(bound[best])
 
@@ -157,8 +159,8 @@ def bca(statistic: Statistic, delta: float, rng: np.random.Generator) -> Ends:
     """
     delta = checked_level(delta)
     check_resampling(delta)
-    if statistic.n < 2:
-        raise DataError(f"{statistic.n} episodes", expected="at least two, to resample them")
+    if len(statistic) < 2:
+        raise DataError(f"{len(statistic)} episodes", expected="at least two, to resample them")
     if not statistic.is_resampled or not math.isfinite(statistic.estimate):
         return NO_BOUND
     replicates = resample(statistic, max(N_RESAMPLES, math.ceil(_BEYOND / delta)), rng)
@@ -167,7 +169,7 @@ def bca(statistic: Statistic, delta: float, rng: np.random.Generator) -> Ends:
 
 def resample(statistic: Statistic, n_resamples: int, rng: np.random.Generator) -> Array:
     """Return the statistic on resamples of its episodes, drawn with replacement."""
-    n = statistic.n
+    n = len(statistic)
     rows = max(1, _DRAWS // n)
     sizes = [min(rows, n_resamples - done) for done in range(0, n_resamples, rows)]
     return np.concatenate(

@@ -19,9 +19,7 @@ from spibb.problem.ranges import ValueRange
 
 if TYPE_CHECKING:
     from spibb.ope.confidence import Bound
-    from spibb.ope.estimators.base import Estimator
     from spibb.ope.off_policy import OffPolicy
-    from spibb.ope.return_range import ReturnRange
 
 # Below so many effective episodes, a sample need not hold the rare heavy ones at all: see
 # docs/evaluation.md for what that does to approximate bounds.
@@ -112,11 +110,10 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     return tuple(found)
 
 
-def range_warnings(
-    bound: type[Bound], known: ReturnRange | None, estimators: Sequence[Estimator]
-) -> tuple[str, ...]:
-    """Say where an exact bound rests on a range that was read off the log."""
-    if not bound.is_exact or known is None or known.is_known(*estimators):
+def range_warnings(chosen: Sequence[Bound]) -> tuple[str, ...]:
+    """Say where exact bounds rest on a range that was read off the log."""
+    known, estimators = chosen[0].known, [bound.estimator for bound in chosen]
+    if not chosen[0].is_exact or known is None or known.is_known(*estimators):
         return ()
     or_returns = ", --return-range" if all(one.is_of_returns for one in estimators) else ""
     return (
@@ -141,16 +138,14 @@ def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str
     return (*found, *hidden_warnings(paid, off.plain.gain, problem.values, hidden))
 
 
-def hidden_warnings(
-    paid: Array, returns: Array, rewards: ValueRange, hidden: float
-) -> tuple[str, ...]:
+def hidden_warnings(paid: Array, gain: Array, rewards: ValueRange, loss: float) -> tuple[str, ...]:
     """Say where extremes that a log happens not to hold could matter more than its spread."""
-    if hidden <= float(returns.std(ddof=1)) / math.sqrt(len(returns)):
+    if loss <= float(gain.std(ddof=1)) / math.sqrt(len(gain)):
         return ()
     return (
         f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach from "
         f"{paid.min():g} to {paid.max():g}: extremes that it happens not to hold could be worth "
-        f"{hidden:.3g}, and approximate intervals know nothing of them.",
+        f"{loss:.3g}, and approximate intervals know nothing of them.",
     )
 
 
@@ -178,19 +173,12 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
     return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
 
 
-def assumptions(
-    bound: type[Bound],
-    known: ReturnRange | None,
-    off: OffPolicy,
-    missing: tuple[float, float],
-    estimators: Sequence[Estimator],
-    *,
-    is_estimated: bool,
-) -> tuple[str, ...]:
+def assumptions(chosen: Sequence[Bound], off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     """Return what the estimates rest on and the log cannot show."""
+    bound, missing = chosen[0], beyond_the_record(off, problem.values)
     found = [
         "The log was made by the baseline, and the state it records is all that decides the action."
-        if not is_estimated
+        if not problem.baseline.is_estimated
         else "The baseline was estimated from this log: weights rest on estimated probabilities, "
         "and the intervals do not show the error of that.",
         "Episodes are independent of each other and alike in distribution.",
@@ -199,8 +187,8 @@ def assumptions(
     ]
     if not bound.is_exact:
         found.append(bound.approximation)
-    elif known is not None:
-        found.append(known.statement(*estimators))
+    elif bound.known is not None:
+        found.append(bound.known.statement(*(one.estimator for one in chosen)))
     n_cut, n = int(off.episodes.is_cut.sum()), len(off.episodes)
     if n_cut and bound.is_exact:
         found.append(

@@ -70,8 +70,12 @@ class FittedModels:
 
     def _estimate(self, counts: Array) -> ModelBatch:
         # Ends are no transitions here: a state that only ends is never entered, so none need end.
-        rows = Rows(*_compressed(self.keys, counts, self.n_sa.size, self.n_sa.shape[1]))
-        n_going_on = np.append(0.0, rows.data.cumsum())[rows.indptr[:: self.n_sa[0].size]]
+        n_states, seen = self.n_sa.shape[1], np.flatnonzero(counts)
+        keys, counts = self.keys[seen], counts[seen]
+        pair = keys // n_states
+        indptr = np.append(0, np.bincount(pair, minlength=self.n_sa.size).cumsum())
+        rows = Rows(indptr, (keys - pair * n_states).astype(np.int32), counts)
+        n_going_on = np.append(0.0, counts.cumsum())[indptr[:: self.n_sa[0].size]]
         n_ended = self.n_sa.sum(axis=(1, 2)) - np.diff(n_going_on)
         initial = self.n_first / self.n_first.sum(axis=1, keepdims=True)
         sums = rows, self.n_sa, self.reward_sum, n_ended
@@ -125,11 +129,11 @@ def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
         first[columns.state[start[episode]]] += 1.0
         for row in range(start[episode], start[episode + 1]):
             x, a, successor = columns.state[row], columns.action[row], columns.next_state[row]
-            if columns.ended[row]:
-                n_sa[x, a] += 1.0
-                total[x, a] += columns.reward[row]
-            elif successor >= 0:
-                total[x, a] += columns.reward[row]
+            if not columns.ended[row] and successor < 0:
+                continue
+            n_sa[x, a] += 1.0
+            total[x, a] += columns.reward[row]
+            if not columns.ended[row]:
                 key = (x * n_actions + a) * n_states + successor
                 if is_small:
                     table[key] += 1
@@ -144,9 +148,7 @@ def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
         listed = np.sort(listed[:n])
         begins = np.flatnonzero(np.append(True, listed[1:] != listed[:-1])[:n])
         keys, within = listed[begins], np.diff(np.append(begins, n)).astype(np.float64)
-    cut, n_pair = np.zeros(len(keys)), n_sa.reshape(-1)
-    for k in range(len(keys)):
-        n_pair[keys[k] // n_states] += within[k]
+    cut = np.zeros(len(keys))
     for episode in chosen:
         last = start[episode + 1] - 1
         if not columns.ended[last] and columns.next_state[last] >= 0:
@@ -173,21 +175,6 @@ def _merged(one, other):  # type: ignore[no-untyped-def]
             within[n], cut[n], j = within[n] + other[1][j], cut[n] + other[2][j], j + 1
         n += 1
     return keys[:n].copy(), within[:n].copy(), cut[:n].copy()
-
-
-@jit
-def _compressed(keys, counts, n_pairs, n_states):  # type: ignore[no-untyped-def]
-    """Return the rows of pairs, of the keys that were counted."""
-    seen = np.flatnonzero(counts)
-    keys, indptr, pair = keys[seen], np.zeros(n_pairs + 1, np.int64), 0
-    indices = np.empty(len(keys), np.int32)
-    for n in range(len(keys)):
-        while keys[n] >= (pair + 1) * n_states:
-            pair += 1
-            indptr[pair] = n
-        indices[n] = keys[n] - pair * n_states
-    indptr[pair + 1 :] = len(keys)
-    return indptr, indices, counts[seen]
 
 
 def residual_scale(

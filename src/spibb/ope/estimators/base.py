@@ -54,7 +54,7 @@ class Estimator(ABC):
         is_per_step: Whether it holds every step's weight, so that the spread weight is what
             degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
-        tests_gains: Whether HCPI can test by it.
+        is_weighted: Whether it weights episodes, so that HCPI can test by it.
         kind: What all of this class are, in words.
     """
 
@@ -63,7 +63,7 @@ class Estimator(ABC):
     is_of_returns: ClassVar[bool] = False
     is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
-    tests_gains: ClassVar[bool] = True
+    is_weighted: ClassVar[bool] = True
     kind: ClassVar[str] = "estimator"
 
     def of_walk(self, walk: Walk, policy: int) -> Statistic:
@@ -74,7 +74,7 @@ class Estimator(ABC):
         """Return the estimate of a policy's value; ``rng`` divides episodes into folds."""
         return self.of_walk(off.plain, 0)
 
-    def weight(self, walk: Walk) -> Array | None:
+    def weight(self, walk: Walk) -> Array:
         """Return the weights whose degeneration spoils it, shape (n, C)."""
         return walk.spread if self.is_per_step else walk.weight
 
@@ -111,9 +111,9 @@ class OneSidedEstimator(MeanEstimator):
 
     kind = "mean of terms that are never negative"
 
-    @abstractmethod
     def ends(self, known: ReturnRange) -> tuple[float, float]:
-        """Return the ends about which terms are never negative."""
+        """Return the ends about which terms are never negative: of returns, or of rewards on."""
+        return (known.low, known.high) if self.is_of_returns else known.streams(self.id)
 
     def above(self, walk: Walk, low: float) -> Array:
         """Return terms of rho - low that are never negative, whatever followed where a cut is."""

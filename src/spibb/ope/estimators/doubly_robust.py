@@ -15,7 +15,7 @@ import numpy as np
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.fitted import fit_models
-from spibb.ope.split import all_but_one, make_folds
+from spibb.ope.split import all_but_one
 from spibb.ope.statistics import Array, Mean
 from spibb.ope.weights import Walk, walk
 
@@ -39,7 +39,8 @@ class DoublyRobustEstimator(MeanEstimator):
 
     def statistic(self, off: OffPolicy, rng: np.random.Generator) -> Mean:
         """Return the estimate, with the Q^ of each fold from the others."""
-        folds = make_folds(off.episodes.everything, N_FOLDS, rng)
+        shuffled = rng.permutation(off.episodes.everything)
+        folds = np.array_split(shuffled, min(N_FOLDS, len(shuffled)))
         choices, unions = [(off.episodes, fold) for fold in folds], all_but_one(range(len(folds)))
         models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).recorded
         _, q, ends = evaluate_batch(models, np.broadcast_to(off.policy, models.shape).copy())

@@ -29,7 +29,6 @@ from spibb.ope.fitted import FittedModels, fit_models, residuals
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.support import Visits, too_little_data
-from spibb.ope.weights import Walk
 
 if TYPE_CHECKING:
     from spibb.ope.off_policy import OffPolicy
@@ -45,10 +44,7 @@ class ModelBasedEstimator(Estimator):
 
     id = "model"
     title = "model-based"
-    tests_gains = False
-
-    def weight(self, walk: Walk) -> None:
-        """Return nothing: there are no weights."""
+    is_weighted = False
 
     def statistic(self, off: OffPolicy, rng: np.random.Generator) -> ModelValue:
         """Return the estimate."""
@@ -65,9 +61,7 @@ class ModelValue(Statistic):
 
     off: OffPolicy
 
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
+    def __len__(self) -> int:
         return len(self.off.episodes)
 
     @property
@@ -122,7 +116,7 @@ class ModelValue(Statistic):
         surprise, _ = residuals(rows, v[0], q[0], self.off.gamma)
         summed = np.add.reduceat(share * surprise, rows.start[:-1])
         start = v[0][rows.state[rows.start[:-1]]]
-        return np.asarray((start - start.mean() + self.n * summed) / max(self.n - 1, 1))
+        return np.asarray((start - start.mean() + len(self) * summed) / max(len(self) - 1, 1))
 
     @cached_property
     def _fitted(self) -> FittedModels:
