@@ -118,7 +118,8 @@ class HCPI(Algorithm):
         checked_level(self.delta)
         bound = checked_entry(self.bound, BOUNDS, "bound")
         if self.estimator is not None:
-            load_plugins()  # one of which may bring it
+            if self.estimator not in ESTIMATORS:
+                load_plugins()  # one of which may bring it
             able = {name: one for name, one in ESTIMATORS.items() if one.is_weighted}
             bound.check(checked_entry(self.estimator, able, "estimator of HCPI"))
         if not 0.0 < self.train_share < 1.0:
