@@ -21,8 +21,9 @@ from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
 
-# Up to so many cells, transitions are counted in a table of all of them; beyond, they are sorted.
-_LARGEST_TABLE = 1 << 18
+# Up to so many cells, in all and for each row, transitions are counted in a table of all of them;
+# beyond, they are sorted.
+_LARGEST_TABLE, _MOST_CELLS = 1 << 18, 32
 _NO_KEY = np.iinfo(np.int64).max
 _SCALE_EPISODES = 64
 
@@ -120,20 +121,20 @@ def fit_models(
 def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
     """Add up rows, rewards and first states; return the tally of the transitions that go on."""
     start, (n_states, n_actions), n, n_rows = columns.start, n_sa.shape, 0, 0
-    is_small = n_sa.size * n_states <= _LARGEST_TABLE
     for episode in chosen:
         n_rows += start[episode + 1] - start[episode]
+    is_small = n_sa.size * n_states <= min(_LARGEST_TABLE, _MOST_CELLS * n_rows)
     table = np.zeros(n_sa.size * n_states if is_small else 0, np.int32)
     listed = np.empty(0 if is_small else n_rows, np.int64)
     for episode in chosen:
         first[columns.state[start[episode]]] += 1.0
         for row in range(start[episode], start[episode + 1]):
             x, a, successor = columns.state[row], columns.action[row], columns.next_state[row]
-            if not columns.ended[row] and successor < 0:
-                continue
-            n_sa[x, a] += 1.0
-            total[x, a] += columns.reward[row]
-            if not columns.ended[row]:
+            if columns.ended[row]:
+                n_sa[x, a] += 1.0
+                total[x, a] += columns.reward[row]
+            elif successor >= 0:
+                total[x, a] += columns.reward[row]
                 key = (x * n_actions + a) * n_states + successor
                 if is_small:
                     table[key] += 1
@@ -148,7 +149,10 @@ def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
         listed = np.sort(listed[:n])
         begins = np.flatnonzero(np.append(True, listed[1:] != listed[:-1])[:n])
         keys, within = listed[begins], np.diff(np.append(begins, n)).astype(np.float64)
-    cut = np.zeros(len(keys))
+    # Counted key by key: to write to a pair with every row takes half as long again.
+    cut, n_pair = np.zeros(len(keys)), n_sa.reshape(-1)
+    for k in range(len(keys)):
+        n_pair[keys[k] // n_states] += within[k]
     for episode in chosen:
         last = start[episode + 1] - 1
         if not columns.ended[last] and columns.next_state[last] >= 0:
