@@ -49,7 +49,7 @@ def test_counts_give_the_same_estimate():
 
 def test_the_estimate_always_fits():
     for log in (LOG, PLAIN):
-        check_baseline(Counts.from_log(log), estimate_baseline(log))
+        check_baseline(Counts.from_log(log).n_sa, estimate_baseline(log))
 
 
 def test_rows_and_columns_are_matched_by_name():
@@ -146,12 +146,12 @@ def test_probability_zero_of_actions_that_were_taken():
         match=r"probability 0 to actions that were taken in 2 rows of the log "
         r"\(first at state sick, action treat, 2 rows\); expected .*estimate it",
     ):
-        check_baseline(Counts.from_log(LOG), policy)
+        check_baseline(Counts.from_log(LOG).n_sa, policy)
 
 
 def test_probability_zero_elsewhere_is_fine():
     policy = TabularPolicy([[0, 1], [0.5, 0.5], [1, 0]])
-    check_baseline(Counts.from_log(PLAIN), policy)
+    check_baseline(Counts.from_log(PLAIN).n_sa, policy)
 
 
 def test_counts_are_matched_by_name():

@@ -10,12 +10,13 @@ from spibb.algorithms.hcpi_candidates import Critic
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.doubly_robust import N_FOLDS
 from spibb.ope.estimators.model_based import ModelValue
 from spibb.ope.estimators.stepwise import StepwiseMean
 from spibb.ope.estimators.weighted import WeightedMean
 from spibb.ope.fitted import fit_models
 from spibb.ope.off_policy import OffPolicy
-from spibb.ope.split import all_but_one, make_folds
+from spibb.ope.split import Split, all_but_one
 from spibb.ope.statistics import Difference, Mean
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import effective_sample_size, walk
@@ -84,8 +85,9 @@ def test_terms_equal_the_loops(seed, gamma):
 def test_doubly_robust_equals_the_loop_and_does_not_know_its_episode(seed):
     log, off = off_policy(seed)
     episodes = reference_ope.episodes_of(log)
-    terms = ESTIMATORS["dr"].statistic(off, np.random.default_rng(3), n_folds=4).terms
-    folds = make_folds(off.episodes.everything, 4, np.random.default_rng(3))
+    terms = ESTIMATORS["dr"].statistic(off, np.random.default_rng(3)).terms
+    shuffled = np.random.default_rng(3).permutation(off.episodes.everything)
+    folds = np.array_split(shuffled, N_FOLDS)
     assert sorted(np.concatenate(folds)) == list(range(len(episodes)))
     for fold in folds:
         others = [episode for i, episode in enumerate(episodes) if i not in fold]
@@ -100,7 +102,7 @@ def test_doubly_robust_equals_the_loop_and_does_not_know_its_episode(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_model_value_equals_the_loop_and_the_counts(seed):
     log, off = off_policy(seed)
-    found = ModelValue(off.episodes, off.policy, GAMMA)
+    found = ModelValue(off)
     loop = reference_ope.model_value(reference_ope.episodes_of(log), off.policy, GAMMA)
     assert found.estimate == pytest.approx(loop)
     counted = evaluate(Counts.from_log(log).to_mdp(GAMMA), off.policy).performance
@@ -128,9 +130,10 @@ def test_models_of_choices_equal_counts():
 
 def test_critic_values_many_policies_as_it_does_one():
     episodes = Trajectories.from_log(ragged_log(1))
-    models = fit_models([(episodes, part) for part in np.split(episodes.everything, 3)], GAMMA)
+    splits = [Split(episodes, (part,), part[:0]) for part in np.split(episodes.everything, 3)]
+    models = fit_models([(episodes, split.train) for split in splits], GAMMA)
     policies = np.random.default_rng(3).dirichlet(np.ones(3), (3, 2, 4))
-    critic = Critic.of(models, policies[:, 0].copy(), 1, 1.0)
+    critic = Critic.of(models, splits, policies[:, 0].copy(), 1.0)
     both = critic.q(policies)
     for c in range(2):
         np.testing.assert_array_equal(both[:, c], critic.q(policies[:, c].copy()))
@@ -142,7 +145,7 @@ def test_models_of_training_sets_equal_the_loops(n_folds, sizes):
     """However many states there are, and in whatever order the episodes come."""
     log = ragged_log(2, *sizes)
     episodes = Trajectories.from_log(log)
-    folds = make_folds(episodes.everything, n_folds, np.random.default_rng(0))
+    folds = np.array_split(np.random.default_rng(0).permutation(len(episodes)), n_folds)
     unions = [*all_but_one(range(n_folds)), list(range(n_folds))]
     sets = [np.concatenate([folds[k] for k in union]) for union in unions]
     fitted = fit_models([(episodes, part) for part in folds], GAMMA, unions=unions)
@@ -204,14 +207,14 @@ def test_jackknife_where_one_episode_has_nearly_all_weight():
 def test_model_jackknife_is_the_derivative():
     _, _, log = random_problem(5, n_episodes=60)
     off = OffPolicy(Trajectories.from_log(log), *two_policies(5, 6, 3), GAMMA)
-    statistic = ModelValue(off.episodes, off.policy, GAMMA)
+    statistic = ModelValue(off)
     # Weight an episode up by one part in 400, by listing all of them 400 times and it once more.
     many = np.repeat(off.episodes.everything, 400)
     step = 1 / 400
     for i in (0, 11, 42):
         moved = statistic.resampled(np.append(many, i)[None])[0] - statistic.estimate
-        slope = statistic.n * moved / step
-        assert statistic.jackknife()[i] * (statistic.n - 1) == pytest.approx(slope, rel=2e-2)
+        slope = len(statistic) * moved / step
+        assert statistic.jackknife()[i] * (len(statistic) - 1) == pytest.approx(slope, rel=2e-2)
 
 
 def all_episodes(mdp, baseline, horizon):
@@ -400,7 +403,9 @@ def test_propensity_zero_is_refused_with_the_number_of_rows():
         state=[0, 1, 1], action=[0, 1, 1], reward=[0.0] * 3, episode=[0, 0, 1], n_actions=2
     )
     baseline = TabularPolicy([[0.5, 0.5], [1.0, 0.0]], ["a", "b"], ["go", "stay"])
-    with pytest.raises(PolicyError, match=r"2 of 3 rows \(first at state b, action stay\).*estim"):
+    with pytest.raises(
+        PolicyError, match=r"2 rows of the log \(first at state b, action stay.*estim"
+    ):
         Trajectories.from_log(log).check_propensities(baseline)
 
 
@@ -455,6 +460,6 @@ def test_differences_are_paired():
     np.testing.assert_allclose(paired.resampled(indices), (x - y)[indices].mean(axis=1))
     np.testing.assert_allclose(paired.jackknife(), Mean(x - y).jackknife())
     mixed = Difference(WeightedMean(np.ones(10), x), Mean(y))
-    assert mixed.n == 10
+    assert len(mixed) == 10
     with pytest.raises(NotImplementedError, match="no mean of terms"):
         _ = mixed.terms

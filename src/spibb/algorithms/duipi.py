@@ -20,10 +20,9 @@ that was never tried is not taken, unless nothing was tried in its state: the ba
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
 from spibb.compiled.jit import jit
@@ -69,15 +68,15 @@ class DUIPI(Algorithm):
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Sweep values, variances and policies together."""
         batch = problems.models
-        n_sa, prior = problems.n_sa.astype(np.float64), float(self.prior)
-        model = _Model(batch.indptr, batch.indices, batch.data, batch.reward, batch.ending, n_sa,
-                       batch.gamma, prior)  # fmt: skip
+        n_sa, settings = problems.n_sa.astype(np.float64), (float(self.xi), float(self.prior))
+        model = batch.indptr, batch.indices, batch.data, batch.reward, batch.ending, n_sa
         policy = problems.baseline.copy()
         n_sweeps = np.zeros(len(policy), dtype=np.int64)
         settled = np.zeros(len(policy), dtype=np.bool_)
+        found = policy, n_sweeps, settled
         over_chunks(
             lambda places: _sweep_problems(
-                places, model, float(self.xi), self.max_iterations, policy, n_sweeps, settled
+                places, model, batch.gamma, *settings, self.max_iterations, *found
             ),
             np.arange(len(policy)),
         )
@@ -87,31 +86,17 @@ class DUIPI(Algorithm):
         return problems.kept_where_endless(SearchResult(policy, v, q, n_sweeps, status), ends)
 
 
-class _Model(NamedTuple):
-    """Estimated models, as in `ModelBatch`, with counts and the prior on outcomes."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    data: NDArray[np.float64]
-    reward: NDArray[np.float64]
-    ending: NDArray[np.float64]
-    n_sa: NDArray[np.float64]
-    gamma: float
-    prior: float
-
-
 @jit
-def _sweep_problems(places, model, xi, cap, policy, n_sweeps, settled):  # type: ignore[no-untyped-def]
-    shape = model.reward.shape[1:]
-    q, var_q, v, var_v = np.empty(shape), np.empty(shape), np.empty(shape[0]), np.empty(shape[0])
+def _sweep_problems(places, model, gamma, xi, prior, cap, policy, n_sweeps, settled):  # type: ignore[no-untyped-def]
+    n_sa = model[-1]
     for problem in places:
-        q[:] = 0.0
-        var_q[:] = 0.0
+        q, var_q = np.zeros(n_sa.shape[1:]), np.zeros(n_sa.shape[1:])
         for sweep in range(1, cap + 1):
             n_sweeps[problem] = sweep
-            _mix(policy[problem], q, var_q, v, var_v)
-            change = _back_up(problem, model, v, var_v, q, var_q)
-            moved = _shift(policy[problem], model.n_sa[problem], q, var_q, xi, sweep)
+            v = (policy[problem] * q).sum(axis=1)
+            var_v = (policy[problem] ** 2 * var_q).sum(axis=1)
+            change = _back_up(problem, model, gamma, prior, v, var_v, q, var_q)
+            moved = _shift(policy[problem], n_sa[problem], q, var_q, xi, sweep)
             scale = max(1.0, np.abs(q).max())
             if change <= _TOLERANCE * scale and moved <= _TOLERANCE:
                 settled[problem] = True
@@ -119,49 +104,35 @@ def _sweep_problems(places, model, xi, cap, policy, n_sweeps, settled):  # type:
 
 
 @jit
-def _mix(policy, q, var_q, v, var_v):  # type: ignore[no-untyped-def]
-    """Write V and VarV."""
-    for x in range(len(v)):
-        v[x] = 0.0
-        var_v[x] = 0.0
-        for a in range(policy.shape[1]):
-            v[x] += policy[x, a] * q[x, a]
-            var_v[x] += policy[x, a] ** 2 * var_q[x, a]
-
-
-@jit
-def _back_up(problem, model, v, var_v, q, var_q):  # type: ignore[no-untyped-def]
+def _back_up(problem, model, gamma, prior, v, var_v, q, var_q):  # type: ignore[no-untyped-def]
     """Write Q and VarQ; return the largest change in Q."""
-    gamma, prior, n_sa = model.gamma, model.prior, model.n_sa[problem]
-    n_states, n_actions = n_sa.shape
+    indptr, indices, data, reward, ending, n_sa = model
+    _, n_states, n_actions = n_sa.shape
     n_outcomes = n_states + 1.0
     sum_v, sum_square, sum_var = v.sum(), (v * v).sum(), var_v.sum()
     change = 0.0
     for x in range(n_states):
         for a in range(n_actions):
-            n = n_sa[x, a]
+            n, r = n_sa[problem, x, a], reward[problem, x, a]
             if n == 0.0:
                 continue
-            r = model.reward[problem, x, a]
             total = n + prior * n_outcomes
             rest = prior / total  # probability of an outcome that was not seen
-            mean = gamma * rest * sum_v
+            mean, unseen = gamma * rest * sum_v, _var(rest, n, total, prior)
             # Every outcome starts as unseen; the seen ones are put right below.
             square = n_outcomes * r * r + 2.0 * r * gamma * sum_v + gamma**2 * sum_square
-            var = _var(rest, n, total, prior) * square + gamma**2 * rest**2 * sum_var
+            var = unseen * square + gamma**2 * rest**2 * sum_var
             pair = (problem * n_states + x) * n_actions + a
-            for k in range(model.indptr[pair], model.indptr[pair + 1]):
-                y = model.indices[k]
-                p = (n * model.data[k] + prior) / total
-                value = r + gamma * v[y]
+            for k in range(indptr[pair], indptr[pair + 1]):
+                y = indices[k]
+                p = (n * data[k] + prior) / total
                 mean += gamma * (p - rest) * v[y]
-                var += (_var(p, n, total, prior) - _var(rest, n, total, prior)) * value**2
+                var += (_var(p, n, total, prior) - unseen) * (r + gamma * v[y]) ** 2
                 var += gamma**2 * (p**2 - rest**2) * var_v[y]
-            p = (n * model.ending[problem, x, a] + prior) / total
-            var += (_var(p, n, total, prior) - _var(rest, n, total, prior)) * r**2
+            p = (n * ending[problem, x, a] + prior) / total
+            var += (_var(p, n, total, prior) - unseen) * r**2
             change = max(change, abs(r + mean - q[x, a]))
-            q[x, a] = r + mean
-            var_q[x, a] = max(0.0, var)
+            q[x, a], var_q[x, a] = r + mean, max(0.0, var)
     return change
 
 
@@ -190,14 +161,12 @@ def _shift(policy, n_sa, q, var_q, xi, sweep):  # type: ignore[no-untyped-def]
                     worth = value
         if best < 0:
             continue
-        gain = min(1.0 / sweep, 1.0 - policy[x, best])
         left = 1.0 - policy[x, best]
-        if gain <= 0.0 or left <= 0.0:
+        gain = min(1.0 / sweep, left)
+        if gain <= 0.0:
             continue
-        shrink = (left - gain) / left
-        for a in range(policy.shape[1]):
-            if a != best:
-                policy[x, a] *= shrink
-        policy[x, best] += gain
+        grown = policy[x, best] + gain
+        policy[x] *= (left - gain) / left
+        policy[x, best] = grown
         most = max(most, gain)
     return most

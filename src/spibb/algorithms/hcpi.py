@@ -29,18 +29,19 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
-from spibb.algorithms.hcpi_candidates import Candidates, Learner
-from spibb.algorithms.hcpi_decision import HeldOutPlan, HeldOutTest, guarantee, run_tests
+from spibb.algorithms.hcpi_candidates import Candidates, learn
+from spibb.algorithms.hcpi_decision import HeldOutTest, guarantee, run_tests
 from spibb.certify.case import Case
 from spibb.certify.certificate import Guarantee
 from spibb.compiled.threads import n_threads
-from spibb.errors import DataError, SettingsError
+from spibb.errors import LARGEST, DataError, SettingsError, checked_number, checked_whole
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
@@ -53,9 +54,8 @@ from spibb.ope.return_range import ReturnRange, checked_range
 from spibb.ope.split import Split
 from spibb.ope.trajectories import Trajectories
 from spibb.plugins import load_plugins
-from spibb.problem import Problem, ProblemBatch, ProblemOptions
-from spibb.problem.problem import Baseline
-from spibb.settings import checked_entry
+from spibb.problem import Baseline, Problem, ProblemBatch, ProblemOptions
+from spibb.settings import checked_entry, in_words
 
 DEFAULT_MIXTURES = (0.0, 0.2, 0.4, 0.6, 0.8, 0.9)
 # Problems that a thread works on together: so few that their kernels start no threads of their own.
@@ -120,18 +120,15 @@ class HCPI(Algorithm):
         if self.estimator is not None:
             if self.estimator not in ESTIMATORS:
                 load_plugins()  # one of which may bring it
-            able = {name: one for name, one in ESTIMATORS.items() if one.tests_gains}
+            able = {name: one for name, one in ESTIMATORS.items() if one.is_weighted}
             bound.check(checked_entry(self.estimator, able, "estimator of HCPI"))
         if not 0.0 < self.train_share < 1.0:
             raise SettingsError(f"train_share is {self.train_share}", expected="a share in (0, 1)")
         for name, least in (("n_folds", 2), ("n_tests", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or int(value) != value or value < least:
-                raise SettingsError(f"{name} is {value}", expected=f"an integer >= {least}")
+            checked_whole(getattr(self, name), name, least=least)
         bound.check_level(self.delta / self.n_tests)
         for name in ("pessimism", "min_ess"):
-            if not 0.0 <= getattr(self, name) < np.inf:
-                raise SettingsError(f"{name} is {getattr(self, name)}", expected="a number >= 0")
+            checked_number(getattr(self, name), name, "a number >= 0", least=0, most=LARGEST)
         object.__setattr__(self, "mixtures", _checked_mixtures(self.mixtures))
         object.__setattr__(self, "candidates", _checked_candidates(self.candidates))
         if self.return_range is not None:
@@ -140,10 +137,7 @@ class HCPI(Algorithm):
     @property
     def min_episodes(self) -> int:
         """Episodes that a log must have, so that each part of the split has enough of them."""
-        n = 4
-        while self._shortage(n) is not None:
-            n += 1
-        return n
+        return next(n for n in count(4) if self._shortage(n) is None)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Learn, choose and test, for each problem of the batch."""
@@ -151,7 +145,7 @@ class HCPI(Algorithm):
         policy = problems.baseline.copy()
         n_iterations = np.zeros(n, dtype=np.int64)
         status = np.full(n, Status.BASELINE_KEPT, dtype=object)
-        findings: dict[int, HeldOutTest] = {}
+        findings: list[Any] = [None] * n
         # Each problem has its own generator: its result does not depend on the rest of the batch.
         rngs = [np.random.default_rng(0 if rng is None else rng.integers(2**63)) for _ in range(n)]
 
@@ -161,25 +155,23 @@ class HCPI(Algorithm):
             for k, (place, test) in enumerate(zip(places.tolist(), tests, strict=True)):
                 result = candidates.result(k, test.choice.number)
                 # Approximate bounds know nothing of extremes that the log happens not to hold.
-                loss = 0.0
-                if not test.bound.is_exact:
+                if not self.leads_with_claim:
                     loss = hidden_loss(listed[k], problems.models, place, result[0], self.delta)
-                findings[place] = test.without(loss)
+                    test = test.without(loss)
+                findings[place] = test
                 if findings[place].is_accepted:
                     policy[place], n_iterations[place], status[place] = result
 
         chunks = np.array_split(np.arange(n), -(-n // _CHUNK))
         # Threads of its own: those of the kernels must not wait for each other.
         with ThreadPoolExecutor(max_workers=min(n_threads(), len(chunks))) as pool:
-            list(pool.map(part, chunks))
+            list((pool.map if len(chunks) > 1 else map)(part, chunks))
         v, q, ends = evaluate_batch(problems.models, policy)
         for place in np.flatnonzero(~ends).tolist():
-            policy[place] = problems.baseline[place]
-            v[place], q[place] = (part[place] for part in problems.baseline_values[:2])
-            status[place] = Status.NOT_TERMINATING
             reason = "it does not end in the estimated model"
             findings[place] = replace(findings[place], refusal=reason)
-        return SearchResult(policy, v, q, n_iterations, status, [findings[k] for k in range(n)])
+        found = SearchResult(policy, v, q, n_iterations, status, findings)
+        return problems.kept_where_endless(found, ends)
 
     def needed_episodes(
         self,
@@ -204,8 +196,8 @@ class HCPI(Algorithm):
         episodes = Trajectories.from_log(problem.log)
         split = Split.of(episodes, len(episodes), self.n_folds, rng)
         bound = self._bound_of(problem, split)
-        candidates = self._learner(problem).learn([problem], [split], rng)
-        found = candidates.cross_fitted(split, 0, problem.gamma)
+        candidates = learn(self, [problem], [split], rng)
+        found = candidates.cross_fitted(0)
         bound = replace(bound, low=float(found.gain.min()))
         terms, best = bound.sized(found, power)
         if terms is None:
@@ -234,6 +226,23 @@ class HCPI(Algorithm):
         """Whether the test is exact: an approximate one guarantees nothing."""
         return BOUNDS[self.bound].is_exact
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How the candidates are called."""
+        if self.candidates is None:
+            return tuple(f"{100 * (1 - share):g} % greedy" for share in self.mixtures)
+        return tuple(in_words(algorithm.to_config()) for algorithm in self.candidates)
+
+    @property
+    def n_tested(self) -> int:
+        """How many candidates are tested: no more than there are."""
+        return min(self.n_tests, len(self.candidates or self.mixtures))
+
+    @property
+    def least_ess(self) -> float:
+        """Effective held-out episodes that a candidate needs."""
+        return 0.0 if self.leads_with_claim else self.min_ess
+
     def estimator_at(self, gamma: float) -> Estimator:
         """Return the estimator of the test."""
         bound = BOUNDS[self.bound]
@@ -246,24 +255,12 @@ class HCPI(Algorithm):
     ) -> tuple[Candidates, list[HeldOutTest]]:
         splits = [self._split(*part) for part in zip(problems, rngs, strict=True)]
         bounds = [self._bound_of(*part) for part in zip(problems, splits, strict=True)]
-        learner = self._learner(problems[0])
-        candidates = learner.learn(problems, splits, rngs[0])
-        min_ess = 0.0 if bounds[0].is_exact else self.min_ess
-        plan = HeldOutPlan(learner.names, self._n_tests, min_ess, problems[0].gamma)
-        return candidates, run_tests(plan, splits, candidates, bounds, rngs)
-
-    @property
-    def _n_tests(self) -> int:
-        return min(self.n_tests, len(self.candidates or self.mixtures))
-
-    def _learner(self, problem: Problem) -> Learner:
-        needs_q = self.estimator_at(problem.gamma).needs_q
-        return Learner(self.candidates, self.mixtures, needs_q, self.pessimism)
+        candidates = learn(self, problems, splits, rngs[0])
+        return candidates, run_tests(self, candidates, bounds, rngs)
 
     def _split(self, problem: Problem, rng: np.random.Generator) -> Split:
         episodes = Trajectories.from_log(problem.log)
-        shortage = self._shortage(len(episodes))
-        if shortage is not None:
+        if (shortage := self._shortage(len(episodes))) is not None:
             raise shortage
         episodes.check_propensities(problem.baseline)
         n_train = round(self.train_share * len(episodes))
@@ -288,7 +285,7 @@ class HCPI(Algorithm):
         if kind.is_exact:
             returns = split.episodes.returns(problem.gamma)
             known = ReturnRange.of(problem.values, self.return_range, returns)
-        return kind(estimator, self.delta / self._n_tests, known)
+        return kind(estimator, self.delta / self.n_tested, known)
 
 
 def _checked_mixtures(mixtures: Any) -> tuple[float, ...]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm
 from spibb.algorithms.iterating import Step, iterate
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import update_values
@@ -23,7 +23,9 @@ from spibb.ope.split import Split, all_but_one
 from spibb.ope.weights import Tables, Walk, walk
 from spibb.operators.rows import Operator
 from spibb.problem import Problem, ProblemBatch
-from spibb.settings import in_words
+
+if TYPE_CHECKING:
+    from spibb.algorithms.hcpi import HCPI
 
 Array = NDArray[np.float64]
 
@@ -38,25 +40,26 @@ class Critic:
 
     Attributes:
         lowered: The models, with rewards lowered by standard errors.
-        v_b: V of the baseline in the models as they are, shape (F, S).
-        q_b: Q likewise, shape (F, S, A).
+        q_b: Q of the baseline in the models as they are, shape (F, S, A).
     """
 
     lowered: ModelBatch
-    v_b: Array
     q_b: Array
 
     @classmethod
-    def of(cls, fitted: FittedModels, baseline: Array, n_sets: int, pessimism: float) -> Critic:
+    def of(
+        cls, fitted: FittedModels, splits: Sequence[Split], baseline: Array, pessimism: float
+    ) -> Critic:
         """Evaluate the baseline; its residuals in all that a problem trains on give the spread."""
-        models = fitted.recorded
+        models, n_sets = fitted.recorded, len(baseline) // len(splits)
         v_b, q_b = _values(models, baseline)
+        last = slice(n_sets - 1, None, n_sets)
         scale = [
-            residual_scale(fitted.choices[last], v_b[last], q_b[last], models.gamma)
-            for last in range(n_sets - 1, len(baseline), n_sets)
+            residual_scale(split.episodes, split.train, v, q, models.gamma)
+            for split, v, q in zip(splits, v_b[last], q_b[last], strict=True)
         ]
         error = np.repeat(scale, n_sets)[:, None, None] / np.sqrt(np.maximum(fitted.n_sa, 1.0))
-        return cls(replace(models, reward=models.reward - pessimism * error), v_b, q_b)
+        return cls(replace(models, reward=models.reward - pessimism * error), q_b)
 
     def q(self, policies: Array, places: NDArray[np.int64] | None = None) -> Array:
         """Return Q^ of one policy a training set (F, S, A), or of C of them (F, C, S, A)."""
@@ -74,6 +77,8 @@ class Candidates:
         tables: What walks along the folds look up.
         critic: Where the Q^ comes from.
         searches: How candidates were found, set by set: one for each, or one for all.
+        splits: The episodes of the problems.
+        gamma: The discount.
         n_sets: L.
     """
 
@@ -81,13 +86,15 @@ class Candidates:
     tables: Tables
     critic: Critic | None
     searches: Sequence[SearchResult]
+    splits: Sequence[Split]
+    gamma: float
     n_sets: int
 
-    def cross_fitted(self, split: Split, problem: int, gamma: float) -> Walk:
+    def cross_fitted(self, problem: int) -> Walk:
         """Walk along the training episodes with all candidates, each fold as the others teach."""
-        first = problem * self.n_sets
-        parts = [(fold, self.tables[first + k]) for k, fold in enumerate(split.folds)]
-        return walk(split.episodes, parts, gamma)
+        first, split = problem * self.n_sets, self.splits[problem]
+        parts = [(fold, self.tables.at(first + k)) for k, fold in enumerate(split.folds)]
+        return walk(split.episodes, parts, self.gamma)
 
     def result(self, problem: int, choice: int) -> tuple[Array, int, object]:
         """Return a candidate as the whole split taught it, its steps, and how its search ended."""
@@ -95,90 +102,70 @@ class Candidates:
         search = self.searches[choice if len(self.searches) > 1 else 0]
         return self.policies[last, choice], int(search.n_iterations[last]), search.status[last]
 
-    def chosen(self, choices: Sequence[int]) -> Tables:
-        """Return the tables of the test, for one candidate of each problem."""
+    def held_out(self, choices: Sequence[int]) -> list[Walk]:
+        """Walk along the held-out episodes with one candidate of each problem."""
         last = np.arange(self.n_sets - 1, len(self.policies), self.n_sets)
         columns = np.stack([choices, np.full(len(choices), -1)], axis=1)
-        both = self.policies[last[:, None], columns]
-        if self.critic is None:
-            return Tables.of(both, both[:, -1])
-        policies = np.zeros(self.critic.q_b.shape)
-        policies[last] = both[:, 0]
-        q = self.critic.q(policies, last)
-        return Tables.of(both, both[:, -1], np.stack([q, self.critic.q_b], axis=1)[last])
+        both, q = self.policies[last[:, None], columns], None
+        if self.critic is not None:
+            policies = np.zeros(self.critic.q_b.shape)
+            policies[last] = both[:, 0]
+            q = np.stack([self.critic.q(policies, last), self.critic.q_b], axis=1)[last]
+        tables = Tables.of(both, both[:, -1], q)
+        return [
+            walk(split.episodes, [(split.test, tables.at(k))], self.gamma)
+            for k, split in enumerate(self.splits)
+        ]
 
 
-@dataclass(frozen=True)
-class Learner:
-    """How candidates are learnt.
+def learn(
+    settings: HCPI, problems: Sequence[Problem], splits: Sequence[Split], rng: np.random.Generator
+) -> Candidates:
+    """Learn the candidates of P problems.
 
-    Attributes:
-        algorithms: Whose results they are; None: mixtures.
-        mixtures: Shares of the baseline in the mixtures.
-        needs_q: Whether the estimator wants Q^.
-        pessimism: By how many standard errors rewards are lowered for the Q^ of candidates.
+    Args:
+        settings: Whose results they are, or in which proportions they are mixed.
+        problems: The problems.
+        splits: Their splits, all with the same number of folds.
+        rng: For algorithms that need one.
     """
+    n_folds, gamma, algorithms = len(splits[0].folds), problems[0].gamma, settings.candidates
+    n_sets, needs_q = n_folds + 1, settings.estimator_at(gamma).needs_q
+    baselines = np.stack([problem.baseline.probabilities for problem in problems])
+    baseline = np.repeat(baselines, n_sets, axis=0)
+    share = np.array(settings.mixtures)[None, :, None, None]
 
-    algorithms: tuple[Algorithm, ...] | None
-    mixtures: tuple[float, ...]
-    needs_q: bool
-    pessimism: float
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """How the candidates are called."""
-        if self.algorithms is None:
-            return tuple(f"{100 * (1 - share):g} % greedy" for share in self.mixtures)
-        return tuple(in_words(algorithm.to_config()) for algorithm in self.algorithms)
-
-    def learn(
-        self, problems: Sequence[Problem], splits: Sequence[Split], rng: np.random.Generator
-    ) -> Candidates:
-        """Learn the candidates of P problems.
-
-        Args:
-            problems: The problems.
-            splits: Their splits, all with the same number of folds.
-            rng: For algorithms that need one.
-        """
-        n_folds = len(splits[0].folds)
-        n_sets, gamma, unseen = n_folds + 1, problems[0].gamma, problems[0].unseen
-        baselines = np.stack([problem.baseline.probabilities for problem in problems])
-        baseline = np.repeat(baselines, n_sets, axis=0)
-        critic = q = None
-        if self.needs_q or self.algorithms is None:
-            choices = [(split.episodes, fold) for split in splits for fold in split.folds]
-            numbers = np.arange(len(choices)).reshape(-1, n_folds).tolist()
-            unions = [part for folds in numbers for part in (*all_but_one(folds), folds)]
-            fitted = fit_models(choices, gamma, unseen=unseen, unions=unions)
-            if self.needs_q:
-                critic = Critic.of(fitted, baseline, n_sets, self.pessimism)
-        if self.algorithms is None:
-            searches = [self._greedy(fitted.models, baseline)]
-            found = self._mixed(searches[0].policy, baseline)
-        else:
-            pairs = zip(problems, splits, strict=True)
-            sets = [_part(one, part) for one, split in pairs for part in split.training_sets]
-            batch = ProblemBatch.of(sets)
-            searches = [algorithm.search(batch, rng) for algorithm in self.algorithms]
-            found = _supported(np.stack([part.policy for part in searches], axis=1), baseline)
-        policies = np.concatenate([found, baseline[:, None]], axis=1)
-        if critic is not None:
-            # The Q^ of a mixture is the mixture of the Q^: near enough for the choice.
-            mixed = self.algorithms is None
-            q = self._mixed(critic.q(searches[0].policy), critic.q_b) if mixed else critic.q(found)
-            q = np.concatenate([q, critic.q_b[:, None]], axis=1)
-        return Candidates(policies, Tables.of(policies, baseline, q), critic, searches, n_sets)
-
-    def _greedy(self, models: ModelBatch, baseline: Array) -> SearchResult:
-        """Solve the models over the actions that the baseline takes."""
-        allowed = np.where(baseline > 0.0, 0.0, np.inf)
-        return iterate(models, baseline, Step(Operator.PI_LEQ_B, allowed, 0.0))
-
-    def _mixed(self, greedy: Array, baseline: Array) -> Array:
+    def mixed(greedy: Array, baseline: Array) -> Array:
         """Mix tables (F, S, A) in every proportion, to (F, C, S, A)."""
-        share = np.array(self.mixtures)[None, :, None, None]
         return np.asarray((1.0 - share) * greedy[:, None] + share * baseline[:, None])
+
+    critic = q = None
+    if needs_q or algorithms is None:
+        choices = [(split.episodes, fold) for split in splits for fold in split.folds]
+        numbers = np.arange(len(choices)).reshape(-1, n_folds).tolist()
+        unions = [part for folds in numbers for part in (*all_but_one(folds), folds)]
+        fitted = fit_models(choices, gamma, unseen=problems[0].unseen, unions=unions)
+        if needs_q:
+            critic = Critic.of(fitted, splits, baseline, settings.pessimism)
+    if algorithms is None:
+        # Solve the models over the actions that the baseline takes.
+        allowed = np.where(baseline > 0.0, 0.0, np.inf)
+        searches = [iterate(fitted.models, baseline, Step(Operator.PI_LEQ_B, allowed, 0.0))]
+        found = mixed(searches[0].policy, baseline)
+    else:
+        pairs = zip(problems, splits, strict=True)
+        sets = [_part(one, part) for one, split in pairs for part in split.training_sets]
+        batch = ProblemBatch.of(sets)
+        searches = [algorithm.search(batch, rng) for algorithm in algorithms]
+        found = _supported(np.stack([part.policy for part in searches], axis=1), baseline)
+    policies = np.concatenate([found, baseline[:, None]], axis=1)
+    if critic is not None:
+        # The Q^ of a mixture is the mixture of the Q^: near enough for the choice.
+        is_mixed = algorithms is None
+        q = mixed(critic.q(searches[0].policy), critic.q_b) if is_mixed else critic.q(found)
+        q = np.concatenate([q, critic.q_b[:, None]], axis=1)
+    tables = Tables.of(policies, baseline, q)
+    return Candidates(policies, tables, critic, searches, splits, gamma, n_sets)
 
 
 def _values(

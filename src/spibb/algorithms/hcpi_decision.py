@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.algorithms.hcpi_candidates import Candidates
 from spibb.certify import checks
@@ -16,24 +16,10 @@ from spibb.certify.certificate import Condition, Guarantee
 from spibb.ope.confidence import Bound
 from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.split import Split
-from spibb.ope.weights import Tables, Walk, effective_sample_size, walk
+from spibb.ope.weights import Walk, effective_sample_size
 
-
-@dataclass(frozen=True)
-class HeldOutPlan:
-    """What is tested on held-out episodes.
-
-    Attributes:
-        names: How candidates are called.
-        n_tests: How many of them are tested.
-        min_ess: Effective held-out episodes that a candidate needs.
-        gamma: The discount.
-    """
-
-    names: tuple[str, ...]
-    n_tests: int
-    min_ess: float
-    gamma: float
+if TYPE_CHECKING:
+    from spibb.algorithms.hcpi import HCPI
 
 
 @dataclass(frozen=True)
@@ -56,7 +42,7 @@ class HeldOutTest:
     """The outcome of HCPI on one log.
 
     Attributes:
-        plan: What was to be tested.
+        settings: What was to be tested.
         choice: The candidate that was chosen.
         lower: Lower bound on its gain by the test; -inf where there is none.
         estimate: Its estimated gain.
@@ -71,7 +57,7 @@ class HeldOutTest:
             subtracted from the lower bound where that is approximate.
     """
 
-    plan: HeldOutPlan
+    settings: HCPI
     choice: Choice
     lower: float
     estimate: float
@@ -84,23 +70,9 @@ class HeldOutTest:
     hidden_loss: float = 0.0
 
     @property
-    def bound(self) -> Bound:
-        """Which bound was used."""
-        return self.choice.bound
-
-    @property
     def is_accepted(self) -> bool:
         """Whether the candidate is returned."""
         return self.refusal is None
-
-    @property
-    def outcome(self) -> str:
-        """What happened, in a sentence."""
-        names = self.plan.names
-        chosen = f"{names[self.choice.number]} was chosen among {len(names)} candidates and "
-        if self.is_accepted:
-            return chosen + "passed the test."
-        return chosen + f"refused, since {self.refusal}: the baseline is returned."
 
     def without(self, hidden_loss: float) -> HeldOutTest:
         """Return the outcome with a lower bound from which a loss is subtracted."""
@@ -115,8 +87,7 @@ class HeldOutTest:
 
 
 def run_tests(
-    plan: HeldOutPlan,
-    splits: Sequence[Split],
+    settings: HCPI,
     candidates: Candidates,
     bounds: Sequence[Bound],
     rngs: Sequence[np.random.Generator],
@@ -124,52 +95,52 @@ def run_tests(
     """Choose and test, for each problem; of several that pass, the one of largest bound is taken.
 
     Args:
-        plan: What is tested.
-        splits: The episodes of the problems.
-        candidates: Their candidates.
+        settings: What is tested.
+        candidates: The candidates of the problems.
         bounds: How gains are bounded.
         rngs: Sources of randomness, one for each problem.
     """
-    everything, turns = range(len(splits)), []
-    choices = [_choose(plan, splits[k], candidates, k, bounds[k]) for k in everything]
-    for turn in range(plan.n_tests):
-        chosen = [listed[turn] for listed in choices]
-        tables = candidates.chosen([choice.number for choice in chosen])
-        turns.append([_test(plan, splits[k], tables[k], chosen[k], rngs[k]) for k in everything])
+    turns, splits = [], candidates.splits
+    choices = [_choose(settings, candidates, k, bound) for k, bound in enumerate(bounds)]
+    for chosen in zip(*choices, strict=True):
+        walks = candidates.held_out([choice.number for choice in chosen])
+        tested = zip(splits, walks, chosen, rngs, strict=True)
+        turns.append([_test(settings, *one) for one in tested])
     return [
         max(tests, key=lambda one: (one.is_accepted, one.lower))
         for tests in zip(*turns, strict=True)
     ]
 
 
-def _choose(
-    plan: HeldOutPlan, split: Split, candidates: Candidates, problem: int, bound: Bound
-) -> list[Choice]:
+def _choose(settings: HCPI, candidates: Candidates, problem: int, bound: Bound) -> list[Choice]:
     """Choose candidates of the best predicted bounds, trying each fold as the others teach."""
-    training = candidates.cross_fitted(split, problem, plan.gamma)
+    split, training = candidates.splits[problem], candidates.cross_fitted(problem)
     bound = replace(bound, low=float(training.gain.min()))
     n_test = len(split.test)
     predicted = bound.predicted(training, n_test)
-    expected = _effective(bound, training)[:-1] * (n_test / len(split.train))
-    predicted = np.where((expected >= plan.min_ess) & ~np.isnan(predicted), predicted, -np.inf)
+    effective = effective_sample_size(bound.estimator.weight(training))
+    expected = effective[:-1] * (n_test / len(split.train))
+    predicted = np.where(
+        (expected >= settings.least_ess) & ~np.isnan(predicted), predicted, -np.inf
+    )
     # Stable: of equal predictions the first candidate goes first.
-    best = np.argsort(-predicted, kind="stable")[: plan.n_tests].tolist()
+    best = np.argsort(-predicted, kind="stable")[: settings.n_tested].tolist()
     return [Choice(c, float(predicted[c]), bound.fitted(training, c, n_test)) for c in best]
 
 
 def _test(
-    plan: HeldOutPlan, split: Split, tables: Tables, choice: Choice, rng: np.random.Generator
+    settings: HCPI, split: Split, found: Walk, choice: Choice, rng: np.random.Generator
 ) -> HeldOutTest:
-    """Test a chosen candidate on the held-out episodes."""
+    """Test a chosen candidate by the walk along the held-out episodes."""
     bound, n_test = choice.bound, len(split.test)
-    found = walk(split.episodes, [(split.test, tables)], plan.gamma)
     gain = bound.estimator.gain(found, 0, bound.low)
-    lower, effective = bound.tested(gain, found, rng), float(_effective(bound, found)[0])
+    lower = bound.tested(gain, found, rng)
+    effective = float(effective_sample_size(bound.estimator.weight(found))[0])
     refusal = None if lower >= 0.0 else "the lower bound on its gain is below 0"
-    if effective < plan.min_ess:
+    if effective < settings.least_ess:
         refusal = f"the {n_test} held-out episodes count as {effective:.1f} for it"
     return HeldOutTest(
-        plan=plan,
+        settings=settings,
         choice=choice,
         lower=lower,
         estimate=gain.estimate,
@@ -180,13 +151,6 @@ def _test(
         missing=(float((found.weight[:, 0] * found.cut).mean()), float(found.cut.mean())),
         refusal=refusal,
     )
-
-
-def _effective(bound: Bound, found: Walk) -> NDArray[np.float64]:
-    """Return the effective sample size for each policy of a walk."""
-    weight = bound.estimator.weight(found)
-    assert weight is not None, "estimators that test gains have weights"
-    return effective_sample_size(weight)
 
 
 # Least and largest share of logs, in %, in which a test at 5 % passed although nothing was better,
@@ -206,7 +170,10 @@ MEASURED = {
 
 def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
     """State what the test guarantees of the policy that was returned."""
-    bound, conditions = found.bound, _conditions(case, found)
+    bound, names, conditions = found.choice.bound, found.settings.names, _conditions(case, found)
+    outcome = "passed the test"
+    if not found.is_accepted:
+        outcome = f"refused, since {found.refusal}: the baseline is returned"
     details = {
         "tested_lower_bound": found.lower,
         "estimated_gain": found.estimate,
@@ -214,8 +181,8 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
         "n_train_episodes": float(found.n_train),
         "n_test_episodes": float(found.n_test),
         "effective_test_episodes": found.ess,
-        "n_candidates": float(len(found.plan.names)),
-        "n_tests": float(found.plan.n_tests),
+        "n_candidates": float(len(names)),
+        "n_tests": float(found.settings.n_tested),
         "hidden_loss": found.hidden_loss,
     }
     gain, holds = found.lower if found.is_accepted else 0.0, all(c.is_satisfied for c in conditions)
@@ -225,7 +192,8 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
     return Guarantee(
         theorem=f"Held-out test (HCPI, {bound.estimator.id} by {bound.id})",
         statement="A policy that was chosen without the held-out episodes gains at least its lower "
-        f"bound on them; the baseline, which is kept otherwise, loses nothing. {found.outcome}",
+        "bound on them; the baseline, which is kept otherwise, loses nothing. "
+        f"{names[found.choice.number]} was chosen among {len(names)} candidates and {outcome}.",
         conditions=conditions,
         assumptions=_assumptions(case, found),
         delta=case.delta,
@@ -238,46 +206,42 @@ def guarantee(case: Case, found: HeldOutTest) -> Guarantee:
 
 
 def _conditions(case: Case, found: HeldOutTest) -> tuple[Condition, ...]:
-    baseline, bound = case.baseline.policy, found.bound
-    policy = case.policy.policy.probabilities
+    baseline, bound, n_test = case.problem.baseline, found.choice.bound, float(found.n_test)
+    policy, least = case.policy.policy.probabilities, found.settings.least_ess
     outside = np.where(baseline.probabilities == 0.0, policy, 0.0).sum(axis=1)
-    n_outside, n_test = int((outside > 0.0).sum()), float(found.n_test)
-
     episodes = "there are episodes that chose nothing, at least two"
     support = "the policy takes only actions that the baseline takes"
-    most = float(outside.max())
     always = (
         Condition("held-out-episodes", episodes, True, n_test >= 2, n_test, 2.0),
-        Condition("support", support, True, n_outside == 0, most, 0.0, n_outside),
+        checks.in_all(case, "support", support, outside > 0.0, float(outside.max())),
     )
     if not found.is_accepted:
         return always
-    propensities = "the baseline's probabilities are known, not estimated from the log"
-    unbiased = (
-        "the estimator is a mean of unbiased terms: weighted ones are not, and their tests pass "
-        "far too often (docs/algorithms/hcpi.md)"
-    )
-    enough, least = "weights leave enough effective held-out episodes", found.plan.min_ess
-    further = []
-    if bound.is_exact:
-        further.append(Condition("propensities", propensities, True, not baseline.is_estimated))
-    if not isinstance(bound.estimator, MeanEstimator):
-        further.append(Condition("unbiased", unbiased, is_satisfied=False))
-    if least > 0.0:
-        is_enough = found.ess >= least
-        further.append(Condition("effective-episodes", enough, True, is_enough, found.ess, least))
     start = (
         "episodes begin as those of the log do: held-out ones say nothing of another first state, "
         "which was declared (initial)"
     )
     is_own = Condition("own-start", start, is_satisfied=case.problem.declared.initial is None)
-    return (*always, is_own, checks.no_gaps(case), *further)
+    further = [is_own, checks.no_gaps(case)]
+    if bound.is_exact:
+        known = "the baseline's probabilities are known, not estimated from the log"
+        further.append(Condition("propensities", known, is_satisfied=not baseline.is_estimated))
+    if not isinstance(bound.estimator, MeanEstimator):
+        unbiased = (
+            "the estimator is a mean of unbiased terms: weighted ones are not, and their tests "
+            "pass far too often (docs/algorithms/hcpi.md)"
+        )
+        further.append(Condition("unbiased", unbiased, is_satisfied=False))
+    if least > 0.0:
+        enough, ess = "weights leave enough effective held-out episodes", found.ess
+        further.append(Condition("effective-episodes", enough, True, ess >= least, ess, least))
+    return (*always, *further)
 
 
 def _assumptions(case: Case, found: HeldOutTest) -> tuple[str, ...]:
     if not found.is_accepted:
         return ()  # that the baseline is as good as itself rests on nothing
-    bound = found.bound
+    bound = found.choice.bound
     texts = ["The log was made by the baseline, and the state it records decides its action."]
     if case.baseline.policy.is_estimated:
         texts.append(
@@ -299,7 +263,7 @@ def _assumptions(case: Case, found: HeldOutTest) -> tuple[str, ...]:
 
 def _approximation(case: Case, found: HeldOutTest) -> list[str]:
     """Say how far an approximate bound can be relied upon."""
-    bound = found.bound
+    bound = found.choice.bound
     shares = MEASURED.get((bound.estimator.id, bound.id))
     passed = "how often it passes was not measured"
     if shares is not None:

@@ -124,20 +124,13 @@ class _Tested:
         """Return, for each problem, the other candidate if its bound is larger."""
         better = other.bound > self.bound
 
-        def choose(theirs: Array, ours: Array) -> Array:
+        def choose(theirs: Any, ours: Any) -> Any:
+            if not isinstance(ours, np.ndarray):  # all arrays in it, one by one
+                return type(ours)(*map(choose, vars(theirs).values(), vars(ours).values()))
             return np.where(better.reshape(-1, *[1] * (ours.ndim - 1)), theirs, ours)
 
-        def values(theirs: RobustValues, ours: RobustValues) -> RobustValues:
-            return RobustValues(
-                choose(theirs.v, ours.v), choose(theirs.q, ours.q), choose(theirs.error, ours.error)
-            )
-
-        return _Tested(
-            choose(other.policy, self.policy),
-            values(other.floor, self.floor),
-            values(other.differences, self.differences),
-            choose(other.bound, self.bound),
-        )
+        chosen: _Tested = choose(other, self)
+        return chosen
 
 
 def _surrogate(problems: ProblemBatch, models: ModelSet) -> RobustPlan:

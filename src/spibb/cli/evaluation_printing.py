@@ -50,7 +50,7 @@ def _describe(found: PolicyEvaluation) -> None:
         if texts:
             p.print_title(title)
             p.print_bullets(texts)
-    named = (f"{part.estimator} ({ESTIMATORS[part.estimator]})" for part in found.estimates)
+    named = (f"{part.estimator} ({ESTIMATORS[part.estimator].title})" for part in found.estimates)
     p.print_sentence(f"Estimators: {', '.join(named)}.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.data.counts import Counts
 from spibb.data.log import Log
@@ -74,15 +75,16 @@ def align_policy(
     return TabularPolicy(table, *labels, is_estimated=policy.is_estimated)
 
 
-def check_baseline(counts: Counts, baseline: TabularPolicy) -> None:
-    """Refuse a baseline that cannot have made the log."""
-    impossible = (counts.n_sa > 0) & (baseline.probabilities == 0.0)
+def check_baseline(n_sa: NDArray[np.int64], baseline: TabularPolicy) -> None:
+    """Refuse a baseline that cannot have made a log in which pairs (S, A) were seen so often."""
+    impossible = (n_sa > 0) & (baseline.probabilities == 0.0)
     if impossible.any():
         state, action = np.argwhere(impossible)[0]
+        place = f"state {baseline.states[state]}, action {baseline.actions[action]}"
         raise PolicyError(
             f"the baseline gives probability 0 to actions that were taken in "
-            f"{int(counts.n_sa[impossible].sum())} rows of the log",
-            where=f"{counts.place(state, action)}, {counts.n_sa[state, action]} rows",
+            f"{int(n_sa[impossible].sum())} rows of the log",
+            where=f"{place}, {n_sa[state, action]} rows",
             expected="the policy that made the log",
             hint="check that the policy belongs to this log, remove rows it did not make, or "
             "estimate it from the log (--baseline estimate)",

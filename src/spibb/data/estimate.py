@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.errors import SettingsError
-from spibb.mdp.batch import ModelArrays, Rows
+from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
 
 Unseen = Literal["average", "terminal", "uniform", "self-loop"]
 _TERMINAL, _AVERAGE, _UNIFORM, _SELF_LOOP = range(4)
@@ -68,31 +68,64 @@ def estimate_model(
         gamma: The discount.
         unseen: What pairs without data do.
     """
-    code = _CODES[checked_unseen(unseen)]
-    rows, reward, ending = _estimate(*going_on, n_sa, reward_sum, float(n_ended), terminal, code)
+    code, ended = _CODES[checked_unseen(unseen)], np.array([n_ended], dtype=np.float64)
+    rows, reward, ending = _estimate(*going_on, n_sa, reward_sum, ended, terminal, code)
     return ModelArrays(Rows(*rows), reward, ending, initial, gamma)
+
+
+def estimate_models(
+    going_on: Rows,
+    n_sa: Array,
+    reward_sum: Array,
+    n_ended: Array,
+    *,
+    initial: Array,
+    gamma: float,
+    unseen: str = "average",
+) -> ModelBatch:
+    """Turn the counts of B logs without terminal states into models, all of them at once.
+
+    Args:
+        going_on: How often each pair was followed by each state, log by log.
+        n_sa: N(x, a), shape (B, S, A).
+        reward_sum: Sum of rewards, shape (B, S, A).
+        n_ended: How many rows ended the process, shape (B,).
+        initial: Distributions of the first state, shape (B, S).
+        gamma: The discount.
+        unseen: What pairs without data do.
+    """
+    shape, live = n_sa.shape, np.zeros(n_sa.shape[1], dtype=np.bool_)
+    flat = n_sa.reshape(-1, shape[2]), reward_sum.reshape(-1, shape[2])
+    code = _CODES[checked_unseen(unseen)]
+    rows, reward, ending = _estimate(*going_on, *flat, n_ended, live, code)
+    values = reward.reshape(shape), ending.reshape(shape)
+    return ModelBatch(*Rows(*rows), *values, initial, gamma)
 
 
 @jit
 def _estimate(indptr, indices, counts, n_sa, reward_sum, n_ended, terminal, code):  # type: ignore[no-untyped-def]
-    n_states, n_actions = n_sa.shape
+    """Estimate models whose states stand behind each other, numbered from 0 in each of them."""
+    n_states, n_actions = len(terminal), n_sa.shape[1]
     # What was seen of each state over all of its actions: successors and how often, one by one.
-    pooled, sizes = np.zeros(n_states), np.zeros(n_states, dtype=np.int64)
+    pooled, sizes = np.zeros(n_states), np.zeros(len(n_sa), dtype=np.int64)
     total = len(indices)
-    for x in range(n_states):
+    for x in range(len(n_sa)):
         n_unseen = 0
         for a in range(n_actions):
             n_unseen += n_sa[x, a] == 0.0
-        if n_unseen > 0 and not terminal[x]:
-            sizes[x] = _size(x, n_unseen, indptr, indices, counts, n_sa.shape, pooled, code)
+        if n_unseen > 0 and not terminal[x % n_states]:
+            shape = n_states, n_actions
+            sizes[x] = _size(x, n_unseen, indptr, indices, counts, shape, pooled, code)
             total += n_unseen * sizes[x]
     to_indptr = np.empty(len(indptr), dtype=np.int64)
     to_indices, to_data = np.empty(total, dtype=np.int32), np.empty(total)
     reward, ending = np.zeros(n_sa.shape), np.ones(n_sa.shape)
-    n_rows = max(n_sa.sum(), 1.0)
-    mean_reward, mean_ending = reward_sum.sum() / n_rows, n_ended / n_rows
-    place = 0
-    for x in range(n_states):
+    mean_reward, mean_ending, place = 0.0, 0.0, 0
+    for x in range(len(n_sa)):
+        if x % n_states == 0:
+            n_rows = max(n_sa[x : x + n_states].sum(), 1.0)
+            mean_reward = reward_sum[x : x + n_states].sum() / n_rows
+            mean_ending = n_ended[x // n_states] / n_rows
         first, told = -1, 0  # where the row of its first unseen pair begins, and which that is
         for a in range(n_actions):
             pair = x * n_actions + a
@@ -107,7 +140,7 @@ def _estimate(indptr, indices, counts, n_sa, reward_sum, n_ended, terminal, code
                     place += 1
                 reward[x, a] = reward_sum[x, a] / n
                 ending[x, a] = (n - on) / n
-            elif terminal[x] or code == _TERMINAL:
+            elif terminal[x % n_states] or code == _TERMINAL:
                 continue
             elif first >= 0:
                 for j in range(sizes[x]):
@@ -152,7 +185,7 @@ def _write_unseen(  # type: ignore[no-untyped-def]
     to_indices, to_data, place,
 ):  # fmt: skip
     """Write the row of a pair without data; return its reward and its probability to end."""
-    n_states, n_actions = n_sa.shape
+    n_states, n_actions = len(pooled), n_sa.shape[1]
     if code == _UNIFORM:
         for y in range(n_states):
             to_indices[place + y] = y
@@ -161,7 +194,7 @@ def _write_unseen(  # type: ignore[no-untyped-def]
     n = n_sa[x].sum()
     if code == _SELF_LOOP or n == 0.0:
         stays = 1.0 if code == _SELF_LOOP else 1.0 - mean_ending
-        to_indices[place] = x
+        to_indices[place] = x % n_states
         to_data[place] = stays
         return (0.0, 0.0) if code == _SELF_LOOP else (mean_reward, mean_ending)
     begin, end = indptr[x * n_actions], indptr[(x + 1) * n_actions]

@@ -22,6 +22,7 @@ ends. A sample that does not vary says nothing of how the next one might.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -99,7 +100,7 @@ def concentration(terms: ArrayLike, delta: float, rng: np.random.Generator) -> f
                 hint="use importance sampling on normalised returns, or another bound")  # fmt: skip
     shuffled = rng.permutation(values)
     n_chosen = max(1, round(len(values) * THRESHOLD_SHARE))
-    threshold = choose_threshold(shuffled[:n_chosen], len(values) - n_chosen, delta)
+    threshold, _ = best_threshold(shuffled[:n_chosen], len(values) - n_chosen, delta)
     return max(0.0, thresholded_bound(shuffled[n_chosen:], threshold, delta))
 
 
@@ -115,70 +116,60 @@ def thresholded_bound(terms: ArrayLike, threshold: float, delta: float) -> float
         8.6074
     """
     cut = np.minimum(terms, threshold)
-    n = len(cut)
+    return float(_lowered(cut.mean(), cut.var(ddof=1), threshold, len(cut), delta))
+
+
+def _lowered(mean: Any, variance: Any, threshold: Any, n: int, delta: float) -> Any:
+    """Return the bound for terms below a threshold; see the module's docstring."""
     log_term = math.log(2.0 / delta)
-    spread = math.sqrt(2.0 * float(cut.var(ddof=1)) * log_term / n)
-    return float(cut.mean()) - 7.0 * threshold * log_term / (3.0 * (n - 1)) - spread
-
-
-def choose_threshold(terms: Array, n_tested: int, delta: float) -> float:
-    """Return the threshold whose predicted bound on ``n_tested`` other terms is best.
-
-    The predicted bound is the bound with mean and variance of these terms and the other size.
-    Beyond the largest term it only falls, so the terms themselves are tried.
-    """
-    return float(_predict_thresholds(terms, n_tested, delta)[0])
+    loss = 7.0 * threshold * log_term / (3.0 * (n - 1))
+    return mean - loss - np.sqrt(2.0 * variance * log_term / n)
 
 
 def predicted_concentration(terms: Array, n_tested: int, delta: float) -> float:
     """Return the bound that ``n_tested`` terms like these may be expected to give."""
     n_left = n_tested - max(1, round(n_tested * THRESHOLD_SHARE))
-    return max(0.0, float(_predict_thresholds(terms, n_left, delta)[1]))
+    return max(0.0, best_threshold(terms, n_left, delta)[1])
 
 
-def _predict_thresholds(terms: Array, n_tested: int, delta: float) -> tuple[float, float]:
+def best_threshold(terms: Array, n_tested: int, delta: float) -> tuple[float, float]:
+    """Return the threshold whose predicted bound on ``n_tested`` other terms is best, and that.
+
+    The predicted bound is the bound with mean and variance of these terms and the other size.
+    Beyond the largest term it only falls, so the terms themselves are tried.
+    """
     ordered = np.sort(terms)
     n = len(ordered)
     above = np.arange(n - 1, -1, -1)
     mean = (np.cumsum(ordered) + above * ordered) / n
     square = (np.cumsum(ordered**2) + above * ordered**2) / n
     variance = np.maximum(0.0, square - mean**2) * n / max(n - 1, 1)
-    log_term = math.log(2.0 / delta)
-    size = max(n_tested, 2)
-    bound = mean - 7.0 * ordered * log_term / (3.0 * (size - 1))
-    bound -= np.sqrt(2.0 * variance * log_term / size)
+    bound = _lowered(mean, variance, ordered, max(n_tested, 2), delta)
     best = int(np.argmax(bound))
     return float(ordered[best]), float(bound[best])
 
 
-def bca(
-    statistic: Statistic, delta: float, rng: np.random.Generator, n_resamples: int = N_RESAMPLES
-) -> Ends:
+def bca(statistic: Statistic, delta: float, rng: np.random.Generator) -> Ends:
     """Return the lower and the upper BCa bound, each at level delta.
 
     Args:
         statistic: The estimate, with its values on resamples.
         delta: Level of each end.
-        rng: Draws the resamples.
-        n_resamples: How many; more are drawn where delta is so small that few would lie beyond.
+        rng: Draws the resamples, the more the smaller delta is, so that some lie beyond.
     """
     delta = checked_level(delta)
-    if n_resamples < N_RESAMPLES:
-        raise SettingsError(
-            f"n_resamples is {n_resamples}", expected=f"at least {N_RESAMPLES} for BCa"
-        )
     check_resampling(delta)
-    if statistic.n < 2:
-        raise DataError(f"{statistic.n} episodes", expected="at least two, to resample them")
+    if len(statistic) < 2:
+        raise DataError(f"{len(statistic)} episodes", expected="at least two, to resample them")
     if not statistic.is_resampled or not math.isfinite(statistic.estimate):
         return NO_BOUND
-    replicates = resample(statistic, max(n_resamples, math.ceil(_BEYOND / delta)), rng)
+    replicates = resample(statistic, max(N_RESAMPLES, math.ceil(_BEYOND / delta)), rng)
     return bca_ends(statistic.estimate, replicates, statistic.jackknife(), delta)
 
 
 def resample(statistic: Statistic, n_resamples: int, rng: np.random.Generator) -> Array:
     """Return the statistic on resamples of its episodes, drawn with replacement."""
-    n = statistic.n
+    n = len(statistic)
     rows = max(1, _DRAWS // n)
     sizes = [min(rows, n_resamples - done) for done in range(0, n_resamples, rows)]
     return np.concatenate(

@@ -19,9 +19,7 @@ from spibb.problem.ranges import ValueRange
 
 if TYPE_CHECKING:
     from spibb.ope.confidence import Bound
-    from spibb.ope.estimators.base import Estimator
     from spibb.ope.off_policy import OffPolicy
-    from spibb.ope.return_range import ReturnRange
 
 # Below so many effective episodes, a sample need not hold the rare heavy ones at all: see
 # docs/evaluation.md for what that does to approximate bounds.
@@ -112,11 +110,10 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     return tuple(found)
 
 
-def range_warnings(
-    bound: type[Bound], known: ReturnRange | None, estimators: Sequence[Estimator]
-) -> tuple[str, ...]:
-    """Say where an exact bound rests on a range that was read off the log."""
-    if not bound.is_exact or known is None or known.is_known(*estimators):
+def range_warnings(chosen: Sequence[Bound]) -> tuple[str, ...]:
+    """Say where exact bounds rest on a range that was read off the log."""
+    known, estimators = chosen[0].known, [bound.estimator for bound in chosen]
+    if not chosen[0].is_exact or known is None or known.is_known(*estimators):
         return ()
     or_returns = ", --return-range" if all(one.is_of_returns for one in estimators) else ""
     return (
@@ -137,15 +134,19 @@ def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str
             f"less than {100 * _RARE:g} % of the cases: approximate intervals are too narrow where "
             "the baseline is nearly deterministic (docs/evaluation.md)."
         )
-    hidden, rewards, paid = _hidden(off, problem, delta), problem.values, problem.episodes().reward
-    spread = float(off.plain.gain.std(ddof=1)) / math.sqrt(len(off.episodes))
-    if hidden > spread:
-        found.append(
-            f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach "
-            f"from {paid.min():g} to {paid.max():g}: extremes that it happens not to "
-            f"hold could be worth {hidden:.3g}, and approximate intervals know nothing of them."
-        )
-    return tuple(found)
+    paid, hidden = problem.episodes().reward, _hidden(off, problem, delta)
+    return (*found, *hidden_warnings(paid, off.plain.gain, problem.values, hidden))
+
+
+def hidden_warnings(paid: Array, gain: Array, rewards: ValueRange, loss: float) -> tuple[str, ...]:
+    """Say where extremes that a log happens not to hold could matter more than its spread."""
+    if loss <= float(gain.std(ddof=1)) / math.sqrt(len(gain)):
+        return ()
+    return (
+        f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach from "
+        f"{paid.min():g} to {paid.max():g}: extremes that it happens not to hold could be worth "
+        f"{loss:.3g}, and approximate intervals know nothing of them.",
+    )
 
 
 def _hidden(off: OffPolicy, problem: Problem, delta: float) -> float:
@@ -164,28 +165,20 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
     much of a full value lies beyond the record under the policy; values reach from min(0, low) to
     max(0, high), over 1 - gamma.
     """
-    episodes = off.episodes
-    if not episodes.is_cut.any():
+    if not off.episodes.is_cut.any():
         return 0.0, 0.0
     if off.gamma >= 1.0:
         return -math.inf if rewards.low < 0 else 0.0, math.inf if rewards.high > 0 else 0.0
-    share = float((off.plain.weight[:, 0] * episodes.cut(off.gamma)).mean()) / (1.0 - off.gamma)
+    share = float((off.plain.weight[:, 0] * off.plain.cut).mean()) / (1.0 - off.gamma)
     return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
 
 
-def assumptions(
-    bound: type[Bound],
-    known: ReturnRange | None,
-    off: OffPolicy,
-    missing: tuple[float, float],
-    estimators: Sequence[Estimator],
-    *,
-    is_estimated: bool,
-) -> tuple[str, ...]:
+def assumptions(chosen: Sequence[Bound], off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     """Return what the estimates rest on and the log cannot show."""
+    bound, missing = chosen[0], beyond_the_record(off, problem.values)
     found = [
         "The log was made by the baseline, and the state it records is all that decides the action."
-        if not is_estimated
+        if not problem.baseline.is_estimated
         else "The baseline was estimated from this log: weights rest on estimated probabilities, "
         "and the intervals do not show the error of that.",
         "Episodes are independent of each other and alike in distribution.",
@@ -194,8 +187,8 @@ def assumptions(
     ]
     if not bound.is_exact:
         found.append(bound.approximation)
-    elif known is not None:
-        found.append(known.statement(*estimators))
+    elif bound.known is not None:
+        found.append(bound.known.statement(*(one.estimator for one in chosen)))
     n_cut, n = int(off.episodes.is_cut.sum()), len(off.episodes)
     if n_cut and bound.is_exact:
         found.append(

@@ -72,6 +72,8 @@ class Bound(ABC):
     id: ClassVar[str]
     # Whether it holds for every distribution and every number of episodes.
     is_exact: ClassVar[bool] = False
+    # What it holds for.
+    needs: ClassVar[type[Estimator]] = Estimator
     # How it is approximate, in words.
     approximation: ClassVar[str] = ""
     fewest_episodes: ClassVar[int] = 2
@@ -81,7 +83,15 @@ class Bound(ABC):
     @classmethod
     def objection(cls, estimator: Estimator, rewards: ValueRange | None = None) -> Objection:
         """Return why it does not hold for an estimator, where it does not."""
-        return None
+        if isinstance(estimator, cls.needs):
+            return None
+        able = [one.id for one in ESTIMATORS.values() if isinstance(one, cls.needs)]
+        name, kind = estimator.id, cls.needs.kind
+        return SettingsError(
+            f"the bound {cls.id!r} does not hold for {name!r}, which is no {kind}",
+            expected=f"one of {', '.join(able)}",
+            hint="use the bound 'bca', which holds for all",
+        )
 
     @classmethod
     def check(cls, estimator: Estimator, rewards: ValueRange | None = None) -> None:
@@ -109,9 +119,9 @@ class Bound(ABC):
         For each policy of a walk, of which the last is the baseline, shape (C - 1,).
         """
 
-    @abstractmethod
     def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
         """Return the lower bound on the gain of the only policy beside the baseline."""
+        return self.lower(gain, rng)
 
     def fitted(self, walk: Walk, policy: int, n_tested: int) -> Self:
         """Return the bound as training episodes prepare it for a test of one policy."""
@@ -191,10 +201,6 @@ class ApproximateBound(Bound):
         found = [one.estimate - one.standard_deviation / root * quantile for one in gains]
         return np.where(np.isfinite(found), found, -math.inf)
 
-    def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
-        """Bound the gain, jointly resampled or by paired terms."""
-        return self.lower(gain, rng)
-
     def _quantile(self, n: int) -> float:
         return float(stdtrit(n - 1, 1.0 - self.delta))
 
@@ -203,20 +209,9 @@ class StudentT(ApproximateBound):
     """Student's t, for means."""
 
     estimator: MeanEstimator
+    needs = MeanEstimator
     id = "student-t"
     approximation = "Student's t is approximate: it takes the mean of the terms to be normal."
-
-    @classmethod
-    def objection(cls, estimator: Estimator, rewards: ValueRange | None = None) -> Objection:
-        """Return an objection to all but means."""
-        if isinstance(estimator, MeanEstimator):
-            return None
-        means = [one.id for one in ESTIMATORS.values() if isinstance(one, MeanEstimator)]
-        return SettingsError(
-            f"Student's t does not hold for {estimator.id!r}, which is no mean of terms",
-            expected=f"one of {', '.join(means)}",
-            hint="use the bound 'bca'",
-        )
 
     def ends(self, statistic: Statistic, rng: Rng) -> Ends:
         """Return both ends for a mean."""
@@ -258,18 +253,8 @@ class ExactBound(Bound):
 
     estimator: OneSidedEstimator
     known: ReturnRange
+    needs = OneSidedEstimator
     is_exact = True
-
-    @classmethod
-    def objection(cls, estimator: Estimator, rewards: ValueRange | None = None) -> Objection:
-        """Return an objection to terms that may be negative."""
-        if isinstance(estimator, OneSidedEstimator):
-            return None
-        return SettingsError(
-            f"the bound {cls.id!r} does not hold for {estimator.id!r}",
-            expected="terms that are never negative: 'is' or 'pdis'",
-            hint="use the bound 'student-t' or 'bca', or the estimator 'pdis'",
-        )
 
     def interval(self, statistic: Statistic, walk: Walk, rng: Rng, policy: int = 0) -> Ends:
         """Return both ends of the whole return, whatever follows a cut."""

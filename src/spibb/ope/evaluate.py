@@ -21,8 +21,7 @@ from spibb.ope.log_return import LogReturn
 from spibb.ope.off_policy import OffPolicy
 from spibb.ope.return_range import ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
-from spibb.problem import Problem, ProblemOptions
-from spibb.problem.problem import Baseline
+from spibb.problem import Baseline, Problem, ProblemOptions
 from spibb.settings import checked_entry
 from spibb.strict_json import strict_json
 
@@ -177,8 +176,8 @@ def evaluate_policy(
         known = ReturnRange.of(problem.values, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
-    missing = caveats.beyond_the_record(off, problem.values)
-    estimates = tuple(_estimate(off, kind(one, level, known), rng, own) for one in chosen)
+    bounds = [kind(one, level, known) for one in chosen]
+    estimates = tuple(_estimate(off, one, rng, own) for one in bounds)
     by_baseline = replace(off, policy=off.baseline)
     mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
     is_known = known is not None and known.is_known(*chosen)
@@ -191,16 +190,14 @@ def evaluate_policy(
         n_episodes=len(episodes),
         n_rows=len(episodes.state),
         n_truncated=int(episodes.is_cut.sum()),
-        missing=missing,
+        missing=caveats.beyond_the_record(off, problem.values),
         is_baseline_estimated=is_estimated,
         warnings=(
             *caveats.log_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
-            *caveats.range_warnings(kind, known, chosen),
+            *caveats.range_warnings(bounds),
         ),
-        assumptions=caveats.assumptions(
-            kind, known, off, missing, chosen, is_estimated=is_estimated
-        ),
+        assumptions=caveats.assumptions(bounds, off, problem),
         is_exact=kind.is_exact
         and is_known
         and not is_estimated
@@ -214,13 +211,15 @@ def _estimate(
     off: OffPolicy, bound: Bound, rng: np.random.Generator, own: LogReturn | None = None
 ) -> PolicyEstimate:
     estimator, known = bound.estimator, bound.known
-    statistic = estimator.statistic(off, rng)
-    reason = statistic.withheld(off.baseline, own)
-    if reason is not None:
+    statistic, weight = estimator.statistic(off, rng), off.weight(estimator.id)
+    ess = share = mean = None
+    if weight is not None:
+        ess, share = float(effective_sample_size(weight)), largest_share(weight)
+        mean = float(weight.mean())
+    if (reason := statistic.withheld(own)) is not None:
         words = (*statistic.warnings, f"The estimate is withheld: {reason}.")
-        return PolicyEstimate(estimator.id, math.nan, NO_BOUND, None, None, None, words)
+        return PolicyEstimate(estimator.id, math.nan, NO_BOUND, ess, share, mean, words)
     estimate, interval = statistic.estimate, bound.interval(statistic, off.plain, rng)
-    weight = off.weight(estimator.id)
     warnings = caveats.estimate_warnings(statistic, weight, interval)
     if interval[0] > interval[1]:
         interval = NO_BOUND if known is None else (known.low, known.high)
@@ -228,10 +227,7 @@ def _estimate(
     if known is not None:
         estimate, interval, told = known.kept_inside(estimate, interval)
         warnings += told
-    if weight is None:
-        return PolicyEstimate(estimator.id, estimate, interval, None, None, None, warnings)
-    sizes = float(effective_sample_size(weight)), largest_share(weight), float(weight.mean())
-    return PolicyEstimate(estimator.id, estimate, interval, *sizes, warnings)
+    return PolicyEstimate(estimator.id, estimate, interval, ess, share, mean, warnings)
 
 
 def _chosen_estimators(

@@ -7,33 +7,28 @@ once, so a bootstrap resample is one more choice.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.compiled.threads import over_chunks
-from spibb.data.estimate import Unseen, estimate_model
-from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
+from spibb.data.estimate import Unseen, estimate_models
+from spibb.mdp.batch import ModelBatch, Rows
 from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
 
-# Up to so many cells, transitions are counted in a table of all of them; beyond, they are sorted.
-_LARGEST_TABLE = 1 << 18
+# Up to so many cells, in all and for each row, transitions are counted in a table of all of them;
+# beyond, they are sorted.
+_LARGEST_TABLE, _MOST_CELLS = 1 << 18, 32
 _NO_KEY = np.iinfo(np.int64).max
 _SCALE_EPISODES = 64
 
-Made = TypeVar("Made")
 # Which episodes of which log.
 Choice = tuple[Trajectories, NDArray[np.int64]]
-# Transitions that were seen, each pair * S + successor, in order, and how often: within records,
-# and as the last of a record that stops there.
-Tally = tuple[NDArray[np.int64], Array, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,29 +36,29 @@ class FittedModels:
     """Models of B choices of episodes.
 
     Attributes:
-        choices: The choices.
         gamma: The discount.
         unseen: What pairs without data do.
-        sums: How often each pair was seen and the sum of its rewards, shape (B, S, A), and how
-            often each state was the first, shape (B, S).
-        tallies: The transitions of each choice that go on.
+        n_sa: How often each pair was seen, shape (B, S, A).
+        reward_sum: Sum of its rewards, shape (B, S, A).
+        n_first: How often each state was the first, shape (B, S).
+        keys: Transitions that were seen, each (choice * S A + pair) * S + successor, in order.
+        within: How often, within records.
+        cut: How often as the last of a record that stops there.
     """
 
-    choices: Sequence[Choice]
     gamma: float
     unseen: Unseen
-    sums: tuple[Array, ...]
-    tallies: Sequence[Tally]
-
-    @property
-    def n_sa(self) -> Array:
-        """How often each pair was seen, shape (B, S, A)."""
-        return self.sums[0]
+    n_sa: Array
+    reward_sum: Array
+    n_first: Array
+    keys: NDArray[np.int64]
+    within: Array
+    cut: Array
 
     @cached_property
     def models(self) -> ModelBatch:
         """The models."""
-        return self._estimate([(keys, within + cut) for keys, within, cut in self.tallies])
+        return self._estimate(self.within + self.cut)
 
     @cached_property
     def recorded(self) -> ModelBatch:
@@ -72,21 +67,20 @@ class FittedModels:
         Their values are those of the return as far as it is recorded, which is what weighted
         estimates of truncated episodes are about.
         """
-        has_cuts = any(cut.any() for _, _, cut in self.tallies)
-        return self._estimate([tally[:2] for tally in self.tallies]) if has_cuts else self.models
+        return self._estimate(self.within) if self.cut.any() else self.models
 
-    def _estimate(self, counts: Sequence[tuple[NDArray[np.int64], Array]]) -> ModelBatch:
-        n_sa, reward_sum, n_first = self.sums
-        initial, n_seen = n_first / n_first.sum(axis=1, keepdims=True), n_sa.sum(axis=(1, 2))
+    def _estimate(self, counts: Array) -> ModelBatch:
         # Ends are no transitions here: a state that only ends is never entered, so none need end.
-        live = np.zeros(n_sa.shape[1], dtype=np.bool_)
-
-        def estimate(k: int) -> ModelArrays:
-            rows = Rows(*_compressed(*counts[k], n_sa[k].size, len(live)))
-            given = rows, n_sa[k], reward_sum[k], n_seen[k] - rows.data.sum(), live
-            return estimate_model(*given, initial=initial[k], gamma=self.gamma, unseen=self.unseen)
-
-        return ModelBatch.stack(_each(estimate, len(counts)))
+        n_states, seen = self.n_sa.shape[1], np.flatnonzero(counts)
+        keys, counts = self.keys[seen], counts[seen]
+        pair = keys // n_states
+        indptr = np.append(0, np.bincount(pair, minlength=self.n_sa.size).cumsum())
+        rows = Rows(indptr, (keys - pair * n_states).astype(np.int32), counts)
+        n_going_on = np.append(0.0, counts.cumsum())[indptr[:: self.n_sa[0].size]]
+        n_ended = self.n_sa.sum(axis=(1, 2)) - np.diff(n_going_on)
+        initial = self.n_first / self.n_first.sum(axis=1, keepdims=True)
+        sums = rows, self.n_sa, self.reward_sum, n_ended
+        return estimate_models(*sums, initial=initial, gamma=self.gamma, unseen=self.unseen)
 
 
 def fit_models(
@@ -106,38 +100,30 @@ def fit_models(
             counted once. None: of one each.
     """
     shape = (len(choices), choices[0][0].n_states, choices[0][0].n_actions)
-    sums: tuple[Array, ...] = (np.zeros(shape), np.zeros(shape), np.zeros(shape[:2]))
-    rows = [(episodes.columns, chosen) for episodes, chosen in choices]
-    tallies = _each(lambda k: _count(*rows[k], *(part[k] for part in sums)), len(choices))
+    sums = [np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])]
+    tallies = [
+        _count(episodes.columns, chosen, *rows)
+        for (episodes, chosen), *rows in zip(choices, *sums, strict=True)
+    ]
     if unions is not None:
         is_in = np.array([np.bincount(union, minlength=len(choices)) for union in unions], float)
-        sums = tuple(np.tensordot(is_in, part, axes=1) for part in sums)
-        choices = [
-            (choices[union[0]][0], np.concatenate([choices[k][1] for k in union]))
-            for union in unions
-        ]
+        sums = [np.tensordot(is_in, part, axes=1) for part in sums]
         tallies = [reduce(_merged, (tallies[k] for k in union)) for union in unions]
-    return FittedModels(choices, gamma, unseen, sums, tallies)
-
-
-def _each(function: Callable[[int], Made], n: int) -> list[Made]:
-    """Return what a function makes of 0 to n - 1, in threads if there are enough."""
-    found: dict[int, Made] = {}
-
-    def part(places: NDArray[np.int64]) -> None:
-        found.update((k, function(k)) for k in places.tolist())
-
-    over_chunks(part, np.arange(n))
-    return [found[k] for k in range(n)]
+    # One behind the other: keys of each model follow those of the one before.
+    laid, n_cells = zip(*tallies, strict=True), shape[1] * shape[2] * shape[1]
+    keys, within, cut = (np.concatenate(parts) for parts in laid)
+    keys += n_cells * np.repeat(np.arange(len(tallies)), [len(part[0]) for part in tallies])
+    n_sa, reward_sum, n_first = sums
+    return FittedModels(gamma, unseen, n_sa, reward_sum, n_first, keys, within, cut)
 
 
 @jit
 def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
     """Add up rows, rewards and first states; return the tally of the transitions that go on."""
     start, (n_states, n_actions), n, n_rows = columns.start, n_sa.shape, 0, 0
-    is_small = n_sa.size * n_states <= _LARGEST_TABLE
     for episode in chosen:
         n_rows += start[episode + 1] - start[episode]
+    is_small = n_sa.size * n_states <= min(_LARGEST_TABLE, _MOST_CELLS * n_rows)
     table = np.zeros(n_sa.size * n_states if is_small else 0, np.int32)
     listed = np.empty(0 if is_small else n_rows, np.int64)
     for episode in chosen:
@@ -163,6 +149,7 @@ def _count(columns, chosen, n_sa, total, first):  # type: ignore[no-untyped-def]
         listed = np.sort(listed[:n])
         begins = np.flatnonzero(np.append(True, listed[1:] != listed[:-1])[:n])
         keys, within = listed[begins], np.diff(np.append(begins, n)).astype(np.float64)
+    # Counted key by key: to write to a pair with every row takes half as long again.
     cut, n_pair = np.zeros(len(keys)), n_sa.reshape(-1)
     for k in range(len(keys)):
         n_pair[keys[k] // n_states] += within[k]
@@ -194,48 +181,26 @@ def _merged(one, other):  # type: ignore[no-untyped-def]
     return keys[:n].copy(), within[:n].copy(), cut[:n].copy()
 
 
-@jit
-def _compressed(keys, counts, n_pairs, n_states):  # type: ignore[no-untyped-def]
-    """Return the rows of pairs, of the keys that were counted."""
-    seen = np.flatnonzero(counts)
-    keys, indptr, pair = keys[seen], np.zeros(n_pairs + 1, np.int64), 0
-    indices = np.empty(len(keys), np.int32)
-    for n in range(len(keys)):
-        while keys[n] >= (pair + 1) * n_states:
-            pair += 1
-            indptr[pair] = n
-        indices[n] = keys[n] - pair * n_states
-    indptr[pair + 1 :] = len(keys)
-    return indptr, indices, counts[seen]
-
-
-def residual_scale(choice: Choice, v: Array, q: Array, gamma: float) -> float:
+def residual_scale(
+    episodes: Trajectories, chosen: NDArray[np.int64], v: Array, q: Array, gamma: float
+) -> float:
     """Return the root mean square of r + gamma V(x') - Q(x, a) over the rows of some episodes.
 
-    Some hundred episodes, spread over the choice, tell a scale well enough.
+    Some hundred of them, spread over all, tell a scale well enough.
     """
-    episodes, chosen = choice
-    some = chosen[:: max(1, len(chosen) // _SCALE_EPISODES)]
-    found, is_known = residuals(episodes.columns, some, v, q, float(gamma))
+    some = episodes.take(chosen[:: max(1, len(chosen) // _SCALE_EPISODES)])
+    found, is_known = residuals(some, v, q, gamma)
     return math.sqrt(float((found * found).sum()) / max(int(np.count_nonzero(is_known)), 1))
 
 
-@jit
-def residuals(columns, chosen, v, q, gamma):  # type: ignore[no-untyped-def]
-    """Return r + gamma V(x') - Q(x, a) of the rows of episodes, and whether x' is known or an end.
+def residuals(
+    rows: Trajectories, v: Array, q: Array, gamma: float
+) -> tuple[Array, NDArray[np.bool_]]:
+    """Return r + gamma V(x') - Q(x, a) of every row, and whether x' is known or an end.
 
     0 where it is not.
     """
-    start, n = columns.start, 0
-    for episode in chosen:
-        n += start[episode + 1] - start[episode]
-    found, is_known, n = np.zeros(n), np.zeros(n, np.bool_), 0
-    for episode in chosen:
-        for row in range(start[episode], start[episode + 1]):
-            successor, ended = columns.next_state[row], columns.ended[row]
-            if ended or successor >= 0:
-                later = 0.0 if ended else v[successor]
-                expected = q[columns.state[row], columns.action[row]]
-                found[n], is_known[n] = columns.reward[row] + gamma * later - expected, True
-            n += 1
-    return found, is_known
+    is_known = rows.ended | (rows.next_state >= 0)
+    later = np.where(rows.ended, 0.0, v[rows.next_state])
+    found = rows.reward + gamma * later - q[rows.state, rows.action]
+    return np.where(is_known, found, 0.0), is_known

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from spibb.data.log import Log
 from spibb.ope.bounds import NO_BOUND, student_t
-from spibb.ope.caveats import few_warnings
+from spibb.ope.caveats import few_warnings, hidden_warnings
 from spibb.ope.trajectories import Trajectories
 from spibb.problem.ranges import ValueRange
 
@@ -40,11 +37,7 @@ class LogReturn:
 
     @classmethod
     def of(
-        cls,
-        log: Log | None,
-        gamma: float,
-        level: float = LEVEL,
-        rewards: ValueRange | None = None,
+        cls, log: Log | None, gamma: float, level: float = LEVEL, rewards: ValueRange | None = None
     ) -> LogReturn | None:
         """Average the returns of a log; None where it has no episodes.
 
@@ -68,7 +61,11 @@ class LogReturn:
         interval = student_t(returns, (1.0 - level) / 2.0) if is_spread else NO_BOUND
         told = few_warnings(len(returns))
         if rewards is not None and is_spread:
-            told += _hidden(log, returns, rewards, 1.0 - level)
+            # An extreme that an episode meets with probability p stays out of n episodes with
+            # (1 - p)^n, so that p may be log(1 / delta) / n.
+            gap = max(log.reward.min() - rewards.low, rewards.high - log.reward.max())
+            hidden = gap * -math.log(1.0 - level) / len(returns)
+            told += hidden_warnings(log.reward, returns, rewards, hidden)
         return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()), told)
 
 
@@ -90,24 +87,4 @@ def contradiction(found: LogReturn | None, value: float) -> str | None:
     return (
         f"the model puts the baseline at {value:.4g}, while the log's mean return is "
         f"{found.mean:.4g}"
-    )
-
-
-def _hidden(
-    log: Log, returns: NDArray[np.float64], rewards: ValueRange, delta: float
-) -> tuple[str, ...]:
-    """Say where an extreme that the log happens not to hold could matter more than its spread.
-
-    One that an episode meets with probability p stays out of n episodes with (1 - p)^n, so that p
-    may be log(1 / delta) / n.
-    """
-    least, most = float(log.reward.min()), float(log.reward.max())
-    gap = max(least - rewards.low, rewards.high - most)
-    hidden = gap * -math.log(delta) / len(returns)
-    if hidden <= float(returns.std(ddof=1)) / math.sqrt(len(returns)):
-        return ()
-    return (
-        f"Rewards may lie in [{rewards.low:g}, {rewards.high:g}], and those of the log reach from "
-        f"{least:g} to {most:g}: one of the extremes, which it happens not to hold, could change "
-        f"the mean return by {hidden:.3g}.",
     )

@@ -56,9 +56,9 @@ class OffPolicy:
         return np.asarray(np.where(self.baseline == 0.0, self.policy, 0.0).sum(axis=1))
 
     def weight(self, name: str) -> Array | None:
-        """Return the weights whose degeneration spoils an estimator, shape (n,)."""
-        found = checked_entry(name, ESTIMATORS, "estimator").weight(self.plain)
-        return None if found is None else found[:, 0]
+        """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""
+        found = checked_entry(name, ESTIMATORS, "estimator")
+        return found.weight(self.plain)[:, 0] if found.is_weighted else None
 
     def statistic(self, name: str, rng: np.random.Generator) -> Statistic:
         """Return the estimate of the policy's value by an estimator's id; ``rng`` makes folds."""

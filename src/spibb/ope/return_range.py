@@ -37,13 +37,9 @@ class ReturnRange:
     def of(cls, rewards: ValueRange, given: tuple[float, float] | None, gain: Array) -> ReturnRange:
         """Take the given range, after checking it against the log, or what the rewards imply."""
         if given is None:
-            if rewards.gamma >= 1.0:
-                raise SettingsError(
-                    "gamma is 1, so that rewards alone do not bound returns",
-                    expected="a range of returns for an exact bound",
-                    hint="give return_range, use gamma < 1, or another bound",
-                )
-            return cls(*_streams(rewards), rewards, is_given=False)
+            hint = "give return_range, use gamma < 1, or another bound"
+            streams = _streams(rewards, "a range of returns for an exact bound", hint)
+            return cls(*streams, rewards, is_given=False)
         low, high = checked_range(given)
         if gain.min() < low or gain.max() > high:
             raise SettingsError(
@@ -74,13 +70,8 @@ class ReturnRange:
 
     def streams(self, estimator: str) -> tuple[float, float]:
         """Return the least and the largest reward for ever, or refuse that for gamma = 1."""
-        if self.rewards.gamma >= 1.0:
-            raise SettingsError(
-                "gamma is 1, so that no reward stream is bounded",
-                expected=f"gamma < 1 for {estimator!r} with an exact bound",
-                hint="use the estimator 'is' with return_range",
-            )
-        return _streams(self.rewards)
+        expected = f"gamma < 1 for {estimator!r} with an exact bound"
+        return _streams(self.rewards, expected, "use the estimator 'is' with return_range")
 
     def statement(self, *estimators: Estimator) -> str:
         """Return the assumption in words: per-decision terms rest on rewards, others on returns."""
@@ -95,7 +86,11 @@ class ReturnRange:
         return " ".join(texts)
 
 
-def _streams(rewards: ValueRange) -> tuple[float, float]:
+def _streams(rewards: ValueRange, expected: str, hint: str) -> tuple[float, float]:
+    """Return the returns of the least and of the largest reward for ever."""
+    if rewards.gamma >= 1.0:
+        reason = "gamma is 1, so that rewards alone do not bound returns"
+        raise SettingsError(reason, expected=expected, hint=hint)
     low, high = (end / (1.0 - rewards.gamma) for end in rewards.ends)
     return low, high
 

@@ -47,13 +47,6 @@ class Split:
         return cls(episodes, folds, np.sort(shuffled[n_train:]))
 
 
-def make_folds(
-    episodes: NDArray[np.int64], n_folds: int, rng: np.random.Generator
-) -> list[NDArray[np.int64]]:
-    """Divide episodes at random into folds of nearly equal size, as many as there can be."""
-    return np.array_split(rng.permutation(episodes), min(n_folds, len(episodes)))
-
-
 def all_but_one(folds: Sequence[Any]) -> list[list[Any]]:
     """Return all folds but each in turn."""
     return [[*folds[:k], *folds[k + 1 :]] for k in range(len(folds))]

@@ -34,10 +34,9 @@ class Statistic(ABC):
     def estimate(self) -> float:
         """The value on the log; NaN where it does not exist."""
 
-    @property
     @abstractmethod
-    def n(self) -> int:
-        """Number of episodes."""
+    def __len__(self) -> int:
+        """Return the number of episodes."""
 
     @abstractmethod
     def resampled(self, indices: NDArray[np.int64]) -> Array:
@@ -57,7 +56,7 @@ class Statistic(ABC):
         """That of one episode, by the jackknife, so that n of them have it over sqrt(n)."""
         if not math.isfinite(self.estimate):
             return math.nan
-        return math.sqrt((self.n - 1) * float((self.jackknife() ** 2).sum()))
+        return math.sqrt((len(self) - 1) * float((self.jackknife() ** 2).sum()))
 
     @property
     def is_resampled(self) -> bool:
@@ -69,8 +68,8 @@ class Statistic(ABC):
         """What to know of it beside its weights."""
         return []
 
-    def withheld(self, baseline: Array, found: LogReturn | None) -> str | None:
-        """Say why the estimate means nothing, by the baseline (S, A) and what the log shows."""
+    def withheld(self, found: LogReturn | None) -> str | None:
+        """Say why the estimate means nothing, by what the log itself shows."""
         return None
 
 
@@ -85,9 +84,7 @@ class Mean(Statistic):
         """The mean."""
         return float(self.values.mean())
 
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
+    def __len__(self) -> int:
         return len(self.values)
 
     @property
@@ -97,11 +94,11 @@ class Mean(Statistic):
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the means of resamples."""
-        return np.asarray(resampled_ratios(self.values, np.ones(self.n), indices))
+        return np.asarray(resampled_ratios(self.values, np.ones(len(self)), indices))
 
     def jackknife(self) -> Array:
         """Return (x_i - mean) / (n - 1)."""
-        return np.asarray((self.values - self.values.mean()) / (self.n - 1))
+        return np.asarray((self.values - self.values.mean()) / (len(self) - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +113,8 @@ class Difference(Statistic):
         """The difference."""
         return self.first.estimate - self.second.estimate
 
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
-        return self.first.n
+    def __len__(self) -> int:
+        return len(self.first)
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the differences on resamples."""

@@ -9,8 +9,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.baseline import check_baseline
 from spibb.data.log import Log
-from spibb.errors import DataError, PolicyError
+from spibb.errors import DataError
 from spibb.mdp.policy import TabularPolicy
 
 # The arrays of Trajectories, as compiled kernels take them.
@@ -123,16 +124,7 @@ class Trajectories:
         """Refuse a baseline that never takes an action which was taken."""
         if (baseline.probabilities > 0.0).all():
             return
-        taken = baseline.probabilities[self.state, self.action]
-        impossible = taken == 0.0
-        if impossible.any():
-            row = int(np.argmax(impossible))
-            raise PolicyError(
-                f"the baseline gives probability 0 to the action taken in "
-                f"{int(impossible.sum())} of {len(taken)} rows",
-                where=f"state {baseline.states[int(self.state[row])]}, "
-                f"action {baseline.actions[int(self.action[row])]}",
-                expected="the policy that made the log: weights divide by its probabilities",
-                hint="check that the policy belongs to this log, leave out episodes it did not "
-                "make, or estimate it from the log (--baseline estimate)",
-            )
+        taken = np.bincount(
+            self.state * self.n_actions + self.action, minlength=baseline.probabilities.size
+        )
+        check_baseline(taken.reshape(baseline.probabilities.shape), baseline)

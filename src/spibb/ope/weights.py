@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,37 +32,35 @@ from spibb.ope.trajectories import Trajectories
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Tables:
+class Tables(NamedTuple):
     """What a walk looks up, for C policies.
 
     Attributes:
         ratio: rho = pi / pi_b, 0 where pi_b is 0, shape (..., S, A, C).
-        offset: u = V^ - rho Q^ with V^ = sum_a pi Q^, same shape; None: 0.
+        offset: u = V^ - rho Q^ with V^ = sum_a pi Q^, same shape.
     """
 
     ratio: Array
-    offset: Array | None
+    offset: Array
 
     @classmethod
     def of(cls, policies: Array, baseline: Array, q: Array | None = None) -> Tables:
         """Compute them for policies (..., C, S, A), a baseline (..., S, A) and Q^ like policies.
 
         V^ is made of Q^, whatever that is, since this is what keeps doubly robust terms unbiased.
+        Without Q^, both are 0.
         """
-        *batch, n_policies, n_states, n_actions = policies.shape
-        # Writable, since read-only arrays would be compiled for once more.
-        pi, b, values = (
-            np.require(part, np.float64, ["C", "W"]).reshape(-1, *part.shape[len(batch) :])
-            for part in (policies, baseline, policies if q is None else q)
-        )
-        shape = (*batch, n_states, n_actions, n_policies)
-        ratio, offset = (part.reshape(shape) for part in _tables(pi, b, values))
-        return cls(ratio, None if q is None else offset)
+        b, offset = baseline[..., None, :, :], np.zeros(policies.shape)
+        ratio = np.divide(policies, b, out=np.zeros(policies.shape), where=b > 0.0)
+        if q is not None:
+            v = sum(policies[..., a] * q[..., a] for a in range(policies.shape[-1]))
+            offset = np.asarray(v)[..., None] - ratio * q
+        # Policies last: a walk goes along all of them at once.
+        return cls(*(np.ascontiguousarray(np.moveaxis(x, -3, -1)) for x in (ratio, offset)))
 
-    def __getitem__(self, place: int) -> Tables:
+    def at(self, place: int) -> Tables:
         """Return the tables of one place of the batch."""
-        return Tables(self.ratio[place], None if self.offset is None else self.offset[place])
+        return Tables(self.ratio[place], self.offset[place])
 
 
 # Some episodes of a log, by number, and what a walk along them looks up.
@@ -108,8 +107,11 @@ class Walk:
     @cached_property
     def running(self) -> Array:
         """w_t of every row for each policy, shape (rows, C), episode by episode."""
-        found = [_running_weights(self.episodes.take(part), tables) for part, tables in self.parts]
-        return np.concatenate(found)
+        some = [(self.episodes.take(part), tables.ratio) for part, tables in self.parts]
+        rho = np.concatenate([ratio[rows.state, rows.action] for rows, ratio in some])
+        _run(self.taken.start, rho)
+        _check_overflow(rho)
+        return rho
 
     def __neg__(self) -> Walk:
         """Return the walk with every reward turned into a cost."""
@@ -139,9 +141,8 @@ def walk(episodes: Trajectories, parts: Sequence[Part], gamma: float) -> Walk:
     gain, first = np.empty(n), 0
     for chosen, tables in parts:
         here = slice(first, first + len(chosen))
-        offset = np.zeros(tables.ratio.shape) if tables.offset is None else tables.offset
-        _walk(episodes.columns, chosen, tables.ratio, offset, float(gamma), value[here],
-              weight[here], spread[here], gain[here])  # fmt: skip
+        _walk(episodes.columns, chosen, *tables, float(gamma), value[here], weight[here],
+              spread[here], gain[here])  # fmt: skip
         first = here.stop
     _check_overflow(weight)
     return Walk(episodes, parts, gamma, value, weight, spread, gain)
@@ -175,32 +176,6 @@ def _walk(columns, chosen, ratio, offset, gamma, value, weight, spread, gain):  
 
 
 @jit
-def _tables(policies, baseline, q):  # type: ignore[no-untyped-def]
-    """Return ratios and offsets, policies last."""
-    n_batch, n_policies, n_states, n_actions = policies.shape
-    ratio = np.empty((n_batch, n_states, n_actions, n_policies))
-    offset = np.empty(ratio.shape)
-    for k in range(n_batch):
-        for x in range(n_states):
-            for c in range(n_policies):
-                v = 0.0
-                for a in range(n_actions):
-                    v += policies[k, c, x, a] * q[k, c, x, a]
-                for a in range(n_actions):
-                    b = baseline[k, x, a]
-                    rho = policies[k, c, x, a] / b if b > 0.0 else 0.0
-                    ratio[k, x, a, c], offset[k, x, a, c] = rho, v - rho * q[k, c, x, a]
-    return ratio, offset
-
-
-def _running_weights(episodes: Trajectories, tables: Tables) -> Array:
-    rho = tables.ratio[episodes.state, episodes.action]
-    _run(episodes.start, rho)
-    _check_overflow(rho)
-    return rho
-
-
-@jit
 def _run(start, rho):  # type: ignore[no-untyped-def]
     """Turn the ratios of all rows into running products, episode by episode."""
     for episode in range(len(start) - 1):
@@ -228,22 +203,12 @@ def effective_sample_size(weight: Array) -> Array:
         >>> float(effective_sample_size(np.array([0.0, 0.0, 0.0, 9.0])))
         1.0
     """
-    found = np.empty(weight.shape[1:])
-    _effective(weight.reshape(len(weight), -1), found.reshape(-1))
-    return found
-
-
-@jit
-def _effective(weight, found):  # type: ignore[no-untyped-def]
-    for c in range(weight.shape[1]):
-        # Divided by the largest, squares of weights neither overflow nor vanish.
-        largest = weight[:, c].max()
-        total, square = 0.0, 0.0
-        for i in range(len(weight)):
-            share = weight[i, c] / largest if largest > 0.0 else 0.0
-            total += share
-            square += share * share
-        found[c] = total * total / square if square > 0.0 else 0.0
+    # Divided by the largest, squares of weights neither overflow nor vanish.
+    largest = weight.max(axis=0)
+    share = weight / np.where(largest > 0.0, largest, 1.0)
+    # Added up one by one: the same for a policy alone and beside others.
+    total, square = share.cumsum(axis=0)[-1], (share * share).cumsum(axis=0)[-1]
+    return np.asarray(total * total / np.where(square > 0.0, square, 1.0))
 
 
 def largest_share(weight: Array) -> float:

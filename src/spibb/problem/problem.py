@@ -112,7 +112,7 @@ class Problem(Display):
         kept = data if isinstance(data, Log) else None
         counts = data if isinstance(data, Counts) else Counts.from_log(data)
         policy = align_policy(counts, policy, role="baseline", log=kept)
-        check_baseline(counts, policy)
+        check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
         unseen = checked_unseen(known.pop("unseen", "average"))
         reward_range = known.pop("reward_range", None)

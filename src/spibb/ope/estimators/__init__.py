@@ -1,4 +1,4 @@
-"""Off-policy estimators of rho(pi) from episodes that the baseline made, each in its own file.
+"""Off-policy estimators of rho(pi) from episodes that the baseline made, each kind in its own file.
 
 ``is``, ``pdis`` and ``dr`` are means of one term for each episode, and unbiased for the return as
 far as episodes are recorded; ``wis`` and ``cwpdis`` are consistent; ``model`` is neither, unless
@@ -10,9 +10,8 @@ A new estimator is a subclass of :class:`Estimator` in a file of its own, and a 
 
 from spibb.ope.estimators.base import Estimator
 from spibb.ope.estimators.doubly_robust import DoublyRobustEstimator
-from spibb.ope.estimators.importance import ImportanceSampling
+from spibb.ope.estimators.importance import ImportanceSampling, PerDecisionSampling
 from spibb.ope.estimators.model_based import ModelBasedEstimator
-from spibb.ope.estimators.per_decision import PerDecisionSampling
 from spibb.ope.estimators.stepwise import StepwiseWeightedSampling
 from spibb.ope.estimators.weighted import WeightedSampling
 

@@ -54,7 +54,8 @@ class Estimator(ABC):
         is_per_step: Whether it holds every step's weight, so that the spread weight is what
             degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
-        tests_gains: Whether HCPI can test by it.
+        is_weighted: Whether it weights episodes, so that HCPI can test by it.
+        kind: What all of this class are, in words.
     """
 
     id: ClassVar[str]
@@ -62,10 +63,8 @@ class Estimator(ABC):
     is_of_returns: ClassVar[bool] = False
     is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
-    tests_gains: ClassVar[bool] = True
-
-    def __str__(self) -> str:
-        return self.title
+    is_weighted: ClassVar[bool] = True
+    kind: ClassVar[str] = "estimator"
 
     def of_walk(self, walk: Walk, policy: int) -> Statistic:
         """Return the estimate of one policy of a walk."""
@@ -75,7 +74,7 @@ class Estimator(ABC):
         """Return the estimate of a policy's value; ``rng`` divides episodes into folds."""
         return self.of_walk(off.plain, 0)
 
-    def weight(self, walk: Walk) -> Array | None:
+    def weight(self, walk: Walk) -> Array:
         """Return the weights whose degeneration spoils it, shape (n, C)."""
         return walk.spread if self.is_per_step else walk.weight
 
@@ -86,6 +85,8 @@ class Estimator(ABC):
 
 class MeanEstimator(Estimator):
     """A mean of one unbiased term for each episode: bounds on means apply to it."""
+
+    kind = "mean of terms"
 
     @abstractmethod
     def about(self, walk: Walk, end: float = 0.0) -> Array:
@@ -108,9 +109,11 @@ class MeanEstimator(Estimator):
 class OneSidedEstimator(MeanEstimator):
     """A mean of terms that are never negative about the ends of their range: exact bounds apply."""
 
-    @abstractmethod
+    kind = "mean of terms that are never negative"
+
     def ends(self, known: ReturnRange) -> tuple[float, float]:
-        """Return the ends about which terms are never negative."""
+        """Return the ends about which terms are never negative: of returns, or of rewards on."""
+        return (known.low, known.high) if self.is_of_returns else known.streams(self.id)
 
     def above(self, walk: Walk, low: float) -> Array:
         """Return terms of rho - low that are never negative, whatever followed where a cut is."""

@@ -15,14 +15,14 @@ import numpy as np
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.fitted import fit_models
-from spibb.ope.split import all_but_one, make_folds
+from spibb.ope.split import all_but_one
 from spibb.ope.statistics import Array, Mean
 from spibb.ope.weights import Walk, walk
 
 if TYPE_CHECKING:
     from spibb.ope.off_policy import OffPolicy
 
-DEFAULT_FOLDS = 5
+N_FOLDS = 5
 
 
 class DoublyRobustEstimator(MeanEstimator):
@@ -37,11 +37,10 @@ class DoublyRobustEstimator(MeanEstimator):
         """Return v_0: about any end, the tails of what Q^ did not foresee lie on both sides."""
         return walk.value
 
-    def statistic(
-        self, off: OffPolicy, rng: np.random.Generator, n_folds: int = DEFAULT_FOLDS
-    ) -> Mean:
+    def statistic(self, off: OffPolicy, rng: np.random.Generator) -> Mean:
         """Return the estimate, with the Q^ of each fold from the others."""
-        folds = make_folds(off.episodes.everything, n_folds, rng)
+        shuffled = rng.permutation(off.episodes.everything)
+        folds = np.array_split(shuffled, min(N_FOLDS, len(shuffled)))
         choices, unions = [(off.episodes, fold) for fold in folds], all_but_one(range(len(folds)))
         models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).recorded
         _, q, ends = evaluate_batch(models, np.broadcast_to(off.policy, models.shape).copy())

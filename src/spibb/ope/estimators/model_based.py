@@ -13,14 +13,14 @@ since R^ and P^ are means over the rows of a pair, and dV^ = (I - g P^_pi)^-1 d(
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.estimate import Unseen
+from spibb.compiled.threads import over_chunks
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.visits import discounted_visits
@@ -29,8 +29,6 @@ from spibb.ope.fitted import FittedModels, fit_models, residuals
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.support import Visits, too_little_data
-from spibb.ope.trajectories import Trajectories
-from spibb.ope.weights import Walk
 
 if TYPE_CHECKING:
     from spibb.ope.off_policy import OffPolicy
@@ -46,14 +44,11 @@ class ModelBasedEstimator(Estimator):
 
     id = "model"
     title = "model-based"
-    tests_gains = False
-
-    def weight(self, walk: Walk) -> None:
-        """Return nothing: there are no weights."""
+    is_weighted = False
 
     def statistic(self, off: OffPolicy, rng: np.random.Generator) -> ModelValue:
         """Return the estimate."""
-        return ModelValue(off.episodes, off.policy, off.gamma, off.unseen)
+        return ModelValue(off)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,36 +56,28 @@ class ModelValue(Statistic):
     """Performance of a policy in the model fitted to the episodes.
 
     Attributes:
-        episodes: The episodes of the log.
-        policy: Probabilities, shape (S, A).
-        gamma: The discount.
-        unseen: What pairs without data do.
+        off: The policy, and the episodes.
     """
 
-    episodes: Trajectories
-    policy: Array
-    gamma: float
-    unseen: Unseen = "average"
+    off: OffPolicy
 
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
-        return len(self.episodes)
+    def __len__(self) -> int:
+        return len(self.off.episodes)
 
     @property
     def estimate(self) -> float:
         """V^ averaged over the first states; NaN where the policy does not end and gamma = 1."""
-        return float(self._performance(self._fitted.models)[0])
+        return float(self._performance(self._fitted.models, self.off.policy)[0])
 
     @property
     def is_resampled(self) -> bool:
         """Whether the model is small enough."""
-        return len(self.policy) <= _LARGEST_RESAMPLED
+        return len(self.off.policy) <= _LARGEST_RESAMPLED
 
     @property
     def warnings(self) -> list[str]:
         """On how little data the model rests, and whether it is too large to be refitted."""
-        found, unseen = [], self._visits(self.policy).never
+        found, unseen = [], self._visits(self.off.policy).never
         if unseen > _LARGEST_UNSEEN:
             found.append(
                 f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on "
@@ -102,39 +89,47 @@ class ModelValue(Statistic):
             )
         return found
 
-    def withheld(self, baseline: Array, found: LogReturn | None) -> str | None:
+    def withheld(self, found: LogReturn | None) -> str | None:
         """Say why the model is too poor to estimate this policy by, by the rule of `improve`."""
-        reason = too_little_data(self._visits(self.policy), self._visits(baseline), "policy")
-        return reason or contradiction(found, replace(self, policy=baseline).estimate)
+        policy, baseline = self.off.policy, self.off.baseline
+        reason = too_little_data(self._visits(policy), self._visits(baseline), "policy")
+        value = float(self._performance(self._fitted.models, baseline)[0])
+        return reason or contradiction(found, value)
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Refit the model to each resample."""
-        chunks = np.array_split(indices, max(1, len(indices) // _CHUNK))
-        return np.concatenate([self._performance(self._fit(chunk).models) for chunk in chunks])
+        found = np.empty(len(indices))
+
+        def part(places: NDArray[np.int64]) -> None:
+            for chunk in np.array_split(places, max(1, len(places) // _CHUNK)):
+                found[chunk] = self._performance(self._fit(indices[chunk]).models, self.off.policy)
+
+        over_chunks(part, np.arange(len(indices)))
+        return found
 
     def jackknife(self) -> Array:
         """Return the infinitesimal jackknife values."""
-        v, q, _ = evaluate_batch(self._fitted.models, self.policy[None].copy())
-        rows = self.episodes
-        visits = discounted_visits(self._fitted.models, 0, self.policy)[:, None] * self.policy
+        rows, policy, models = self.off.episodes, self.off.policy, self._fitted.models
+        v, q, _ = evaluate_batch(models, policy[None].copy())
+        visits = discounted_visits(models, 0, policy)[:, None] * policy
         share = (visits / np.maximum(self._fitted.n_sa[0], 1.0))[rows.state, rows.action]
-        surprise, _ = residuals(rows.columns, rows.everything, v[0], q[0], self.gamma)
+        surprise, _ = residuals(rows, v[0], q[0], self.off.gamma)
         summed = np.add.reduceat(share * surprise, rows.start[:-1])
         start = v[0][rows.state[rows.start[:-1]]]
-        return np.asarray((start - start.mean() + self.n * summed) / max(self.n - 1, 1))
+        return np.asarray((start - start.mean() + len(self) * summed) / max(len(self) - 1, 1))
 
     @cached_property
     def _fitted(self) -> FittedModels:
-        return self._fit(self.episodes.everything[None])
+        return self._fit(self.off.episodes.everything[None])
 
     def _fit(self, indices: NDArray[np.int64]) -> FittedModels:
-        choices = [(self.episodes, part) for part in indices]
-        return fit_models(choices, self.gamma, unseen=self.unseen)
+        choices = [(self.off.episodes, part) for part in indices]
+        return fit_models(choices, self.off.gamma, unseen=self.off.unseen)
 
     def _visits(self, policy: Array) -> Visits:
         v, _, _ = evaluate_batch(self._fitted.models, policy[None].copy())
         return Visits.of(self._fitted.models, policy, v[0], self._fitted.n_sa[0])
 
-    def _performance(self, models: ModelBatch) -> Array:
-        v, _, _ = evaluate_batch(models, np.broadcast_to(self.policy, models.shape).copy())
+    def _performance(self, models: ModelBatch, policy: Array) -> Array:
+        v, _, _ = evaluate_batch(models, np.broadcast_to(policy, models.shape).copy())
         return np.asarray((models.initial * v).sum(axis=1))

@@ -49,9 +49,7 @@ class StepwiseMean(Statistic):
     weight: Array
     gamma: float
 
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
+    def __len__(self) -> int:
         return len(self.episodes)
 
     @property
@@ -63,9 +61,9 @@ class StepwiseMean(Statistic):
     def _tables(self) -> tuple[sp.csr_array, ...]:
         """w_t r_t, w_t and, after its end, the last weight of each episode, shape (n, T + 1)."""
         start, lengths = self.episodes.start, self.episodes.lengths
-        shape = (self.n, int(lengths.max()) + 1)
+        shape = (len(self), int(lengths.max()) + 1)
         step = np.arange(start[-1]) - np.repeat(start[:-1], lengths)
-        last, ends = self.weight[start[1:] - 1], np.arange(self.n + 1)
+        last, ends = self.weight[start[1:] - 1], np.arange(len(self) + 1)
         earned = self.weight * self.episodes.reward
         parts = (earned, step, start), (self.weight, step, start), (last, lengths, ends)
         return tuple(sp.csr_array(part, shape=shape) for part in parts)
@@ -82,16 +80,16 @@ class StepwiseMean(Statistic):
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the values on resamples."""
-        shape = (len(indices), self.n)
-        flat = (indices + self.n * np.arange(len(indices))[:, None]).ravel()
+        shape = (len(indices), len(self))
+        flat = (indices + len(self) * np.arange(len(indices))[:, None]).ravel()
         times = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
         return self._value(*self._sums(times.astype(np.float64)))
 
     def jackknife(self) -> Array:
         """Leave out each episode in turn, by subtraction from the sums of each step."""
-        over, under = self._sums(np.ones((1, self.n)))
-        without = np.empty(self.n)
-        for part in np.array_split(self.episodes.everything, 1 + self.n * over.size // _CELLS):
+        over, under = self._sums(np.ones((1, len(self))))
+        without = np.empty(len(self))
+        for part in np.array_split(self.episodes.everything, 1 + len(self) * over.size // _CELLS):
             earned, weight, last = (table[part].toarray() for table in self._tables)
             left = under - (weight + last.cumsum(axis=1))[:, :-1]
             without[part] = self._value(over - earned[:, :-1], left)

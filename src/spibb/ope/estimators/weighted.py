@@ -36,9 +36,7 @@ class WeightedMean(Statistic):
         total = float(self.weight.sum())
         return float(self.weight @ self.values) / total if total > 0.0 else float("nan")
 
-    @property
-    def n(self) -> int:
-        """Number of episodes."""
+    def __len__(self) -> int:
         return len(self.values)
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
@@ -52,6 +50,6 @@ class WeightedMean(Statistic):
         with np.errstate(invalid="ignore", divide="ignore"):
             without = (over - self.weight * self.values) / left
         for i in np.flatnonzero(left < DOMINATED * under):
-            rest = np.delete(np.arange(self.n), i)
+            rest = np.delete(np.arange(len(self)), i)
             without[i] = WeightedMean(self.weight[rest], self.values[rest]).estimate
         return np.asarray(without.mean() - without)
