@@ -115,7 +115,10 @@ def test_arrays_cannot_be_changed(network):
             },
             r"weight_1 has shape \(4, 3\); expected \(fan_out, 2\)",
         ),
-        ({"weight_0": np.array([[1.0, np.nan]]), "bias_0": np.ones(1)}, r"nan.*position \(0, 1\)"),
+        (
+            {"weight_0": np.array([[1.0, np.nan]]), "bias_0": np.ones(1)},
+            r"nan.*row 0, coordinate 1",
+        ),
     ],
 )
 def test_bad_files(arrays, message, tmp_path):

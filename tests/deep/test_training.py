@@ -13,6 +13,7 @@ from spibb.deep.network import first_parameters, layer_places
 from spibb.deep.rules import DoubleDQN, ExactSoftSPIBBDQN, PiBSPIBBDQN, RaMDPDQN
 from spibb.deep.targets import targets
 from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
+from spibb.deep.training_data import COLUMNS
 from spibb.deep.transitions import Transitions
 from spibb.errors import DataError, MissingDependencyError, PolicyError, SettingsError
 
@@ -48,9 +49,7 @@ def plain_training(data, rule, seed, settings, n_steps):
             x = x.relu() if k + 2 < len(sizes) else x
         return x
 
-    columns = {
-        name: torch.tensor(getattr(data, name)) for name in TrainingData.__dataclass_fields__
-    }
+    columns = {name: torch.tensor(getattr(data, name)) for name in COLUMNS}
     columns = {
         name: part.double() if part.is_floating_point() else part for name, part in columns.items()
     }
@@ -297,8 +296,9 @@ def test_numbers_of_the_paper():
 def test_a_gpu_asked_for_and_absent(engine):
     with pytest.raises(SettingsError, match="a GPU is asked for, and torch finds none"):
         train_population(
-            random_data(), [Member(0, DoubleDQN(), 0)], SMALL, engine=engine, device="cuda"
-        )
+            random_data(), Member(0, DoubleDQN(), 0), TrainingSettings(), engine=engine,
+            device="cuda",
+        )  # fmt: skip
 
 
 def test_auto_without_a_gpu_is_the_compiled_engine(monkeypatch):
@@ -322,7 +322,8 @@ def test_torch_absent(monkeypatch):
         ({"device": "tpu"}, "device is 'tpu'"),
         ({"engine": "cpu", "device": "cuda"}, "engine 'cpu' does not run on 'cuda'"),
         ({"engine": "fused", "device": "cpu"}, "engine 'fused' does not run on 'cpu'"),
-        ({"record_every": 0}, "record_every is 0"),
+        ({"record_every": -1}, "record_every is -1"),
+        ({"restarts": 1.5}, "restarts is 1.5"),
         ({"members": []}, "the population is empty"),
         ({"members": [Member(1, DoubleDQN(), 0)]}, r"data set 1 of 1 \(first at member 0\)"),
         ({"members": [Member(0, "dqn", 0)]}, "a member is"),

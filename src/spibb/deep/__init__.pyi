@@ -4,6 +4,7 @@ from spibb.deep.baseline import SoftmaxNetwork as SoftmaxNetwork
 from spibb.deep.kernel_width import choose_width as choose_width
 from spibb.deep.network import Network as Network
 from spibb.deep.policy import NetworkPolicy as NetworkPolicy
+from spibb.deep.policy import PopulationPolicy as PopulationPolicy
 from spibb.deep.pseudo_counts import HashCounts as HashCounts
 from spibb.deep.pseudo_counts import KernelCounts as KernelCounts
 from spibb.deep.rules import DQN as DQN

@@ -1,32 +1,103 @@
-"""Values of dense ReLU networks on NumPy arrays, by the compiled products of the training.
+"""Values of dense ReLU networks, one or a population of them.
 
-A BLAS rounds a row as the other rows of its batch suggest, and its threads wait for each other,
-which on a busy machine costs many times the product. Here each element is one fixed chain of sums:
-a state's values are the same bits in every batch, and threads share out blocks of states.
+One network is a row of P numbers: for each layer the weights (fan_in, fan_out) in C order, so that
+``h_out = h_in @ w + b``, then the biases.
+
+Tensors go through batched products where they are. NumPy arrays go through the compiled products
+of the training: a BLAS rounds a row as the other rows of its batch suggest, and its threads wait
+for each other, which on a busy machine costs many times the product. Here each element is one fixed
+chain of sums: a state's values are the same bits in every batch, and threads share out blocks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.arrays import import_torch, is_tensor
 from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.threads import over_chunks
 from spibb.deep.products import product
 
 Floats = NDArray[np.float32]
+Layers = list[tuple[Any, Any]]
 # States that go through a network together: small enough for the cache.
 _BLOCK = 64
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
+
+
+def n_parameters(sizes: Sequence[int]) -> int:
+    """Return the length of one member's row.
+
+    Example:
+        >>> n_parameters((4, 32, 128, 32, 9))
+        8809
+    """
+    return sum(a * b + b for a, b in pairwise(sizes))
+
+
+def layer_places(sizes: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
+    """Return (first weight, first bias, end, fan_in, fan_out) of each layer in a row."""
+    places, at = [], 0
+    for fan_in, fan_out in pairwise(sizes):
+        middle = at + fan_in * fan_out
+        places.append((at, middle, middle + fan_out, fan_in, fan_out))
+        at = middle + fan_out
+    return places
+
+
+class Networks:
+    """Networks of one shape, ready to be asked.
+
+    Args:
+        params: Flat parameters, shape (R, P), float32.
+        sizes: Units of each layer.
+    """
+
+    def __init__(self, params: Floats, sizes: Sequence[int]) -> None:
+        self._params = params
+        self._sizes = sizes
+        self._layers: dict[str, Layers] = {}
+
+    def q(self, states: Any) -> Any:
+        """Return the values of states (R, E, d), member r's in row r: shape (R, E, A)."""
+        if not is_tensor(states):
+            return q_values(self._params, self._sizes, states)
+        torch, device = import_torch(), str(states.device)
+        if device not in self._layers:
+            flat = torch.tensor(self._params, device=states.device)
+            self._layers[device] = tensor_layers(flat, self._sizes)
+        with torch.no_grad():
+            return run_tensors(self._layers[device], states.to(torch.float32))[-1]
+
+
+def tensor_layers(flat: Any, sizes: Sequence[int]) -> Layers:
+    """Return views (R, fan_in, fan_out) and (R, 1, fan_out) of each layer of tensors (R, P)."""
+    return [
+        (flat[:, first:middle].unflatten(1, (fan_in, fan_out)), flat[:, None, middle:last])
+        for first, middle, last, fan_in, fan_out in layer_places(sizes)
+    ]
+
+
+def run_tensors(layers: Layers, states: Any) -> list[Any]:
+    """Return the activations of every layer, from the states (R, E, d) to Q."""
+    torch = import_torch()
+    values = [states]
+    for k, (weight, bias) in enumerate(layers):
+        found = torch.baddbmm(bias, values[-1], weight)
+        values.append(found.relu_() if k + 1 < len(layers) else found)
+    return values
 
 
 def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
     """Return the values of states (R, E, d), member r's by network r: shape (R, E, A).
 
     Args:
-        params: Flat parameters, shape (R, P), or (1, P) for one network that serves all.
+        params: Flat parameters, shape (R, P).
         sizes: Units of each layer.
         states: States, float32.
     """
@@ -53,8 +124,7 @@ def _fill_q(chosen, n_blocks, params, sizes, states, out):  # type: ignore[no-un
         m, first = place // n_blocks, place % n_blocks * _BLOCK
         n_rows = min(_BLOCK, states.shape[1] - first)
         at = (m * states.shape[1] + first) * sizes[0]
-        flat = params[m if len(params) > 1 else 0]
-        found = run_layers(sizes, n_rows, flat, source, at, buffers)
+        found = run_layers(sizes, n_rows, params[m], source, at, buffers)
         for e in range(n_rows):
             for a in range(n_actions):
                 out[m, first + e, a] = found[e * n_actions + a]

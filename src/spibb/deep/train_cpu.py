@@ -11,7 +11,6 @@ through the online network as one batch of twice the size, states first.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,18 +18,15 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
-from spibb.compiled.threads import n_threads, over_chunks
+from spibb.compiled.threads import over_chunks
+from spibb.deep.engine import TrainingEngine, carrying
 from spibb.deep.forward import run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
-from spibb.operators.engine import FROM_COUNTS, Engine
 from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
-ENGINE = Engine("engine 'cpu'", FROM_COUNTS, "no training estimates the baseline's Q")
 _STREAM = np.uint64(MINIBATCHES)
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
-# spibb.compiled.threads works alone below 32 items and makes four chunks a thread.
-_SMALLEST_SHARED, _CHUNKS_PER_THREAD = 32, 4
 
 
 class Constants(NamedTuple):
@@ -47,13 +43,13 @@ class Constants(NamedTuple):
     q_limit: float
 
 
-def advance(trainings: Trainings, state: PopulationState, n_steps: int) -> PopulationState:
-    """Return the state after ``n_steps`` more steps; the old one stays as it is."""
-    params, target, v = state.params.copy(), state.target.copy(), state.v.copy()
-    after = PopulationState(params, target, v, state.t, state.diverged_at.copy())
-    if n_steps > 0:
-        _run(trainings, after, n_steps)
-    return replace(after, t=state.t + n_steps)
+class CpuEngine(TrainingEngine):
+    """Trains a population on the CPU's cores."""
+
+    carries = carrying("cpu")
+
+    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+        _run(self._trainings, state, t, n_steps)
 
 
 def measure(
@@ -65,11 +61,11 @@ def measure(
         Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged; and
         whether they are in bounds, shape (R,).
     """
-    return _run(trainings, state, 0)
+    return _run(trainings, state, state.t, 0)
 
 
 def _run(
-    trainings: Trainings, state: PopulationState, n_steps: int
+    trainings: Trainings, state: PopulationState, t: int, n_steps: int
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Take steps in place; with none, look at the next one."""
     n_members = len(state.params)
@@ -77,41 +73,17 @@ def _run(
     members = _Members(
         state.params, state.target, state.v, state.diverged_at, found, np.ones(n_members, np.bool_)
     )
-    inputs = (_constants(trainings), trainings.records, trainings.recipes)
-
-    def train(places: NDArray[np.int64]) -> None:
-        _train(places[places >= 0], state.t, n_steps, *inputs, members)
-
-    over_chunks(train, _shared(trainings.recipes.n_steps - state.t))
-    return found, members.is_good
-
-
-def _constants(trainings: Trainings) -> Constants:
-    chosen = trainings.settings
-    return Constants(
-        sizes=np.array(trainings.sizes, dtype=np.int64),
-        batch_size=int(chosen.batch_size),
-        target_period=int(chosen.target_period),
-        annealing_samples=int(chosen.annealing_samples),
-        gamma=float(chosen.gamma),
-        learning_rate=float(chosen.learning_rate),
-        rms_decay=float(chosen.rms_decay),
-        rms_epsilon=float(chosen.rms_epsilon),
-        q_limit=float(chosen.q_limit),
+    settings, recipes = trainings.settings, trainings.recipes
+    constants = Constants(
+        np.array(trainings.sizes, dtype=np.int64),
+        *(getattr(settings, name) for name in Constants._fields[1:]),
     )
-
-
-def _shared(work: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Order the members so that consecutive chunks hold equal work; -1 fills up small populations.
-
-    A training is long, so that even two members deserve two threads.
-    """
-    order = np.argsort(-work, kind="stable")
-    n_chunks = n_threads() * _CHUNKS_PER_THREAD
-    depth = max(-(-len(order) // n_chunks), -(-_SMALLEST_SHARED // n_chunks))
-    table = np.full(depth * n_chunks, -1, dtype=np.int64)
-    table[: len(order)] = order
-    return np.ascontiguousarray(table.reshape(depth, n_chunks).T).ravel()
+    over_chunks(
+        lambda places: _train(places, t, n_steps, constants, trainings.records, recipes, members),
+        np.argsort(-recipes.n_steps, kind="stable"),
+        are_long=True,
+    )
+    return found, members.is_good
 
 
 class _Scratch(NamedTuple):
