@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.rules import (
     ApproxSoftSPIBBDQN,
     DoubleDQN,
@@ -19,8 +20,8 @@ from spibb.deep.rules import (
     PiBSPIBBDQN,
 )
 from spibb.deep.targets import targets
-from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
-from spibb.deep.training_data import COLUMNS
+from spibb.deep.training import train_population
+from spibb.deep.training_data import COLUMNS, TrainingData
 
 RULES = [
     DoubleDQN(),

@@ -5,6 +5,7 @@ import dataclasses
 import platform
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from spibb.deep.train_cpu import CpuEngine
 from spibb.deep.train_fused import FusedEngine
 from spibb.deep.training_data import TrainingData
 from spibb.errors import SettingsError
+from spibb.operators.rows import Operator, step_rows
 
 RULES = [
     DQN(),
@@ -127,10 +129,10 @@ class Emulator:
         columns = {
             "records": train_fused.packed_records(trainings.records),
             "order": np.arange(n_members, dtype=np.int32)[::-1].copy(),
-            "first_row": recipes.first_row,
+            "first_row": recipes.first_row.copy(),
             "n_rows": recipes.n_rows.astype(np.int32),
             "last_step": recipes.n_steps.astype(np.int32),
-            "seed": recipes.seed,
+            "seed": recipes.seed.copy(),
             "operator": recipes.operator.astype(np.int32),
             "is_double": recipes.is_double.astype(np.int32),
             "kappa": recipes.kappa.astype(np.float32),
@@ -149,20 +151,38 @@ class Emulator:
             columns["diverged_at"].astype(np.int64),
         )  # fmt: skip
 
+    def steps(self, operator, q, b, counts, n_wedge, epsilon):
+        out = np.zeros_like(q)
+        places = [part.ctypes.data for part in (q, b, counts, out)]
+        rows = StepRows(*places, len(q), int(operator), n_wedge, epsilon)
+        self._library.steps(ctypes.byref(rows))
+        return out
+
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory):
+def emulators(tmp_path_factory):
+    """Makes emulations by the sizes of the network, each once."""
     if shutil.which("g++") is None or platform.machine() != "x86_64":
         pytest.skip("the emulation needs g++ on x86-64")
-    library = tmp_path_factory.mktemp("fused") / "emulator.so"
-    source = Path(train_fused.__file__).with_name("fused.cu")
-    subprocess.run(
-        ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-fno-strict-aliasing",
-         "-ffp-contract=off", f'-DFUSED_CU="{source}"', *train_fused.size_macros(SMALL),
-         str(HERE / "fused_emulator.cpp"), "-o", str(library)],
-        check=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    return Emulator(library, SMALL)
+
+    @cache
+    def make(sizes):
+        library = tmp_path_factory.mktemp("fused") / "emulator.so"
+        source = Path(train_fused.__file__).with_name("fused.cu")
+        subprocess.run(
+            ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-fno-strict-aliasing",
+             "-ffp-contract=off", f'-DFUSED_CU="{source}"', *train_fused.size_macros(sizes),
+             str(HERE / "fused_emulator.cpp"), "-o", str(library)],
+            check=True, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        return Emulator(library, sizes)
+
+    return make
+
+
+@pytest.fixture
+def emulator(emulators):
+    return emulators(SMALL)
 
 
 def test_emulated_kernel_equals_the_compiled_engine(emulator):
@@ -204,6 +224,96 @@ def gpu():
     if not torch.cuda.is_available():
         pytest.skip("no GPU here")
     pytest.importorskip("cuda.bindings")
+
+
+# The steps, which fused.cu has in its own words
+
+
+class StepRows(ctypes.Structure):
+    """The argument of fused_steps.cu."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("q", "b", "counts", "out")),
+        *((name, ctypes.c_int) for name in ("n_rows", "op")),
+        *((name, ctypes.c_float) for name in ("n_wedge", "epsilon")),
+    )
+
+
+def exact_rows(n_actions, rng, n_rows=4_000):
+    """Rows of few different numbers, all exact in float32: ties everywhere, unseen pairs, zeros."""
+    shape = (n_rows, n_actions)
+    q = rng.integers(-3, 4, shape) / 4.0
+    weights = rng.integers(0, 4, shape) * (rng.random(shape) < 0.8)
+    weights[:, -1] += 1
+    # Multiples of 1 / 64, the last action taking what is left.
+    b = np.floor(64.0 * weights / weights.sum(axis=1, keepdims=True)) / 64.0
+    b[:, -1] += 1.0 - b.sum(axis=1)
+    counts = rng.choice([0.0, 0.0625, 0.25, 1.0, 4.0, 16.0, 64.0], shape)
+    return q, b, counts
+
+
+def wild_rows(n_actions, rng, n_rows=4_000):
+    """Rows of every size: values up to the limit, counts from nearly none to beyond all."""
+    shape = (n_rows, n_actions)
+    q = rng.normal(size=shape) * 10.0 ** rng.uniform(-6, 6, (n_rows, 1))
+    b = rng.dirichlet(np.full(n_actions, 0.3), n_rows)
+    counts = np.where(rng.random(shape) < 0.2, 0.0, 10.0 ** rng.uniform(-12, 12, shape))
+    return q, b, counts
+
+
+def by_rows(operator, q, b, counts, n_wedge, epsilon):
+    """The row functions of spibb.operators, in float64."""
+    with np.errstate(divide="ignore"):
+        prices = 1.0 / np.sqrt(counts)
+    errors = prices if operator.needs.budget else np.where(counts >= n_wedge, 0.0, np.inf)
+    parts = [np.ascontiguousarray(part, dtype=np.float64) for part in (q, b, errors)]
+    out = np.empty(parts[0].shape)
+    step_rows(int(operator), *parts, np.full(len(q), float(epsilon)), parts[0], out)
+    return out
+
+
+def check_steps(apply, operator, n_actions):
+    """Compare a way to apply a step of fused.cu with the row functions."""
+    rng = np.random.default_rng(7)
+    for epsilon in (0.0, 0.125, 0.5, 2.0, 1e6, np.inf):
+        rows = [np.float32(part) for part in exact_rows(n_actions, rng)]
+        found = apply(operator, *rows, 4.0, epsilon)
+        np.testing.assert_allclose(found, by_rows(operator, *rows, 4.0, epsilon), atol=1e-5)
+        rows = [np.float32(part) for part in wild_rows(n_actions, rng)]
+        found = apply(operator, *rows, 4.0, epsilon).astype(np.float64)
+        expected = by_rows(operator, *rows, 4.0, epsilon)
+        np.testing.assert_allclose(found.sum(axis=1), rows[1].sum(axis=1), atol=1e-4)
+        # Rounding turns a close choice here and there, between actions that are as good.
+        apart = np.abs(found - expected).max(axis=1)
+        assert (apart > 1e-3).mean() < 0.002
+        spread = np.ptp(rows[0], axis=1)
+        gap = ((found - expected) * rows[0]).sum(axis=1) / spread
+        assert np.abs(gap).max() < (0.05 if operator is Operator.SOFT_APPROX else 1e-3)
+
+
+@pytest.mark.parametrize("sizes", [SMALL, PAPER], ids=str)
+@pytest.mark.parametrize("operator", sorted(FusedEngine.carries.operators), ids=lambda op: op.name)
+def test_emulated_steps_are_those_of_the_operators(emulators, operator, sizes):
+    check_steps(emulators(sizes).steps, operator, sizes[-1])
+
+
+@pytest.mark.parametrize("sizes", [SMALL, PAPER], ids=str)
+@pytest.mark.parametrize("operator", sorted(FusedEngine.carries.operators), ids=lambda op: op.name)
+def test_gpu_steps_are_those_of_the_operators(gpu, operator, sizes):
+    import torch
+
+    device, n_bytes = torch.device("cuda", 0), train_fused.shared_bytes(sizes)
+    more = (HERE / "fused_steps.cu").read_text()
+    kernel = train_fused.load_function(sizes, device, n_bytes, "steps", (), more)
+
+    def apply(operator, q, b, counts, n_wedge, epsilon):
+        tensors = [torch.tensor(part, device=device) for part in (q, b, counts, np.zeros_like(q))]
+        places = [tensor.data_ptr() for tensor in tensors]
+        rows = StepRows(*places, len(q), int(operator), n_wedge, epsilon)
+        train_fused.launch(kernel, -(-len(q) // 32), 32, n_bytes, device, rows)
+        return tensors[3].cpu().numpy()
+
+    check_steps(apply, operator, sizes[-1])
 
 
 @pytest.mark.parametrize("sizes", [SMALL, PAPER, (4, 32, 128, 32, 4), (1, 20, 64, 32, 6)])

@@ -10,10 +10,11 @@ from small_problems import DEVICES, LOOSE, RULES, TIGHT, random_data
 from spibb.compiled.random_numbers import minibatch
 from spibb.deep import training
 from spibb.deep.network import first_parameters, layer_places
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.rules import DoubleDQN, ExactSoftSPIBBDQN, PiBSPIBBDQN, RaMDPDQN
 from spibb.deep.targets import targets
-from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
-from spibb.deep.training_data import COLUMNS
+from spibb.deep.training import train_population
+from spibb.deep.training_data import COLUMNS, TrainingData
 from spibb.deep.transitions import Transitions
 from spibb.errors import DataError, MissingDependencyError, PolicyError, SettingsError
 

@@ -77,25 +77,15 @@ class SoftmaxNetwork:
         return powers / powers.sum(-1)[..., None]
 
     @classmethod
-    def read(
-        cls,
-        path: str | Path,
-        temperature: float | None = None,
-        *,
-        n_features: int | None = None,
-        n_actions: int | None = None,
-    ) -> SoftmaxNetwork:
+    def read(cls, path: str | Path, temperature: float | None = None) -> SoftmaxNetwork:
         """Read a dense ReLU network, ``weight_0, bias_0, ...``, from a safetensors file.
 
         Args:
             path: The file.
             temperature: Temperature of the softmax; the one in the file's metadata where None.
-            n_features: Length of an observation it must fit, if known.
-            n_actions: Number of actions it must fit, if known.
         """
         arrays, metadata = read_arrays(path)
         network = Network.from_arrays(arrays, source=str(path))
-        network.check_shape(n_features, n_actions, source=str(path))
         chosen = metadata.get("temperature") if temperature is None else temperature
         if chosen is None:
             raise SettingsError(

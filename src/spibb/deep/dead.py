@@ -15,12 +15,8 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
+from spibb.deep.forward import BLOCK, layer_firsts, run_layers
 from spibb.deep.population import PopulationState, Trainings
-from spibb.deep.products import product
-
-# States that go through a network together.
-_BLOCK = 64
-_ZERO = np.float32(0.0)
 
 
 def dead_members(trainings: Trainings, state: PopulationState) -> NDArray[np.bool_]:
@@ -41,28 +37,18 @@ def dead_members(trainings: Trainings, state: PopulationState) -> NDArray[np.boo
 @jit
 def _find(places, sizes, params, states, first_row, n_rows, dead):  # type: ignore[no-untyped-def]
     n_hidden = len(sizes) - 2
-    buffers = np.empty((2, _BLOCK * sizes.max()), np.float32)
+    first = layer_firsts(sizes, BLOCK)
+    values = np.empty(first[len(sizes)], np.float32)
     is_active = np.empty(n_hidden, np.bool_)
     source = states.reshape(-1)
     for m in places:
-        flat, first, last = params[m], first_row[m], first_row[m] + n_rows[m]
         is_active[:] = False
-        n_active = 0
-        while first < last and n_active < n_hidden:
-            n_states = min(_BLOCK, last - first)
-            here, here_at, at = source, first * sizes[0], 0
+        for row in range(first_row[m], first_row[m] + n_rows[m], BLOCK):
+            n_states = min(BLOCK, first_row[m] + n_rows[m] - row)
+            run_layers(sizes, n_states, params[m], source, row * sizes[0], values, first)
             for k in range(n_hidden):
-                fan_in, fan_out = sizes[k], sizes[k + 1]
-                after = buffers[k % 2]
-                bias = at + fan_in * fan_out
-                product(here, here_at, fan_in, 1, flat, at, flat, bias, _ZERO, after, 0, n_states,
-                        fan_out, fan_in)  # fmt: skip
-                here, here_at, at = after, 0, bias + fan_out
-                for i in range(n_states * fan_out):
-                    if is_active[k]:
-                        break
-                    if after[i] > _ZERO:
-                        is_active[k] = True
-                        n_active += 1
-            first += n_states
-        dead[m] = n_active < n_hidden
+                units = values[first[k + 1] : first[k + 1] + n_states * sizes[k + 1]]
+                is_active[k] = is_active[k] or units.max() > 0.0
+            if is_active.all():
+                break
+        dead[m] = not is_active.all()

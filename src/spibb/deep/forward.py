@@ -26,7 +26,7 @@ from spibb.deep.products import product
 Floats = NDArray[np.float32]
 Layers = list[tuple[Any, Any]]
 # States that go through a network together: small enough for the cache.
-_BLOCK = 64
+BLOCK = 64
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
@@ -105,7 +105,7 @@ def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
     states, params = (np.require(part, np.float32, ["C", "A", "W"]) for part in (states, params))
     n_members, n_states = states.shape[:2]
     out = np.empty((n_members, n_states, sizes[-1]), np.float32)
-    n_blocks = -(-n_states // _BLOCK)
+    n_blocks = -(-n_states // BLOCK)
     units = np.array(sizes, np.int64)
     over_chunks(
         lambda chosen: _fill_q(chosen, n_blocks, params, units, states, out),
@@ -118,28 +118,36 @@ def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
 def _fill_q(chosen, n_blocks, params, sizes, states, out):  # type: ignore[no-untyped-def]
     """Write the values of some blocks, numbered member by member."""
     n_actions = sizes[len(sizes) - 1]
-    buffers = np.empty((2, _BLOCK * sizes.max()), np.float32)
+    first = layer_firsts(sizes, BLOCK)
+    values = np.empty(first[len(sizes)], np.float32)
     source = states.reshape(-1)
     for place in chosen:
-        m, first = place // n_blocks, place % n_blocks * _BLOCK
-        n_rows = min(_BLOCK, states.shape[1] - first)
-        at = (m * states.shape[1] + first) * sizes[0]
-        found = run_layers(sizes, n_rows, params[m], source, at, buffers)
+        m, at = place // n_blocks, place % n_blocks * BLOCK
+        n_rows = min(BLOCK, states.shape[1] - at)
+        place_in = (m * states.shape[1] + at) * sizes[0]
+        run_layers(sizes, n_rows, params[m], source, place_in, values, first)
         for e in range(n_rows):
             for a in range(n_actions):
-                out[m, first + e, a] = found[e * n_actions + a]
+                out[m, at + e, a] = values[first[len(sizes) - 1] + e * n_actions + a]
 
 
 @inlined_jit
-def run_layers(sizes, n_rows, params, source, source_at, buffers):  # type: ignore[no-untyped-def]
-    """Run one network on rows of states; return the buffer that holds Q, flat."""
-    here, at = source, 0
+def layer_firsts(sizes, n_rows):  # type: ignore[no-untyped-def]
+    """Return where the units of each layer begin if rows of them follow each other, and the end."""
+    first = np.zeros(len(sizes) + 1, np.int64)
+    for k in range(len(sizes)):
+        first[k + 1] = first[k] + n_rows * sizes[k]
+    return first
+
+
+@inlined_jit
+def run_layers(sizes, n_rows, params, source, source_at, values, first):  # type: ignore[no-untyped-def]
+    """Run one network on rows of states; write the units of layer k to ``values[first[k]:]``."""
+    here, here_at, at = source, source_at, 0
     for k in range(len(sizes) - 1):
         fan_in, fan_out = sizes[k], sizes[k + 1]
-        after = buffers[k % 2]
         bias = at + fan_in * fan_out
         floor = _ZERO if k + 2 < len(sizes) else _LEAST
-        product(here, source_at if k == 0 else 0, fan_in, 1, params, at, params, bias, floor, after,
-                0, n_rows, fan_out, fan_in)  # fmt: skip
-        here, at = after, bias + fan_out
-    return here
+        product(here, here_at, fan_in, 1, params, at, params, bias, floor, values, first[k + 1],
+                n_rows, fan_out, fan_in)  # fmt: skip
+        here, here_at, at = values, first[k + 1], bias + fan_out

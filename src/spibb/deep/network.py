@@ -152,39 +152,9 @@ class Network:
         write_arrays(path, self.to_arrays(), {"format": "spibb-network-1"} | dict(metadata or {}))
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        n_features: int | None = None,
-        n_actions: int | None = None,
-    ) -> Network:
-        """Read a safetensors file.
-
-        Args:
-            path: The file.
-            n_features: Length of an observation it must fit, if known.
-            n_actions: Number of actions it must fit, if known.
-        """
-        arrays, _ = read_arrays(path)
-        network = cls.from_arrays(arrays, source=str(path))
-        network.check_shape(n_features, n_actions, source=str(path))
-        return network
-
-    def check_shape(
-        self, n_features: int | None, n_actions: int | None, *, source: str = "the network"
-    ) -> None:
-        """Raise unless inputs and outputs have these sizes, where given."""
-        for what, found, wanted in (
-            ("inputs", self.n_features, n_features),
-            ("outputs", self.n_actions, n_actions),
-        ):
-            if wanted is not None and found != wanted:
-                raise DataError(
-                    f"{source} has {found} {what}",
-                    expected=f"{wanted}, as the data have",
-                    hint="check that the network belongs to this environment",
-                )
+    def from_file(cls, path: str | Path) -> Network:
+        """Read a safetensors file."""
+        return cls.from_arrays(read_arrays(path)[0], source=str(path))
 
 
 def checked_observations(values: Any, n_features: int, name: str = "observations") -> Any:

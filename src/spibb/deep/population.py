@@ -184,25 +184,18 @@ class Records(NamedTuple):
     n_next: Floats
 
 
-class Recipes(NamedTuple):
-    """The members as columns of length R: their data set, then their rule's step."""
-
-    first_row: NDArray[np.int64]
-    n_rows: NDArray[np.int64]
-    n_steps: NDArray[np.int64]
-    seed: NDArray[np.uint64]
-    needs_errors: NDArray[np.bool_]
-    has_budget: NDArray[np.bool_]
-    operator: NDArray[np.int64]
-    is_double: NDArray[np.bool_]
-    kappa: NDArray[np.float64]
-    n_wedge: NDArray[np.float64]
-    epsilon: NDArray[np.float64]
-
-
-_KINDS: tuple[Any, ...] = (
-    *(np.int64,) * 3, np.uint64, np.bool_, np.bool_, np.int64, np.bool_, *(np.float64,) * 3
-)  # fmt: skip
+# A member as the engines read it: its data set, its random numbers, its rule's step.
+RECIPE = np.dtype(
+    [
+        *((name, np.int64) for name in ("first_row", "n_rows", "n_steps")),
+        ("seed", np.uint64),
+        *((name, np.bool_) for name in ("needs_errors", "has_budget")),
+        ("operator", np.int64),
+        ("is_double", np.bool_),
+        *((name, np.float64) for name in ("kappa", "n_wedge", "epsilon")),
+    ],
+    align=True,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,16 +286,15 @@ class Trainings:
         )
 
     @cached_property
-    def recipes(self) -> Recipes:
-        """The members as columns."""
+    def recipes(self) -> Any:
+        """The members as a record array of `RECIPE`."""
         starts = np.cumsum([0, *map(len, self.data)])
         rows = []
         for member in self.members:
             n_rows, step = len(self.data[member.data]), member.rule.step()
             drawn = (starts[member.data], n_rows, self.settings.n_steps(n_rows), member.key)
             rows.append((*drawn, step.operator.needs.errors, step.operator.needs.budget, *step))
-        columns = zip(zip(*rows, strict=True), _KINDS, strict=True)
-        return Recipes(*(np.array(column, kind) for column, kind in columns))
+        return np.array(rows, RECIPE).view(np.recarray)
 
     @property
     def n_steps(self) -> int:

@@ -20,7 +20,7 @@ from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
 from spibb.compiled.threads import over_chunks
 from spibb.deep.engine import TrainingEngine, carrying
-from spibb.deep.forward import run_layers
+from spibb.deep.forward import layer_firsts, run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
 from spibb.operators.rows import N_SCRATCH_ROWS, step_row
@@ -70,9 +70,8 @@ def _run(
     """Take steps in place; with none, look at the next one."""
     n_members = len(state.params)
     found = np.full((2, n_members), np.nan, dtype=np.float32)
-    members = _Members(
-        state.params, state.target, state.v, state.diverged_at, found, np.ones(n_members, np.bool_)
-    )
+    is_good = np.ones(n_members, np.bool_)
+    members = (state.params, state.target, state.v, state.diverged_at, found, is_good)
     settings, recipes = trainings.settings, trainings.recipes
     constants = Constants(
         np.array(trainings.sizes, dtype=np.int64),
@@ -83,7 +82,7 @@ def _run(
         np.argsort(-recipes.n_steps, kind="stable"),
         are_long=True,
     )
-    return found, members.is_good
+    return found, is_good
 
 
 class _Scratch(NamedTuple):
@@ -92,7 +91,8 @@ class _Scratch(NamedTuple):
     rows: Any  # (batch,) which transitions
     first: Any  # places of the layers' activations, one more than there are layers
     values: Any  # activations of the online network, layer after layer, (2 batch, units) each
-    others: Any  # two buffers (2 batch, widest layer): the target network, then gradients
+    frozen: Any  # those of the target network, likewise
+    pushed: Any  # two buffers (batch, widest layer) for gradients
     gradient: Any  # (P,)
     turned: Any  # the transpose of one layer's weights
     zeros: Any  # (widest layer,)
@@ -101,37 +101,24 @@ class _Scratch(NamedTuple):
     work: Any  # for the row functions
 
 
-class _Members(NamedTuple):
-    """The members' rows of a `PopulationState`, changed in place, and what `measure` finds."""
-
-    params: Any
-    target: Any
-    v: Any
-    diverged_at: Any
-    found: Any
-    is_good: Any
-
-
 @inlined_jit
 def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
     n_layers = len(sizes)
-    first = np.zeros(n_layers + 1, np.int64)
-    widest, n_weights, largest = 0, 0, 0
-    for k in range(n_layers):
-        first[k + 1] = first[k] + 2 * batch_size * sizes[k]
-        widest = max(widest, sizes[k])
-        if k > 0:
-            n_weights += (sizes[k - 1] + 1) * sizes[k]
-            largest = max(largest, sizes[k - 1] * sizes[k])
+    first = layer_firsts(sizes, 2 * batch_size)
+    n_weights, largest = 0, 0
+    for k in range(1, n_layers):
+        n_weights += (sizes[k - 1] + 1) * sizes[k]
+        largest = max(largest, sizes[k - 1] * sizes[k])
     n_actions = sizes[n_layers - 1]
     return _Scratch(
         np.empty(batch_size, np.int64),
         first,
         np.empty(first[n_layers], np.float32),
-        np.empty((2, 2 * batch_size * widest), np.float32),
+        np.empty(first[n_layers], np.float32),
+        np.empty((2, batch_size * sizes.max()), np.float32),
         np.empty(n_weights, np.float32),
         np.empty(largest, np.float32),
-        np.zeros(widest, np.float32),
+        np.zeros(sizes.max(), np.float32),
         np.ones(batch_size, np.float32),
         np.empty((4, n_actions), np.float64),
         np.empty((N_SCRATCH_ROWS, n_actions), np.float64),
@@ -189,9 +176,10 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     _gather(records.state, scratch.rows, scratch.values, 0)
     next_at = batch_size * sizes[0]
     _gather(records.next_state, scratch.rows, scratch.values, next_at)
-    _online(sizes, 2 * batch_size if is_double else batch_size, online, scratch)
-    q_next = run_layers(sizes, batch_size, frozen, scratch.values, next_at, scratch.others)
-    values, first = scratch.values, scratch.first[n_layers]
+    values, q_next, first = scratch.values, scratch.frozen, scratch.first[n_layers]
+    n_online = 2 * batch_size if is_double else batch_size
+    run_layers(sizes, n_online, online, values, 0, values, scratch.first)
+    run_layers(sizes, batch_size, frozen, values, next_at, q_next, scratch.first)
     q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
     operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
     needs_errors, has_budget = recipes.needs_errors[m], recipes.has_budget[m]
@@ -206,7 +194,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
                 if is_double:
                     q[a] = values[first + (batch_size + b) * n_actions + a]
                 else:
-                    q[a] = q_next[b * n_actions + a]
+                    q[a] = q_next[first + b * n_actions + a]
             if needs_errors:
                 for a in range(n_actions):
                     baseline[a] = records.baseline_next[row, a]
@@ -218,7 +206,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
             step_row(operator, q, baseline, errors, recipes.epsilon[m], q, policy, scratch.work)
             ahead = 0.0
             for a in range(n_actions):
-                ahead += policy[a] * q_next[b * n_actions + a]
+                ahead += policy[a] * q_next[first + b * n_actions + a]
             y += constants.gamma * ahead
         own = first + b * n_actions
         best = values[own]
@@ -250,25 +238,12 @@ def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
 
 
 @inlined_jit
-def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
-    """Run the online network, keeping the activations of every layer."""
-    at = 0
-    for k in range(len(sizes) - 1):
-        fan_in, fan_out = sizes[k], sizes[k + 1]
-        bias = at + fan_in * fan_out
-        floor = _ZERO if k + 2 < len(sizes) else _LEAST
-        product(scratch.values, scratch.first[k], fan_in, 1, params, at, params, bias, floor,
-                scratch.values, scratch.first[k + 1], n_rows, fan_out, fan_in)  # fmt: skip
-        at = bias + fan_out
-
-
-@inlined_jit
 def _backward(sizes, batch_size, records, params, scratch, delta):  # type: ignore[no-untyped-def]
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
     values, gradient = scratch.values, scratch.gradient
-    here, below_here = scratch.others[0], scratch.others[1]
+    here, below_here = scratch.pushed[0], scratch.pushed[1]
     scale = np.float32(2.0) / np.float32(batch_size)
     for i in range(batch_size * n_actions):
         here[i] = 0.0

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from spibb.compiled.arrays import checked_device, import_torch
 from spibb.deep.engine import Limit, TrainingEngine
-from spibb.deep.population import PopulationState, Records, Trainings, TrainingSettings
+from spibb.deep.population import RECIPE, PopulationState, Records, Trainings, TrainingSettings
 from spibb.errors import MissingDependencyError, SettingsError
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
@@ -88,12 +88,12 @@ class FusedEngine(TrainingEngine):
                 f"{self.carries.name} cannot run here: {found}", hint='use engine="torch"'
             )
         torch, recipes = import_torch(), trainings.recipes
-        columns = recipes._asdict() | {
+        columns = {name: recipes[name] for name in RECIPE.names or ()} | {
             "records": packed_records(trainings.records),
             # The longest trainings go first, so that none of them is left for the end.
             "order": np.argsort(-recipes.n_steps, kind="stable"),
             "last_step": recipes.n_steps,
-            "seed": recipes.seed.view(np.int64),
+            "seed": recipes.seed.astype(np.int64),
         }
         self._columns = {
             name: torch.as_tensor(columns[name].astype(kind), device=self._device)

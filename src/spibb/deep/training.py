@@ -37,18 +37,6 @@ from spibb.deep.train_fused import FusedEngine, gpu_misfit
 from spibb.deep.training_data import TrainingData
 from spibb.errors import DataError, MissingDependencyError, SettingsError, checked_whole
 
-__all__ = [
-    "Curves",
-    "Engine",
-    "Member",
-    "Population",
-    "PopulationState",
-    "TrainingData",
-    "TrainingProgress",
-    "TrainingSettings",
-    "train_population",
-]
-
 Engine = Literal["auto", "cpu", "torch", "fused"]
 
 # Points of a curve where nobody asks for another number.

@@ -3,9 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import ExactSoftSPIBBDQN
-from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
+from spibb.deep.training import train_population
+from spibb.deep.training_data import TrainingData
 from spibb.deep.transitions import Transitions
 
 
