@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.errors import DataError, MissingDependencyError, SettingsError, SpibbError
+from spibb.errors import DataError, SettingsError, SpibbError, import_extra
 
 
 def is_tensor(value: object) -> bool:
@@ -91,13 +91,7 @@ def check_rows(
 
 def import_torch() -> Any:
     """Return torch, or say how to install it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependencyError(
-            "torch is not installed", hint='pip install "spibb[deep]"'
-        ) from None
-    return torch
+    return import_extra("torch", "torch is not installed", "deep")
 
 
 def on_device(array: Any, device: str | None) -> Any:

@@ -59,20 +59,32 @@ class Networks:
     """
 
     def __init__(self, params: Floats, sizes: Sequence[int]) -> None:
-        self._params = params
-        self._sizes = sizes
+        self._params = np.require(params, np.float32, ["C", "A", "W"])
+        self._units = np.array(sizes, np.int64)
         self._layers: dict[str, Layers] = {}
 
     def q(self, states: Any) -> Any:
         """Return the values of states (R, E, d), member r's in row r: shape (R, E, A)."""
         if not is_tensor(states):
-            return q_values(self._params, self._sizes, states)
+            return self._of_arrays(states)
         torch, device = import_torch(), str(states.device)
         if device not in self._layers:
             flat = torch.tensor(self._params, device=states.device)
-            self._layers[device] = tensor_layers(flat, self._sizes)
+            self._layers[device] = tensor_layers(flat, self._units.tolist())
         with torch.no_grad():
             return run_tensors(self._layers[device], states.to(torch.float32))[-1]
+
+    def _of_arrays(self, states: Any) -> Floats:
+        # Compiled for one kind of array only.
+        rows = np.require(states, np.float32, ["C", "A", "W"])
+        n_members, n_states = rows.shape[:2]
+        out = np.empty((n_members, n_states, self._units[-1]), np.float32)
+        n_blocks = -(-n_states // BLOCK)
+        over_chunks(
+            lambda chosen: _fill_q(chosen, n_blocks, self._params, self._units, rows, out),
+            np.arange(n_members * n_blocks),
+        )
+        return out
 
 
 def tensor_layers(flat: Any, sizes: Sequence[int]) -> Layers:
@@ -91,27 +103,6 @@ def run_tensors(layers: Layers, states: Any) -> list[Any]:
         found = torch.baddbmm(bias, values[-1], weight)
         values.append(found.relu_() if k + 1 < len(layers) else found)
     return values
-
-
-def q_values(params: Floats, sizes: Sequence[int], states: Floats) -> Floats:
-    """Return the values of states (R, E, d), member r's by network r: shape (R, E, A).
-
-    Args:
-        params: Flat parameters, shape (R, P).
-        sizes: Units of each layer.
-        states: States, float32.
-    """
-    # Compiled for one kind of array only.
-    states, params = (np.require(part, np.float32, ["C", "A", "W"]) for part in (states, params))
-    n_members, n_states = states.shape[:2]
-    out = np.empty((n_members, n_states, sizes[-1]), np.float32)
-    n_blocks = -(-n_states // BLOCK)
-    units = np.array(sizes, np.int64)
-    over_chunks(
-        lambda chosen: _fill_q(chosen, n_blocks, params, units, states, out),
-        np.arange(n_members * n_blocks),
-    )
-    return out
 
 
 @jit

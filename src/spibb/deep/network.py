@@ -19,13 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
 from spibb.deep.forward import Networks, layer_places, n_parameters
-from spibb.errors import (
-    DataError,
-    MissingDependencyError,
-    OutputError,
-    SettingsError,
-    checked_wholes,
-)
+from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
 from spibb.whole_files import as_path, reason, write_whole
 
 Floats = NDArray[np.float32]
@@ -260,14 +254,8 @@ def _from_json(text: str) -> Any:
 
 def import_safetensors() -> Any:
     """Return safetensors, or say how to install it."""
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        raise MissingDependencyError(
-            "network files need safetensors", hint='run: pip install "spibb[deep]"'
-        ) from None
-    return safetensors
+    import_extra("safetensors.numpy", "network files need safetensors", "deep")
+    return import_extra("safetensors", "network files need safetensors", "deep")
 
 
 def _frozen(array: ArrayLike, name: str) -> Floats:

@@ -43,7 +43,7 @@ from spibb.deep.pseudo_counts import (
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
 from spibb.deep.transitions import Floats, checked_scale
-from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
+from spibb.errors import DataError, OutputError, PolicyError, import_extra
 from spibb.operators.rows import Operator
 from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
@@ -113,22 +113,17 @@ class NetworkPolicy:
                 expected="fitted ones",
                 hint="fit them first: KernelCounts(width).fit(transitions)",
             )
-        counts, network = self.pseudo_counts, self.network
-        facts = [
-            ("pseudo-counts of {} actions", getattr(counts, "n_actions", None), network.n_actions),
-            (
-                "pseudo-counts of {} features",
-                getattr(counts, "n_features", network.n_features),
-                network.n_features,
-            ),
-        ]
+        network, given = self.network, self.network
         if isinstance(self.baseline, SoftmaxNetwork):
             given = self.baseline.network
-            facts += [
-                ("the baseline's network has {} inputs", given.n_features, network.n_features),
-                ("the baseline's network has {} outputs", given.n_actions, network.n_actions),
-            ]
-        for what, found, wanted in facts:
+        n_features = getattr(self.pseudo_counts, "n_features", network.n_features)
+        n_actions = getattr(self.pseudo_counts, "n_actions", None)
+        for what, found, wanted in (
+            ("pseudo-counts of {} actions", n_actions, network.n_actions),
+            ("pseudo-counts of {} features", n_features, network.n_features),
+            ("the baseline's network has {} inputs", given.n_features, network.n_features),
+            ("the baseline's network has {} outputs", given.n_actions, network.n_actions),
+        ):
             if found != wanted:
                 raise PolicyError(what.format(found), expected=f"{wanted}, as the Q-network has")
 
@@ -223,13 +218,8 @@ class NetworkPolicy:
 
         The rule's step stays outside: it looks at the data set through the pseudo-counts.
         """
-        try:
-            import onnx
-            from onnx import TensorProto, helper, numpy_helper
-        except ImportError:
-            raise MissingDependencyError(
-                "the export needs onnx", hint='run: pip install "spibb[onnx]"'
-            ) from None
+        onnx = import_extra("onnx", "the export needs onnx", "onnx")
+        helper, numpy_helper = onnx.helper, onnx.numpy_helper
         nodes, tensors, last = [], [], "observation"
         for k, (weight, bias) in enumerate(
             zip(self.network.weights, self.network.biases, strict=True)
@@ -244,7 +234,7 @@ class NetworkPolicy:
                 nodes.append(helper.make_node("Relu", [out], [f"units_{k}"]))
             last = f"units_{k}"
         ends = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", size])
             for name, size in (
                 ("observation", self.network.n_features),
                 ("q", self.network.n_actions),
@@ -405,17 +395,13 @@ def _read_about(path: Path) -> dict[str, Any]:
 
 
 def _store_counts(counts: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    for name, kind in _COUNTS.items():
-        if type(counts) is kind:
-            about: dict[str, Any] = {"kind": name}
-            for item in fields(kind):
-                value = getattr(counts, item.name)
-                if isinstance(value, np.ndarray):
-                    arrays[item.name] = value
-                else:
-                    about[item.name] = value
-            return about
-    raise _cannot_store("pseudo-counts", counts, "those of KernelCounts or HashCounts")
+    """Return what pseudo-counts are made of, as JSON values, and put the rest into ``arrays``."""
+    names = [name for name, kind in _COUNTS.items() if type(counts) is kind]
+    if not names:
+        raise _cannot_store("pseudo-counts", counts, "those of KernelCounts or HashCounts")
+    parts = {item.name: getattr(counts, item.name) for item in fields(counts)}
+    arrays |= {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+    return {"kind": names[0]} | {k: part for k, part in parts.items() if k not in arrays}
 
 
 def _cannot_store(what: str, found: Any, expected: str) -> OutputError:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import checked_device, import_torch
 from spibb.deep.engine import Limit, TrainingEngine
 from spibb.deep.population import RECIPE, PopulationState, Records, Trainings, TrainingSettings
-from spibb.errors import MissingDependencyError, SettingsError
+from spibb.errors import SettingsError, import_extra
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
 
@@ -300,15 +299,9 @@ def launch(
         torch.cuda.synchronize(device)
 
 
-@cache
 def _binding(name: str) -> Any:
     """Return a module of cuda-bindings: driver or nvrtc."""
-    try:
-        return import_module(f"cuda.bindings.{name}")
-    except ImportError:
-        raise MissingDependencyError(
-            "the fused kernel needs cuda-bindings", hint='run: pip install "spibb[gpu]"'
-        ) from None
+    return import_extra(f"cuda.bindings.{name}", "the fused kernel needs cuda-bindings", "gpu")
 
 
 def _ok(answer: tuple[Any, ...]) -> Any:

@@ -12,8 +12,7 @@ Members are ordered by operator, so that each step sees one contiguous block of 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,15 +23,9 @@ from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.engine import TrainingEngine, carrying
 from spibb.deep.forward import Layers, n_parameters, run_tensors, tensor_layers
 from spibb.deep.population import PopulationState, Records, Trainings
-from spibb.operators.rows import Operator, step_rows
-
-
-class _Group(NamedTuple):
-    """Members of one operator: a slice of the run axis."""
-
-    operator: Operator
-    is_double: bool
-    members: slice
+from spibb.deep.targets import errors_for
+from spibb.operators.lift import apply_rows
+from spibb.operators.rows import Operator
 
 
 class TorchEngine(TrainingEngine):
@@ -75,7 +68,13 @@ class _Block:
         self._records = records
         self._device = device
         recipes, n_members = trainings.recipes, len(chosen)
-        self._groups = _groups(recipes.operator[chosen], recipes.is_double[chosen])
+        kinds = recipes[["operator", "is_double"]][chosen].tolist()
+        # Members of one operator are neighbours.
+        self._groups = [
+            (Operator(kind[0]), kind[1], slice(first, first + kinds.count(kind)))
+            for kind in dict.fromkeys(kinds)
+            for first in [kinds.index(kind)]
+        ]
         whole = {"dtype": torch.int64, "device": device}
         self._seed = torch.tensor(signed(recipes.seed[chosen]), **whole)[:, None]
         self._n_rows = torch.tensor(recipes.n_rows[chosen], **whole)[:, None]
@@ -197,46 +196,16 @@ class _Block:
                 ahead[members] = q_target[members].gather(-1, best)[..., 0]
                 continue
             counts = records.n_next[rows[members]].double()
-            if operator.needs.budget:
-                errors = 1.0 / counts.sqrt()
-            else:
-                is_trusted = counts >= self._n_wedge[members, None, None]
-                errors = torch.zeros_like(counts).masked_fill_(~is_trusted, float("inf"))
-            epsilon = self._epsilon[members, None].expand(driver.shape[:-1])
-            policy = _improve(
-                operator, driver, records.baseline_next[rows[members]], errors, epsilon
-            )
-            ahead[members] = (policy * q_target[members]).sum(-1).float()
+            errors = errors_for(operator, counts, self._n_wedge[members, None, None])
+            given = (driver, records.baseline_next[rows[members]], errors)
+            values, baseline, costs = (part.double().flatten(0, -2) for part in given)
+            budgets = self._epsilon[members, None].expand(driver.shape[:-1]).flatten().contiguous()
+            policy = apply_rows(operator, values, baseline, costs, budgets, values)
+            ahead[members] = (policy.view(driver.shape) * q_target[members]).sum(-1).float()
         ahead = ahead.masked_fill_(records.terminated[rows], 0.0)
         kappa = self._kappa[:, None]
         penalty = (kappa / records.n_here[rows].sqrt()).masked_fill_(kappa == 0, 0.0)
         return (records.reward[rows] - penalty + self._settings.gamma * ahead).float()
-
-
-def _improve(operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
-    """Return the policies, shape (..., A), float64; errors and budgets are float64 already."""
-    values, given, costs = (part.double().flatten(0, -2) for part in (q, baseline, errors))
-    budgets = epsilon.flatten().contiguous()
-    if q.is_cuda:
-        from spibb.operators.cuda import step_tensors
-
-        out = step_tensors(operator, values, given, costs, budgets, values)
-    else:
-        out = torch.empty_like(values)
-        parts = (values, given, costs, budgets, values, out)
-        step_rows(int(operator), *(part.numpy() for part in parts))
-    return out.view(q.shape)
-
-
-def _groups(operators: NDArray[np.int64], is_double: NDArray[np.bool_]) -> list[_Group]:
-    """Return the runs of equal operators; members are in that order."""
-    keys = np.stack([operators, is_double.astype(np.int64)])
-    cuts = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
-    bounds = [0, *cuts.tolist(), keys.shape[1]]
-    return [
-        _Group(Operator(int(operators[first])), bool(is_double[first]), slice(first, last))
-        for first, last in pairwise(bounds)
-    ]
 
 
 def _backward(
