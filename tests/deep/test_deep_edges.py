@@ -264,9 +264,9 @@ def test_counts_without_actions():
 )
 def test_cells_that_nobody_made(change):
     good = {"keys": np.array([-(2**63), 2**63 - 1]), "table": np.ones((2, 1), np.float32)}
-    FittedHashCounts(**good, n_dimensions=1, cell=0.2)
+    FittedHashCounts(**good, n_features=1, cell=0.2)
     with pytest.raises(DataError, match="expected what HashCounts"):
-        FittedHashCounts(**good | change, n_dimensions=1, cell=0.2)
+        FittedHashCounts(**good | change, n_features=1, cell=0.2)
 
 
 # Rules and targets
@@ -542,7 +542,7 @@ DAMAGE = {
     "epsilon": (POLICY, lambda h: h["rule"].update(epsilon="0.5"), "epsilon is '0.5'"),
     "counts": (POLICY, lambda h: h.update(pseudo_counts="x"), "wrong one"),
     "cell": (CELLS, lambda h: h["pseudo_counts"].update(cell="0.3"), "cell is '0.3'"),
-    "axes": (CELLS, lambda h: h["pseudo_counts"].update(n_dimensions="2"), "n_dimensions is '2'"),
+    "axes": (CELLS, lambda h: h["pseudo_counts"].update(n_features="2"), "n_features is '2'"),
 }
 
 

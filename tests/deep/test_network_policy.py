@@ -243,6 +243,11 @@ def test_what_was_not_kept_is_asked_for():
     with pytest.raises(PolicyError, match=r"acts without baseline.*from_transitions"):
         population.policy(1)
     other = Network.from_flat(first_parameters([0], (3, 5, 4))[0], (3, 5, 4))
+    with pytest.raises(PolicyError, match="there is no policy"):
+        PopulationPolicy([])
+    for states in (STATES, STATES[None, :, :2], np.stack([STATES] * 3)):
+        with pytest.raises(DataError, match="have shape"):
+            population.policies([0]).action_probabilities(states)
     with pytest.raises(PolicyError, match="the networks differ in shape"):
         PopulationPolicy([population.policy(0), NetworkPolicy(other, DQN())])
 

@@ -265,8 +265,8 @@ class PopulationPolicy:
     """Policies of networks of one shape that act at once: thousands of states in a call.
 
     Args:
-        policies: The policies; one that is no `NetworkPolicy`, such as a baseline, is asked by
-            itself.
+        policies: The policies; a `SoftmaxNetwork` among them is asked by itself, and so is whatever
+            else has probabilities if there is a `NetworkPolicy`.
         is_over: Where nobody asks what is done, a function of states (N, d) to booleans (N,):
             counting is most of the work, and there nothing is counted. None: nowhere.
 
@@ -283,14 +283,19 @@ class PopulationPolicy:
     def __init__(
         self, policies: Sequence[Any], *, is_over: Callable[[Any], Any] | None = None
     ) -> None:
+        if not policies:
+            raise PolicyError("there is no policy", expected="at least one")
         ours = [k for k, policy in enumerate(policies) if isinstance(policy, NetworkPolicy)]
         self._others = [(k, as_function(one)) for k, one in enumerate(policies) if k not in ours]
         self._members = np.array(ours, np.int64)
+        self._n_policies = len(policies)
         self._is_over = is_over
         chosen = [policies[k] for k in ours]
         if len({policy.network.sizes for policy in chosen}) > 1:
             raise PolicyError("the networks differ in shape", expected="networks of one shape")
-        self._n_actions = next(one.n_actions for one in policies if hasattr(one, "n_actions"))
+        # Of a network: a policy's own, or a baseline's.
+        first = (chosen or policies)[0].network
+        self._n_features, self._n_actions = first.n_features, first.n_actions
         self._scale: Floats | None = None
         if any(policy.scale is not None for policy in chosen):
             units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
@@ -305,6 +310,12 @@ class PopulationPolicy:
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
         """
+        states = checked_observations(states, self._n_features, "states")
+        if states.ndim != 3 or len(states) != self._n_policies:
+            raise DataError(
+                f"states have shape {tuple(states.shape)}",
+                expected=f"({self._n_policies}, E, d), as there are policies",
+            )
         device = states.device if is_tensor(states) else None
         out = _zeros((*states.shape[:-1], self._n_actions), states)
         for member, ask in self._others:

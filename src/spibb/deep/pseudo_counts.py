@@ -282,13 +282,13 @@ class FittedHashCounts:
     Args:
         keys: Hashes of the cells that hold something, ascending.
         table: What they hold, shape (cells, n_actions).
-        n_dimensions: Number of coordinates of a state.
+        n_features: Number of coordinates of a state.
         cell: Side of a cell.
     """
 
     keys: NDArray[np.int64]
     table: Floats
-    n_dimensions: int
+    n_features: int
     cell: float
 
     def __post_init__(self) -> None:
@@ -307,13 +307,8 @@ class FittedHashCounts:
                 f"keys of shape {keys.shape} with a table of shape {table.shape}",
                 expected="what HashCounts(cell).fit(transitions) makes",
             )
-        object.__setattr__(self, "n_dimensions", checked_whole(self.n_dimensions, "n_dimensions"))
+        object.__setattr__(self, "n_features", checked_whole(self.n_features, "n_features"))
         object.__setattr__(self, "cell", as_length(self.cell, "cell"))
-
-    @property
-    def n_features(self) -> int:
-        """Number of coordinates of a state."""
-        return self.n_dimensions
 
     @property
     def n_actions(self) -> int:
@@ -330,7 +325,7 @@ class FittedHashCounts:
 
             found = self.counts(to_numpy(states))
             return torch.from_numpy(found).to(states.device)
-        rows, lead = _rows(states, self.n_dimensions)
+        rows, lead = _rows(states, self.n_features)
         hashes, is_far = _hashes(rows, self.cell)
         place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
         is_known = (self.keys[place] == hashes) & ~is_far
