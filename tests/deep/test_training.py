@@ -1,6 +1,8 @@
 """Training a population: right, repeatable, independent of company, resumable, watched."""
 
+import dataclasses
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from spibb.deep.network import first_parameters, layer_places
 from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.rules import DoubleDQN, ExactSoftSPIBBDQN, PiBSPIBBDQN, RaMDPDQN
 from spibb.deep.targets import targets
+from spibb.deep.train_cpu import CpuEngine
 from spibb.deep.training import train_population
 from spibb.deep.training_data import COLUMNS, TrainingData
 from spibb.deep.transitions import Transitions
@@ -227,6 +230,28 @@ def test_progress_tells_the_truth(monkeypatch):
     assert seen[-1].step == seen[-1].n_steps == 750
     assert seen[-1].seconds_left == 0
     assert seen[-1].steps_per_second * seen[-1].seconds == pytest.approx(1500)
+
+
+class WholeEngine(CpuEngine):
+    """The engine of the CPU, as if fewer blocks were much faster."""
+
+    is_whole = True
+    blocks: ClassVar[list[int]] = []
+
+    def advance(self, state, n_steps):
+        self.blocks.append(n_steps)
+        return super().advance(state, n_steps)
+
+
+def test_a_training_that_nobody_watches_is_one_block(monkeypatch):
+    monkeypatch.setattr(training, "CpuEngine", WholeEngine)
+    settings = dataclasses.replace(SMALL, n_passes=20.03)  # 751 steps, no whole target periods
+    call = random_data(), Member(0, DoubleDQN(), 0), settings
+    found = train_population(*call, engine="cpu", record_every=0)
+    assert WholeEngine.blocks == [751]
+    assert found.curves.steps.size == 0
+    train_population(*call, engine="cpu", record_every=0, progress=print)
+    assert WholeEngine.blocks[1] == 60
 
 
 def test_curves():

@@ -292,7 +292,8 @@ def _block(
     """Return how many steps may be taken at once."""
     # Whole target periods are what a captured graph replays.
     odd = (t + longest) % trainings.settings.target_period
-    ends = [t + longest - odd if longest > odd else t + longest, trainings.n_steps]
+    is_cut = longest > odd and t + longest < trainings.n_steps
+    ends = [t + longest - odd * is_cut, trainings.n_steps]
     if record_every:
         ends.append(t + record_every - t % record_every)
     if engine.ends_blocks:
