@@ -22,12 +22,12 @@ def speed(rules: list[Rule], n_members: int) -> float:
     """Return gradient steps a second."""
     trainings = population(rules, n_members)
     engine = TorchEngine(trainings, "cuda")
-    state = engine.advance(trainings, PopulationState.start(trainings.members, SIZES), _FIRST)
+    state = engine.advance(PopulationState.start(trainings.members, SIZES), _FIRST)
     spent = []
     for n_steps in (_SHORT, _LONG):
         torch.cuda.synchronize()
         began = time.perf_counter()
-        state = engine.advance(trainings, state, n_steps)
+        state = engine.advance(state, n_steps)
         spent.append(time.perf_counter() - began)
     if not np.isfinite(state.params).all():
         print("   parameters are not finite")

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from spibb.compiled.random_numbers import minibatch
-from spibb.deep import train_cpu, train_fused
-from spibb.deep.network import layer_places
+from spibb.deep.forward import layer_places
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.rules import (
     ApproxSoftSPIBBDQN,
@@ -22,6 +21,8 @@ from spibb.deep.rules import (
     PiLeqBSPIBBDQN,
     RaMDPDQN,
 )
+from spibb.deep.train_cpu import CpuEngine
+from spibb.deep.train_fused import FusedEngine
 from spibb.deep.training_data import TrainingData
 from spibb.operators.rows import step_rows
 
@@ -61,7 +62,7 @@ def training_data(seed: int, n_rows: int) -> TrainingData:
 def population(rules: list, n_members: int, n_rows: int = 10_000) -> Trainings:
     data = [training_data(seed, n_rows) for seed in range(4)]
     members = [Member(k % 4, rules[k % len(rules)], k) for k in range(n_members)]
-    return Trainings.of(data, members, TrainingSettings())
+    return Trainings(data, members, TrainingSettings())
 
 
 class Run:
@@ -69,26 +70,25 @@ class Run:
 
     def __init__(self, trainings: Trainings, options: tuple[str, ...] = ()) -> None:
         self.trainings = trainings
-        self.options = options
+        self.engine = FusedEngine(trainings, "cuda", options)
         self.start = PopulationState.start(trainings.members, SIZES)
-        packed = train_fused.packed_records(trainings.records)
-        self.records = torch.as_tensor(packed, device="cuda")
 
-    def steps(self, n_steps: int, state=None, t0: int = 0) -> train_fused.Trained:
-        """Take steps from ``state``, or from the start."""
-        before = (self.start.params, self.start.target, self.start.v) if state is None else state
-        return train_fused.train_fused(
-            self.records, self.trainings.recipes, before, sizes=SIZES,
-            settings=self.trainings.settings, t0=t0, n_steps=n_steps, options=self.options,
-        )  # fmt: skip
+    def steps(self, n_steps: int, state=None, t0: int = 0) -> list[torch.Tensor]:
+        """Take steps from ``state``, or from the start: params, target, v and diverged_at."""
+        start = (self.start.params, self.start.target, self.start.v)
+        start += (self.start.diverged_at.astype(np.int32),)
+        tensors = [torch.tensor(part, device="cuda") for part in start] if state is None else state
+        tensors = [tensor.clone() for tensor in tensors]
+        self.engine.launch(tensors, t0, n_steps)
+        return tensors
 
     def speed(self, n_steps: int, repeats: int = 3) -> float:
         """Return gradient steps a second, the median of some launches."""
-        state, t0, found = self.steps(100)[:3], 100, []
+        state, t0, found = self.steps(100), 100, []
         for _ in range(repeats):
             torch.cuda.synchronize()
             began = time.perf_counter()
-            state = self.steps(n_steps, state, t0)[:3]
+            state = self.steps(n_steps, state, t0)
             found.append(time.perf_counter() - began)
             t0 += n_steps
         if not bool(torch.isfinite(state[0]).all()):
@@ -161,20 +161,20 @@ def check(options: tuple[str, ...] = ()) -> None:
     run = Run(trainings, options)
     for n_steps in (3, 200):
         expected = in_float64(trainings, n_steps)
-        cpu = train_cpu.advance(trainings, run.start, n_steps).params
-        for name, found in (("fused", run.steps(n_steps).params), ("cpu engine", cpu)):
+        cpu = CpuEngine(trainings).advance(run.start, n_steps).params
+        for name, found in (("fused", run.steps(n_steps)[0]), ("cpu engine", cpu)):
             error = apart(found, expected)
             print(f"after {n_steps} steps, {name} against float64: relative error median "
                   f"{np.median(error):.1e}, worst {error.max():.1e}")  # fmt: skip
     whole = run.steps(200)
     half = run.steps(93)
-    rest = run.steps(107, half[:3], 93)
-    alone = Run(Trainings.of(trainings.data, trainings.members[9:10], trainings.settings), options)
+    rest = run.steps(107, half, 93)
+    alone = Run(Trainings(trainings.data, trainings.members[9:10], trainings.settings), options)
     same = [
         all(torch.equal(a, b) for a, b in zip(whole[:3], other[:3], strict=True))
         for other in (run.steps(200), rest)
     ]
-    same.append(torch.equal(alone.steps(200).params[0], whole.params[9]))
+    same.append(torch.equal(alone.steps(200)[0][0], whole[0][9]))
     print("repeats, resumes, member alone are bitwise equal:", same)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.rules import (
     ApproxSoftSPIBBDQN,
     DoubleDQN,
@@ -19,7 +20,8 @@ from spibb.deep.rules import (
     PiBSPIBBDQN,
 )
 from spibb.deep.targets import targets
-from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
+from spibb.deep.training import train_population
+from spibb.deep.training_data import COLUMNS, TrainingData
 
 RULES = [
     DoubleDQN(),
@@ -72,9 +74,7 @@ def population_speed(rule, n_steps=N_STEPS, n_rounds=5) -> float:
 def plain_speed(rule, n_steps=300) -> float:
     """The same training as anyone would write it, one network, one thread."""
     table = data()
-    columns = SimpleNamespace(
-        **{name: torch.tensor(getattr(table, name)) for name in TrainingData.__dataclass_fields__}
-    )
+    columns = SimpleNamespace(**{name: torch.tensor(getattr(table, name)) for name in COLUMNS})
     online, frozen = network(), network()
     optimiser = torch.optim.RMSprop(online.parameters(), lr=0.01, alpha=0.95, eps=1e-7)
     generator = torch.Generator().manual_seed(0)

@@ -7,6 +7,7 @@ expected, and what to do about it. The command line prints the message and exits
 import math
 import reprlib
 import sys
+from importlib import import_module
 from operator import index
 from typing import Any
 
@@ -128,3 +129,17 @@ class OutputError(SpibbError):
 
 class MissingDependencyError(SpibbError, ImportError):
     """An optional package is needed and absent."""
+
+
+def import_extra(module: str, what: str, extra: str) -> Any:
+    """Return a module of an optional package, or say how to install it.
+
+    Args:
+        module: Its name.
+        what: What needs it, in words.
+        extra: The extra of spibb that brings it along.
+    """
+    try:
+        return import_module(module)
+    except ImportError:
+        raise MissingDependencyError(what, hint=f'run: pip install "spibb[{extra}]"') from None

@@ -130,6 +130,7 @@ static float quick_inverse(float x) { return 1.0f / x; }
 static float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
 #include FUSED_CU
+#include "fused_steps.cu"
 
 float shared[SHARED_FLOATS];
 static void __syncthreads() { wait_at(0, THREADS); }

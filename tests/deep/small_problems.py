@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from spibb import (
     TabularMDP,
     TabularPolicy,
 )
+from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import (
     DQN,
@@ -146,3 +148,14 @@ def finite_problem(
         n_actions=n_actions,
     )
     return FiniteProblem(log, Counts.from_log(log), baseline, transitions, gamma)
+
+
+def damage(folder, change):
+    """Change the arrays of the pseudo-counts of a policy, or what its JSON says."""
+    about, points = folder / "policy.json", folder / "counts.safetensors"
+    told = json.loads(about.read_text())
+    stored, header = read_arrays(points)
+    arrays = {name: np.array(part) for name, part in stored.items()}
+    change(arrays, told)
+    write_arrays(points, arrays, header)
+    about.write_text(json.dumps(told))

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
+from small_problems import damage
 
 from spibb import SpibbError, TabularPolicy
 from spibb.compiled.arrays import checked_device
@@ -66,6 +67,10 @@ def prepare(baseline=uniform, counts=COUNTS, data=DATA):
 def train(**change):
     call = {"data": TRAINING, "members": [Member(0, RULE, 0)], "settings": SETTINGS}
     return train_population(**call | change)
+
+
+def fused(**change):
+    return train(engine="fused", settings=TrainingSettings(n_passes=2), **change)
 
 
 def check(call, message):
@@ -215,8 +220,10 @@ def test_devices(monkeypatch):
     check(lambda: train(device="cuda:x"), "device is 'cuda:x'")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     for device in ("cuda", "cuda:0"):
-        check(lambda d=device: train(engine="fused", device=d), "torch finds none")
-    check(lambda: train(engine="fused"), "torch finds none")
+        check(lambda d=device: fused(device=d), "torch finds none")
+    check(fused, "torch finds none")
+    # What does not fit is known without a GPU.
+    check(lambda: train(engine="fused"), "the number of hidden layers is 1, and it takes 3")
 
 
 @pytest.mark.parametrize(("data", "seed"), [(0.5, 0), ("a", 0), (0, "x"), (0, None), (0, 1.5)])
@@ -285,13 +292,15 @@ def test_policies(call, message):
 
 DAMAGE = {
     "no rule": (lambda a, h: h.pop("rule"), "lacks an entry of a policy"),
-    "no temperature": (lambda a, h: h.pop("baseline"), "lacks an entry of a policy"),
+    "no scale": (lambda a, h: h.pop("scale"), "lacks an entry of a policy"),
+    "a scale of 0": (lambda a, h: h.update(scale=[1.0, 0.0]), "scale is"),
+    "no counts": (lambda a, h: h.pop("pseudo_counts"), "lacks an entry of a policy"),
     "unknown counts": (lambda a, h: h["pseudo_counts"].update(kind="x"), "'x'"),
     "more than counts": (lambda a, h: h["pseudo_counts"].update(foo=1), "foo"),
-    "no points": (lambda a, h: a.pop("counts.points"), "points"),
-    "NaN": (lambda a, h: a["counts.points"].fill(math.nan), "one of the states is"),
+    "no points": (lambda a, h: a.pop("points"), "points"),
+    "NaN": (lambda a, h: a["points"].fill(math.nan), "one of the states is"),
     "beyond the points": (
-        lambda a, h: a.update({"counts.bounds": np.array([0, 5, 10**6])}),
+        lambda a, h: a.update({"bounds": np.array([0, 5, 10**6])}),
         "with bounds",
     ),
     "an axis too many": (lambda a, h: h["pseudo_counts"].update(axis=7), "axis 7"),
@@ -302,18 +311,31 @@ DAMAGE = {
 def test_damaged_policies(change, message, tmp_path):
     path = tmp_path / "policy"
     POLICY.write(path)
-    stored, header = read_arrays(path)
-    arrays = {name: np.array(part) for name, part in stored.items()}
-    change(arrays, header)
-    write_arrays(path, arrays, header)
+    damage(path, change)
+    check(lambda: NetworkPolicy.read(path), message)
+
+
+MISSING = {
+    "policy.json": "holds no policy",
+    "network.safetensors": "no file",
+    "baseline.safetensors": "lacks an entry of a policy.*no file",
+    "counts.safetensors": "lacks an entry of a policy.*no file",
+}
+
+
+@pytest.mark.parametrize(("name", "message"), MISSING.items())
+def test_policies_that_lack_a_file(name, message, tmp_path):
+    path = tmp_path / "policy"
+    POLICY.write(path)
+    (path / name).unlink()
     check(lambda: NetworkPolicy.read(path), message)
 
 
 def test_a_file_cut_short(tmp_path):
-    path = tmp_path / "file"
-    POLICY.write(path)
+    POLICY.write(tmp_path / "policy")
+    path = tmp_path / "policy" / "network.safetensors"
     path.write_bytes(path.read_bytes()[:-20])
-    check(lambda: NetworkPolicy.read(path), "may be of another kind or cut short")
+    check(lambda: NetworkPolicy.read(path.parent), "may be of another kind or cut short")
     check(lambda: train(engine="cpu", checkpoint=path), "not a safetensors file")
 
 

@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 import safetensors.torch
 import torch
+from small_problems import damage
 
 from spibb.deep import (
     DQN,
@@ -36,7 +37,8 @@ from spibb.deep.population import Trainings
 from spibb.deep.pseudo_counts import FittedHashCounts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import improved_policy, targets
-from spibb.deep.train_fused import fits
+from spibb.deep.train_cpu import CpuEngine
+from spibb.deep.train_fused import FusedEngine
 from spibb.errors import (
     DataError,
     MissingDependencyError,
@@ -120,8 +122,8 @@ def test_actions_of_every_kind(kind):
 @pytest.mark.parametrize(
     ("terminated", "message"),
     [
-        (5, r"neither true nor false \(first at row 0\)"),
-        (np.full((20, 3), 2), r"neither true nor false \(first at row 0\)"),
+        (5, "neither true nor false; expected"),
+        (np.full((20, 3), 2), r"neither true nor false \(first at row 0, coordinate 0\)"),
         (pd.Series([True, pd.NA] * 10, dtype="boolean"), "neither true nor false"),
         (0, r"terminated has shape \(\)"),
     ],
@@ -262,9 +264,9 @@ def test_counts_without_actions():
 )
 def test_cells_that_nobody_made(change):
     good = {"keys": np.array([-(2**63), 2**63 - 1]), "table": np.ones((2, 1), np.float32)}
-    FittedHashCounts(**good, n_dimensions=1, cell=0.2)
+    FittedHashCounts(**good, n_features=1, cell=0.2)
     with pytest.raises(DataError, match="expected what HashCounts"):
-        FittedHashCounts(**good | change, n_dimensions=1, cell=0.2)
+        FittedHashCounts(**good | change, n_features=1, cell=0.2)
 
 
 # Rules and targets
@@ -365,22 +367,21 @@ def test_sizes(sizes):
 
 @pytest.mark.parametrize("change", ["target_period", "annealing_samples", "n_steps"])
 def test_what_the_kernel_cannot_count(change):
-    sizes, settings, n_steps = (4, 32, 128, 32, 9), TrainingSettings(), 2**31 - 3
-    assert fits(sizes, settings, n_steps)
-    if change == "n_steps":
-        n_steps = 2**31
-    else:
-        settings = dataclasses.replace(settings, **{change: 2**31})
-    assert not fits(sizes, settings, n_steps)
+    settings = TrainingSettings()
+    assert FusedEngine.misfit(Trainings([TRAINING], [MEMBER], settings)) is None
+    changes = {"n_passes": 2**40} if change == "n_steps" else {change: 2**31}
+    settings = dataclasses.replace(settings, **changes)
+    told = FusedEngine.misfit(Trainings([TRAINING], [MEMBER], settings))
+    assert change.replace("n_steps", "number of steps") in told
 
 
-def test_auto_asks_whether_the_kernel_can_count(monkeypatch):
-    settings = TrainingSettings(hidden=(32, 128, 32), n_passes=2**40)
-    trainings = Trainings.of([TRAINING], [MEMBER], settings)
-    assert trainings.n_steps > 2**31
-    # Whether there is a GPU is not even asked.
-    monkeypatch.setattr(training, "find_spec", None)
-    assert not training._fits(trainings, "cuda")
+def test_auto_hands_what_does_not_fit_to_the_batched_engine_and_says_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    choice = training.choose_engine(Trainings([TRAINING], [MEMBER], SETTINGS), "auto", None)
+    assert choice.name == "torch on cuda"
+    assert choice.note == "the number of hidden layers is 1, and it takes 3"
 
 
 # Training
@@ -412,10 +413,10 @@ def test_divergence_in_the_last_step_is_seen():
 def test_paths_that_are_none(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for write in (NETWORK.write, POLICY.write, POLICY.to_onnx):
-        with pytest.raises(OutputError, match=r"a path is|cannot write"):
+        with pytest.raises(OutputError, match=r"a path is|cannot write|exists already"):
             write(path)
     for read in (Network.from_file, NetworkPolicy.read, SoftmaxNetwork.read):
-        with pytest.raises(DataError, match=r"a path is|cannot read"):
+        with pytest.raises(DataError, match=r"a path is|cannot read|holds no policy"):
             read(path)
     if path is not None:  # no checkpoint
         with pytest.raises(OutputError, match=r"a path is|cannot write"):
@@ -423,7 +424,7 @@ def test_paths_that_are_none(path, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-WRITERS = {"network": NETWORK.write, "policy": POLICY.write, "onnx": POLICY.to_onnx}
+WRITERS = {"network": NETWORK.write, "onnx": POLICY.to_onnx}
 
 
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
@@ -466,6 +467,50 @@ class TestWriting:
         assert (tmp_path / "pipe").is_fifo()
 
 
+def contents(folder):
+    return {part.name: part.read_bytes() for part in folder.iterdir()}
+
+
+class TestFolders:
+    """A policy is a folder that appears when it is complete."""
+
+    def test_a_full_disk_leaves_the_old_policy(self, tmp_path, monkeypatch):
+        path = tmp_path / "policy"
+        POLICY.write(path)
+        before = contents(path)
+
+        def full(_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OutputError, match=r"cannot write .*No space left on device"):
+            CELLS.write(path, overwrite=True)
+        assert contents(path) == before
+        assert list(tmp_path.iterdir()) == [path]
+
+    def test_a_policy_is_replaced_if_asked_to_and_nothing_else_is(self, tmp_path):
+        path = tmp_path / "policy"
+        POLICY.write(path)
+        with pytest.raises(OutputError, match="exists already"):
+            CELLS.write(path)
+        CELLS.write(path, overwrite=True)
+        assert isinstance(NetworkPolicy.read(path).pseudo_counts, FittedHashCounts)
+        # A greedy policy leaves nothing of the old one behind.
+        NetworkPolicy(NETWORK, DQN()).write(path, overwrite=True)
+        assert set(contents(path)) == {"policy.json", "network.safetensors"}
+        (path / "notes.txt").touch()
+        with pytest.raises(OutputError, match=r"holds 'notes\.txt'"):
+            POLICY.write(path, overwrite=True)
+        NETWORK.write(tmp_path / "file")
+        with pytest.raises(OutputError, match="is a file"):
+            POLICY.write(tmp_path / "file", overwrite=True)
+
+    def test_the_same_policy_makes_the_same_bytes(self, tmp_path):
+        for name in ("a", "b"):
+            POLICY.write(tmp_path / name)
+        assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
 def test_files_that_cannot_be_read_are_not_called_missing(tmp_path):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
@@ -494,12 +539,10 @@ DAMAGE = {
     "width": (POLICY, lambda h: h["pseudo_counts"].update(width="0.3"), "width is '0.3'"),
     "axis 1.0": (POLICY, lambda h: h["pseudo_counts"].update(axis=1.0), "axis is 1.0"),
     "axis true": (POLICY, lambda h: h["pseudo_counts"].update(axis=True), "axis is True"),
-    "temperature": (POLICY, lambda h: h["baseline"].update(temperature="0.5"), "temperature is"),
     "epsilon": (POLICY, lambda h: h["rule"].update(epsilon="0.5"), "epsilon is '0.5'"),
-    "baseline": (POLICY, lambda h: h.update(baseline="x"), "wrong one"),
     "counts": (POLICY, lambda h: h.update(pseudo_counts="x"), "wrong one"),
     "cell": (CELLS, lambda h: h["pseudo_counts"].update(cell="0.3"), "cell is '0.3'"),
-    "axes": (CELLS, lambda h: h["pseudo_counts"].update(n_dimensions="2"), "n_dimensions is '2'"),
+    "axes": (CELLS, lambda h: h["pseudo_counts"].update(n_features="2"), "n_features is '2'"),
 }
 
 
@@ -507,19 +550,27 @@ DAMAGE = {
 def test_damaged_policies(policy, change, message, tmp_path):
     path = tmp_path / "policy"
     policy.write(path)
-    arrays, header = read_arrays(path)
-    change(header)
-    write_arrays(path, arrays, header)
+    damage(path, lambda arrays, about: change(about))
     with pytest.raises(DataError, match=message):
         NetworkPolicy.read(path)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5_000])
-def test_headers_that_json_cannot_read(text, tmp_path):
-    data = safetensors.numpy.save(NETWORK.to_arrays(), metadata={"spibb": text})
-    (tmp_path / "policy").write_bytes(data)
-    with pytest.raises(DataError, match="holds no policy"):
+def test_a_damaged_baseline(tmp_path):
+    POLICY.write(tmp_path / "policy")
+    NETWORK.write(tmp_path / "policy" / "baseline.safetensors", {"temperature": "0.5"})
+    with pytest.raises(DataError, match=r"temperature is '0\.5'"):
         NetworkPolicy.read(tmp_path / "policy")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5_000])
+def test_json_that_cannot_be_read(text, tmp_path):
+    data = safetensors.numpy.save(NETWORK.to_arrays(), metadata={"spibb": text})
+    (tmp_path / "network").write_bytes(data)
+    with pytest.raises(SettingsError, match="tells no temperature"):
+        SoftmaxNetwork.read(tmp_path / "network")
+    (tmp_path / "policy.json").write_text(text)
+    with pytest.raises(DataError, match="holds no policy"):
+        NetworkPolicy.read(tmp_path)
 
 
 # Checkpoints
@@ -552,7 +603,7 @@ def test_a_checkpoint_asks_for_safetensors_before_the_training(tmp_path, monkeyp
     def never(*_):
         raise AssertionError("it has begun")
 
-    monkeypatch.setattr(training, "_run", never)
+    monkeypatch.setattr(CpuEngine, "advance", never)
     with pytest.raises(MissingDependencyError, match=r'pip install "spibb\[deep\]"'):
         train(checkpoint=tmp_path / "state")
 

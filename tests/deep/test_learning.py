@@ -5,6 +5,7 @@ import pytest
 from small_problems import finite_problem
 
 from spibb.deep.policy import NetworkPolicy
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import (
     DQN,
@@ -15,7 +16,7 @@ from spibb.deep.rules import (
     PiLeqBSPIBBDQN,
     RaMDPDQN,
 )
-from spibb.deep.training import Member, TrainingSettings, train_population
+from spibb.deep.training import train_population
 
 # Settings whose tabular answers all differ, except those of the first two.
 RULES = [

@@ -57,7 +57,7 @@ def test_first_weights_are_he_uniform_by_the_counter():
 def test_file_round_trip(network, tmp_path):
     path = tmp_path / "q.safetensors"
     network.write(path, {"temperature": 0.1})
-    again = Network.from_file(path, n_features=4, n_actions=3)
+    again = Network.from_file(path)
     np.testing.assert_array_equal(again.to_flat(), network.to_flat())
     assert [part.name for part in tmp_path.iterdir()] == ["q.safetensors"]
     stored = safetensors.numpy.load_file(path)
@@ -115,7 +115,10 @@ def test_arrays_cannot_be_changed(network):
             },
             r"weight_1 has shape \(4, 3\); expected \(fan_out, 2\)",
         ),
-        ({"weight_0": np.array([[1.0, np.nan]]), "bias_0": np.ones(1)}, r"nan.*position \(0, 1\)"),
+        (
+            {"weight_0": np.array([[1.0, np.nan]]), "bias_0": np.ones(1)},
+            r"nan.*row 0, coordinate 1",
+        ),
     ],
 )
 def test_bad_files(arrays, message, tmp_path):
@@ -134,10 +137,6 @@ def test_files_of_the_wrong_kind(network, tmp_path):
         Network.from_file(text)
     path = tmp_path / "q.safetensors"
     network.write(path)
-    with pytest.raises(DataError, match="has 4 inputs; expected 5"):
-        Network.from_file(path, n_features=5)
-    with pytest.raises(DataError, match="has 3 outputs; expected 9"):
-        Network.from_file(path, n_actions=9)
     with pytest.raises(OutputError, match="cannot write"):
         network.write(tmp_path / "absent" / "q.safetensors")
 

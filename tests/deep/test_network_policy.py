@@ -8,11 +8,12 @@ import onnx
 import onnx.reference
 import pytest
 import torch
-from small_problems import DEVICES, LOOSE, RULES, TIGHT
+from small_problems import DEVICES, LOOSE, RULES, TIGHT, random_data
 
 from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.network import Network, first_parameters
-from spibb.deep.policy import NetworkPolicy
+from spibb.deep.policy import NetworkPolicy, PopulationPolicy
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.pseudo_counts import HashCounts, KernelCounts
 from spibb.deep.rules import (
     DQN,
@@ -21,9 +22,11 @@ from spibb.deep.rules import (
     PiBSPIBBDQN,
 )
 from spibb.deep.targets import improved_policy
+from spibb.deep.training import train_population
+from spibb.deep.training_data import TrainingData
 from spibb.deep.transitions import Transitions
 from spibb.envs.helicopter import Helicopter
-from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
+from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError, SettingsError
 
 SIZES = (3, 16, 8, 4)
 
@@ -90,7 +93,7 @@ def test_tensors_act_as_arrays_do(rule, device):
     np.testing.assert_allclose(found.cpu().numpy(), expected, atol=1e-4)
     assert made.act(states[0], np.random.default_rng(0)).shape == (10,)
     assert made.action_probabilities(states[0, 0]).shape == (4,)
-    with pytest.raises(DataError, match=r"shape \(1, 2\); expected \(\.\.\., 3\)"):
+    with pytest.raises(DataError, match=r"shape \(2,\); expected \(\.\.\., 3\)"):
         made.action_probabilities(states[0, 0, :2])
 
 
@@ -126,7 +129,7 @@ def test_act():
 @pytest.mark.parametrize("counts", [KernelCounts(width=0.4), HashCounts(cell=0.5)])
 def test_files_round_trip(rule, counts, tmp_path):
     made = policy(rule, counts)
-    path = tmp_path / "policy.safetensors"
+    path = tmp_path / "policy"
     made.write(path)
     again = NetworkPolicy.read(path)
     assert again.rule == rule
@@ -135,12 +138,126 @@ def test_files_round_trip(rule, counts, tmp_path):
     )
 
 
+SHORT = TrainingSettings(hidden=(8,), n_passes=5, batch_size=8)
+
+
+def trained(scale=None):
+    """A population of every rule, trained on the same data."""
+    data = TrainingData.from_transitions(
+        transitions(), SoftmaxNetwork(network(2), 0.5), KernelCounts(width=0.4), scale=scale
+    )
+    members = [Member(0, rule, k) for k, rule in enumerate(RULES)]
+    return train_population(data, members, SHORT, engine="cpu")
+
+
+def test_a_population_gives_policies_with_what_they_were_trained_with(tmp_path):
+    population = trained()
+    for k, rule in enumerate(RULES):
+        found = population.policy(k)
+        counts = KernelCounts(width=0.4).fit(transitions())
+        expected = NetworkPolicy(
+            population.network(k), rule, SoftmaxNetwork(network(2), 0.5), counts
+        )
+        np.testing.assert_array_equal(
+            found.action_probabilities(STATES), expected.action_probabilities(STATES)
+        )
+        found.write(tmp_path / rule.id)
+        again = NetworkPolicy.read(tmp_path / rule.id)
+        np.testing.assert_array_equal(
+            again.action_probabilities(STATES), expected.action_probabilities(STATES)
+        )
+
+
+def test_a_population_acts_at_once_as_its_members_do():
+    population = trained()
+    states = np.stack([STATES[k : k + 20] for k in range(len(RULES))])
+    everybody = population.policies()
+    found = everybody.action_probabilities(states)
+    for k in range(len(RULES)):
+        alone = population.policy(k).action_probabilities(states[k])
+        np.testing.assert_array_equal(found[k], alone)
+    some = population.policies([5, 1]).action_probabilities(states[[5, 1]])
+    np.testing.assert_array_equal(some, found[[5, 1]])
+    tensors = everybody.action_probabilities(torch.tensor(states))
+    np.testing.assert_allclose(tensors.numpy(), found, atol=1e-4)
+
+
+def test_policies_of_data_sets_of_their_own():
+    """Each member is asked with the counts, the baseline and the units of its own data set."""
+    both = [trained(), trained(scale=[0.5, 1.0, 2.0])]
+    made = [population.policy(k) for population in both for k in range(len(RULES))]
+    states = np.stack([STATES] * len(made))
+    found = PopulationPolicy(made).action_probabilities(states)
+    for row, one in zip(found, made, strict=True):
+        np.testing.assert_array_equal(row, one.action_probabilities(STATES))
+
+
+def test_nothing_is_counted_where_an_episode_is_over():
+    class Counted:
+        n_actions, asked = 4, 0
+
+        def counts(self, states):
+            Counted.asked += len(states)
+            return np.full((len(states), 4), 9.0, np.float32)
+
+    one = NetworkPolicy(
+        network(1), PiBSPIBBDQN(n_wedge=5), SoftmaxNetwork(network(2), 0.5), Counted()
+    )
+    act = PopulationPolicy([one], is_over=lambda states: states[:, 0] > 0.5).action_probabilities
+    found, is_over = act(STATES[None])[0], STATES[:, 0] > 0.5
+    assert Counted.asked == (~is_over).sum()
+    np.testing.assert_array_equal(found[~is_over], one.action_probabilities(STATES)[~is_over])
+    baseline = one.baseline.action_probabilities(STATES)
+    np.testing.assert_array_equal(found[is_over], baseline[is_over])
+
+
+def test_units_of_the_coordinates_are_kept(tmp_path):
+    """Trained in other units, a policy sees observations as its data set had them."""
+    units = np.array([0.5, 1.0, 2.0])
+    scaled = trained(units)
+    data = TrainingData.from_transitions(
+        transitions().scaled(units), SoftmaxNetwork(network(2), 0.5), KernelCounts(width=0.4)
+    )
+    np.testing.assert_array_equal(scaled.data[0].n_next, data.n_next)
+    assert (scaled.data[0].baseline_next != data.baseline_next).any()
+    made = scaled.policy(6)
+    np.testing.assert_array_equal(made.scale, np.float32(units))
+    bare = NetworkPolicy(made.network, DQN())
+    np.testing.assert_array_equal(
+        NetworkPolicy(made.network, DQN(), scale=units).act(STATES), bare.act(STATES / units)
+    )
+    made.write(tmp_path / "policy")
+    again = NetworkPolicy.read(tmp_path / "policy")
+    np.testing.assert_array_equal(
+        again.action_probabilities(STATES), made.action_probabilities(STATES)
+    )
+    for scale in (0, [1.0, 2.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0], np.inf):
+        with pytest.raises(SettingsError, match="scale is"):
+            transitions().scaled(scale)
+
+
+def test_what_was_not_kept_is_asked_for():
+    members = [Member(0, DQN(), 0), Member(0, PiBSPIBBDQN(), 0)]
+    population = train_population(random_data(), members, SHORT, engine="cpu")
+    assert population.policy(0).rule == DQN()
+    with pytest.raises(PolicyError, match=r"acts without baseline.*from_transitions"):
+        population.policy(1)
+    other = Network.from_flat(first_parameters([0], (3, 5, 4))[0], (3, 5, 4))
+    with pytest.raises(PolicyError, match="there is no policy"):
+        PopulationPolicy([])
+    for states in (STATES, STATES[None, :, :2], np.stack([STATES] * 3)):
+        with pytest.raises(DataError, match="have shape"):
+            population.policies([0]).action_probabilities(states)
+    with pytest.raises(PolicyError, match="the networks differ in shape"):
+        PopulationPolicy([population.policy(0), NetworkPolicy(other, DQN())])
+
+
 def test_what_cannot_be_stored_says_so(tmp_path):
     rule, path = PiBSPIBBDQN(n_wedge=1), tmp_path / "policy"
     counts = KernelCounts().fit(transitions())
     uniform = NetworkPolicy(network(1), rule, lambda x: np.full((len(x), 4), 0.25), counts)
     np.testing.assert_allclose(uniform.action_probabilities(STATES).sum(-1), 1, atol=1e-6)
-    with pytest.raises(OutputError, match="a baseline that is a function cannot be stored"):
+    with pytest.raises(OutputError, match="a baseline of type function cannot be stored"):
         uniform.write(path)
 
     class Own:
@@ -149,12 +266,14 @@ def test_what_cannot_be_stored_says_so(tmp_path):
         def counts(self, states):
             return np.ones((len(states), 4))
 
-    with pytest.raises(OutputError, match="pseudo-counts that are a Own cannot be stored"):
+    with pytest.raises(OutputError, match="pseudo-counts of type Own cannot be stored"):
         NetworkPolicy(network(1), rule, SoftmaxNetwork(network(2), 0.5), Own()).write(path)
     assert not path.exists()
     network(1).write(path)
-    with pytest.raises(DataError, match="holds no policy"):
+    with pytest.raises(DataError, match="cannot read"):
         NetworkPolicy.read(path)
+    with pytest.raises(DataError, match="holds no policy"):
+        NetworkPolicy.read(tmp_path)
 
 
 def test_bad_observations_name_the_row():
@@ -179,7 +298,7 @@ def test_bad_parts():
         )
     fitted = KernelCounts().fit(transitions())
     wide = Network.from_flat(first_parameters([0], (5, 8, 4))[0], (5, 8, 4))
-    with pytest.raises(PolicyError, match="baseline's network has 5 inputs and 4 outputs"):
+    with pytest.raises(PolicyError, match="baseline's network has 5 inputs; expected 3"):
         NetworkPolicy(network(1), PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)
     with pytest.raises(PolicyError, match="pseudo-counts of 3 features; expected 5"):
         NetworkPolicy(wide, PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)

@@ -5,12 +5,13 @@ import dataclasses
 import platform
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spibb.deep import train_cpu, train_fused
+from spibb.deep import train_fused
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.rules import (
     DQN,
@@ -21,8 +22,11 @@ from spibb.deep.rules import (
     PiLeqBSPIBBDQN,
     RaMDPDQN,
 )
+from spibb.deep.train_cpu import CpuEngine
+from spibb.deep.train_fused import FusedEngine
 from spibb.deep.training_data import TrainingData
 from spibb.errors import SettingsError
+from spibb.operators.rows import Operator, step_rows
 
 RULES = [
     DQN(),
@@ -63,7 +67,11 @@ def population(sizes, *, copies=1, n_rows=(50, 77), **settings):
     data = [training_data(k, n, sizes[0], sizes[-1]) for k, n in enumerate(n_rows)]
     members = [Member(k % 2, rule, 99 + k) for k, rule in enumerate(RULES * copies)]
     chosen = TrainingSettings(hidden=sizes[1:-1], **settings)
-    return Trainings.of(data, members, chosen), PopulationState.start(members, sizes)
+    return Trainings(data, members, chosen), PopulationState.start(members, sizes)
+
+
+def on_cpu(trainings, state, n_steps):
+    return CpuEngine(trainings).advance(state, n_steps)
 
 
 def errors(found, expected):
@@ -77,21 +85,22 @@ def assert_same(found, expected, members=slice(None)):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name)[members])
 
 
-def test_what_does_not_fit_names_another_engine():
-    settings = TrainingSettings()
-    for sizes, what in (
-        ((4, 32, 9), "1 hidden layers"),
-        ((5, 32, 128, 32, 9), "5 features"),
-        ((4, 32, 128, 32, 10), "10 actions"),
-        ((4, 64, 512, 64, 9), "bytes"),
-    ):
-        assert not train_fused.fits(sizes, settings)
-        with pytest.raises(SettingsError, match=what) as caught:
-            train_fused.check_fit(sizes, settings)
-        assert 'engine="torch"' in str(caught.value)
-    with pytest.raises(SettingsError, match="batch_size is 64"):
-        train_fused.check_fit(PAPER, TrainingSettings(batch_size=64))
-    assert train_fused.fits(PAPER, settings)
+@pytest.mark.parametrize(
+    ("sizes", "change", "what"),
+    [
+        ((4, 32, 9), {}, "the number of hidden layers is 1, and it takes 3"),
+        ((5, 32, 128, 32, 9), {}, "the number of features is 5, and it takes 1 to 4"),
+        ((4, 32, 128, 32, 10), {}, "the number of actions is 10, and it takes 1 to 9"),
+        ((4, 64, 512, 64, 9), {}, r"its shared memory in bytes is \d+, and it takes 0 to 232448"),
+        (PAPER, {"batch_size": 64}, "batch_size is 64, and it takes 32"),
+    ],
+)
+def test_what_does_not_fit_is_named_early_with_another_engine(sizes, change, what):
+    trainings, _ = population(sizes, n_passes=9, **change)
+    with pytest.raises(SettingsError, match=f"engine 'fused' cannot train this: {what}") as caught:
+        FusedEngine(trainings)
+    assert 'engine="torch"' in str(caught.value)
+    assert FusedEngine.misfit(population(PAPER, n_passes=9)[0]) is None
 
 
 def test_records_are_packed():
@@ -114,18 +123,16 @@ class Emulator:
         self._library = ctypes.CDLL(str(library))
         assert self._library.shared_bytes() == train_fused.shared_bytes(sizes)
 
-    def advance(self, trainings, state, n_steps, *, order=0, record_every=0):
+    def advance(self, trainings, state, n_steps, *, order=0):
         recipes = trainings.recipes
         n_members = len(recipes.seed)
-        first = -(-state.t // record_every) if record_every else 0
-        last = -(-(state.t + n_steps) // record_every) if record_every else 0
         columns = {
             "records": train_fused.packed_records(trainings.records),
             "order": np.arange(n_members, dtype=np.int32)[::-1].copy(),
-            "first_row": recipes.first_row,
+            "first_row": recipes.first_row.copy(),
             "n_rows": recipes.n_rows.astype(np.int32),
             "last_step": recipes.n_steps.astype(np.int32),
-            "seed": recipes.seed,
+            "seed": recipes.seed.copy(),
             "operator": recipes.operator.astype(np.int32),
             "is_double": recipes.is_double.astype(np.int32),
             "kappa": recipes.kappa.astype(np.float32),
@@ -135,62 +142,67 @@ class Emulator:
             "target": state.target.copy(),
             "v": state.v.copy(),
             "diverged_at": state.diverged_at.astype(np.int32),
-            "curves": np.full((n_members, last - first, 2), np.nan, dtype=np.float32),
         }
-        arguments = train_fused.Arguments.of(
-            trainings.settings, state.t, n_steps, record_every, last - first
-        )
-        for name, column in columns.items():
-            setattr(arguments, name, column.ctypes.data)
+        places = {name: column.ctypes.data for name, column in columns.items()}
+        arguments = train_fused.Arguments.of(trainings.settings, state.t, n_steps, places)
         self._library.emulate(ctypes.byref(arguments), n_members, order)
-        after = PopulationState(
+        return PopulationState(
             columns["params"], columns["target"], columns["v"], state.t + n_steps,
             columns["diverged_at"].astype(np.int64),
         )  # fmt: skip
-        return after, columns["curves"]
+
+    def steps(self, operator, q, b, counts, n_wedge, epsilon):
+        out = np.zeros_like(q)
+        places = [part.ctypes.data for part in (q, b, counts, out)]
+        rows = StepRows(*places, len(q), int(operator), n_wedge, epsilon)
+        self._library.steps(ctypes.byref(rows))
+        return out
 
 
 @pytest.fixture(scope="module")
-def emulator(tmp_path_factory):
+def emulators(tmp_path_factory):
+    """Makes emulations by the sizes of the network, each once."""
     if shutil.which("g++") is None or platform.machine() != "x86_64":
         pytest.skip("the emulation needs g++ on x86-64")
-    library = tmp_path_factory.mktemp("fused") / "emulator.so"
-    source = Path(train_fused.__file__).with_name("fused.cu")
-    subprocess.run(
-        ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-fno-strict-aliasing",
-         "-ffp-contract=off", f'-DFUSED_CU="{source}"', *train_fused.size_macros(SMALL),
-         str(HERE / "fused_emulator.cpp"), "-o", str(library)],
-        check=True, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    return Emulator(library, SMALL)
+
+    @cache
+    def make(sizes):
+        library = tmp_path_factory.mktemp("fused") / "emulator.so"
+        source = Path(train_fused.__file__).with_name("fused.cu")
+        subprocess.run(
+            ["g++", "-O2", "-std=c++17", "-shared", "-fPIC", "-fno-strict-aliasing",
+             "-ffp-contract=off", f'-DFUSED_CU="{source}"', *train_fused.size_macros(sizes),
+             str(HERE / "fused_emulator.cpp"), "-o", str(library)],
+            check=True, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        return Emulator(library, sizes)
+
+    return make
+
+
+@pytest.fixture
+def emulator(emulators):
+    return emulators(SMALL)
 
 
 def test_emulated_kernel_equals_the_compiled_engine(emulator):
     trainings, state = population(SMALL, target_period=4, n_passes=8, annealing_samples=100)
     assert sorted(set(trainings.recipes.n_steps)) == [12, 19]
-    found, curves = emulator.advance(trainings, state, 30, record_every=3)
-    expected = train_cpu.advance(trainings, state, 30)
-    assert errors(found, expected).max() < 1e-4
-    # The points of a curve are those that training.py measures from outside.
-    at = train_cpu.advance(trainings, state, 9)
-    measured = train_cpu.measure(trainings, at)
-    measured = np.asarray(measured[0] if isinstance(measured, tuple) else measured)
-    np.testing.assert_allclose(curves[:, 3], measured.T, rtol=1e-4, atol=1e-5)
-    assert np.isnan(curves[::2, 4:]).all()
-    assert np.isfinite(curves[1::2, :7]).all()
+    found = emulator.advance(trainings, state, 30)
+    assert errors(found, on_cpu(trainings, state, 30)).max() < 1e-4
 
 
 def test_emulated_kernel_has_no_races_and_resumes(emulator):
     trainings, state = population(SMALL, target_period=4)
-    expected, _ = emulator.advance(trainings, state, 11, order=1)
-    again, _ = emulator.advance(trainings, state, 11, order=2)
+    expected = emulator.advance(trainings, state, 11, order=1)
+    again = emulator.advance(trainings, state, 11, order=2)
     assert_same(again, expected)
     parts = state
     for n_steps in (3, 1, 4, 3):
-        parts, _ = emulator.advance(trainings, parts, n_steps)
+        parts = emulator.advance(trainings, parts, n_steps)
     assert_same(parts, expected)
-    alone = Trainings.of(trainings.data, trainings.members[6:7], trainings.settings)
-    single, _ = emulator.advance(alone, PopulationState.start(alone.members, SMALL), 11)
+    alone = Trainings(trainings.data, trainings.members[6:7], trainings.settings)
+    single = emulator.advance(alone, PopulationState.start(alone.members, SMALL), 11)
     assert_same(single, expected, slice(6, 7))
 
 
@@ -200,10 +212,8 @@ def test_emulated_kernel_stops_where_q_diverges(emulator):
     params[3] *= 1e3
     params[4] = np.nan
     state = dataclasses.replace(state, params=params)
-    found, _ = emulator.advance(trainings, state, 3)
-    np.testing.assert_array_equal(
-        found.diverged_at, train_cpu.advance(trainings, state, 3).diverged_at
-    )
+    found = emulator.advance(trainings, state, 3)
+    np.testing.assert_array_equal(found.diverged_at, on_cpu(trainings, state, 3).diverged_at)
     assert found.diverged_at[4] == 0
     np.testing.assert_array_equal(found.params[4], params[4])
 
@@ -216,39 +226,127 @@ def gpu():
     pytest.importorskip("cuda.bindings")
 
 
+# The steps, which fused.cu has in its own words
+
+
+class StepRows(ctypes.Structure):
+    """The argument of fused_steps.cu."""
+
+    _fields_ = (
+        *((name, ctypes.c_void_p) for name in ("q", "b", "counts", "out")),
+        *((name, ctypes.c_int) for name in ("n_rows", "op")),
+        *((name, ctypes.c_float) for name in ("n_wedge", "epsilon")),
+    )
+
+
+def exact_rows(n_actions, rng, n_rows=4_000):
+    """Rows of few different numbers, all exact in float32: ties everywhere, unseen pairs, zeros."""
+    shape = (n_rows, n_actions)
+    q = rng.integers(-3, 4, shape) / 4.0
+    weights = rng.integers(0, 4, shape) * (rng.random(shape) < 0.8)
+    weights[:, -1] += 1
+    # Multiples of 1 / 64, the last action taking what is left.
+    b = np.floor(64.0 * weights / weights.sum(axis=1, keepdims=True)) / 64.0
+    b[:, -1] += 1.0 - b.sum(axis=1)
+    counts = rng.choice([0.0, 0.0625, 0.25, 1.0, 4.0, 16.0, 64.0], shape)
+    return q, b, counts
+
+
+def wild_rows(n_actions, rng, n_rows=4_000):
+    """Rows of every size: values up to the limit, counts from nearly none to beyond all."""
+    shape = (n_rows, n_actions)
+    q = rng.normal(size=shape) * 10.0 ** rng.uniform(-6, 6, (n_rows, 1))
+    b = rng.dirichlet(np.full(n_actions, 0.3), n_rows)
+    counts = np.where(rng.random(shape) < 0.2, 0.0, 10.0 ** rng.uniform(-12, 12, shape))
+    return q, b, counts
+
+
+def by_rows(operator, q, b, counts, n_wedge, epsilon):
+    """The row functions of spibb.operators, in float64."""
+    with np.errstate(divide="ignore"):
+        prices = 1.0 / np.sqrt(counts)
+    errors = prices if operator.needs.budget else np.where(counts >= n_wedge, 0.0, np.inf)
+    parts = [np.ascontiguousarray(part, dtype=np.float64) for part in (q, b, errors)]
+    out = np.empty(parts[0].shape)
+    step_rows(int(operator), *parts, np.full(len(q), float(epsilon)), parts[0], out)
+    return out
+
+
+def check_steps(apply, operator, n_actions):
+    """Compare a way to apply a step of fused.cu with the row functions."""
+    rng = np.random.default_rng(7)
+    for epsilon in (0.0, 0.125, 0.5, 2.0, 1e6, np.inf):
+        rows = [np.float32(part) for part in exact_rows(n_actions, rng)]
+        found = apply(operator, *rows, 4.0, epsilon)
+        np.testing.assert_allclose(found, by_rows(operator, *rows, 4.0, epsilon), atol=1e-5)
+        rows = [np.float32(part) for part in wild_rows(n_actions, rng)]
+        found = apply(operator, *rows, 4.0, epsilon).astype(np.float64)
+        expected = by_rows(operator, *rows, 4.0, epsilon)
+        np.testing.assert_allclose(found.sum(axis=1), rows[1].sum(axis=1), atol=1e-4)
+        # Rounding turns a close choice here and there, between actions that are as good.
+        apart = np.abs(found - expected).max(axis=1)
+        assert (apart > 1e-3).mean() < 0.002
+        spread = np.ptp(rows[0], axis=1)
+        gap = ((found - expected) * rows[0]).sum(axis=1) / spread
+        assert np.abs(gap).max() < (0.05 if operator is Operator.SOFT_APPROX else 1e-3)
+
+
+@pytest.mark.parametrize("sizes", [SMALL, PAPER], ids=str)
+@pytest.mark.parametrize("operator", sorted(FusedEngine.carries.operators), ids=lambda op: op.name)
+def test_emulated_steps_are_those_of_the_operators(emulators, operator, sizes):
+    check_steps(emulators(sizes).steps, operator, sizes[-1])
+
+
+@pytest.mark.parametrize("sizes", [SMALL, PAPER], ids=str)
+@pytest.mark.parametrize("operator", sorted(FusedEngine.carries.operators), ids=lambda op: op.name)
+def test_gpu_steps_are_those_of_the_operators(gpu, operator, sizes):
+    import torch
+
+    device, n_bytes = torch.device("cuda", 0), train_fused.shared_bytes(sizes)
+    more = (HERE / "fused_steps.cu").read_text()
+    kernel = train_fused.load_function(sizes, device, n_bytes, "steps", (), more)
+
+    def apply(operator, q, b, counts, n_wedge, epsilon):
+        tensors = [torch.tensor(part, device=device) for part in (q, b, counts, np.zeros_like(q))]
+        places = [tensor.data_ptr() for tensor in tensors]
+        rows = StepRows(*places, len(q), int(operator), n_wedge, epsilon)
+        train_fused.launch(kernel, -(-len(q) // 32), 32, n_bytes, device, rows)
+        return tensors[3].cpu().numpy()
+
+    check_steps(apply, operator, sizes[-1])
+
+
 @pytest.mark.parametrize("sizes", [SMALL, PAPER, (4, 32, 128, 32, 4), (1, 20, 64, 32, 6)])
 def test_gpu_equals_the_compiled_engine(gpu, sizes):
     trainings, state = population(sizes, copies=4, n_passes=1_000)
-    engine = train_fused.FusedEngine(trainings)
-    found = engine.advance(trainings, state, 3)
-    expected = train_cpu.advance(trainings, state, 3)
+    engine = FusedEngine(trainings)
+    found = engine.advance(state, 3)
+    expected = on_cpu(trainings, state, 3)
     assert np.median(errors(found, expected)) < 1e-5
     assert errors(found, expected).max() < 1e-3
     # Rounding turns a tie here and there, and then members part; most stay close for a while.
-    later = errors(engine.advance(trainings, found, 90), train_cpu.advance(trainings, found, 90))
+    later = errors(engine.advance(found, 90), on_cpu(trainings, found, 90))
     assert np.median(later) < 1e-4
 
 
 def test_gpu_stays_with_the_compiled_engine_for_hundreds_of_steps(gpu):
     # As many rows as the paper's largest data set; few are learnt by heart, and Q grows fast there.
     trainings, state = population(PAPER, copies=4, n_rows=(10_000, 9_000), n_passes=1)
-    found = train_fused.FusedEngine(trainings).advance(trainings, state, 250)
-    assert np.median(errors(found, train_cpu.advance(trainings, state, 250))) < 1e-5
+    found = FusedEngine(trainings).advance(state, 250)
+    assert np.median(errors(found, on_cpu(trainings, state, 250))) < 1e-5
 
 
 def test_gpu_repeats_resumes_and_knows_no_neighbours(gpu):
     trainings, state = population(PAPER, copies=30, n_passes=200)
-    engine = train_fused.FusedEngine(trainings)
-    expected = engine.advance(trainings, state, 500)
-    assert_same(engine.advance(trainings, state, 500), expected)
+    engine = FusedEngine(trainings)
+    expected = engine.advance(state, 500)
+    assert_same(engine.advance(state, 500), expected)
     parts = state
     for n_steps in (133, 7, 360):
-        parts = engine.advance(trainings, parts, n_steps)
+        parts = engine.advance(parts, n_steps)
     assert_same(parts, expected)
-    alone = Trainings.of(trainings.data, trainings.members[140:141], trainings.settings)
-    single = train_fused.FusedEngine(alone).advance(
-        alone, PopulationState.start(alone.members, PAPER), 500
-    )
+    alone = Trainings(trainings.data, trainings.members[140:141], trainings.settings)
+    single = FusedEngine(alone).advance(PopulationState.start(alone.members, PAPER), 500)
     assert_same(single, expected, slice(140, 141))
 
 
@@ -258,7 +356,7 @@ def test_gpu_stops_where_q_diverges(gpu):
     params[3] *= 1e3
     params[4] = np.nan
     state = dataclasses.replace(state, params=params)
-    found = train_fused.FusedEngine(trainings).advance(trainings, state, 3)
+    found = FusedEngine(trainings).advance(state, 3)
     np.testing.assert_array_equal(found.diverged_at[[3, 4]], [0, 0])
     assert (found.diverged_at[[0, 1, 2, 5, 6, 7, 8]] == -1).all()
 
@@ -269,9 +367,6 @@ def test_a_gpu_asked_for_and_absent():
         pytest.skip("there is a GPU here")
     trainings, _ = population(PAPER)
     with pytest.raises(SettingsError, match="torch finds none"):
-        train_fused.FusedEngine(trainings)
+        FusedEngine(trainings)
     with pytest.raises(SettingsError, match="on 'cpu'"):
-        train_fused.train_fused(
-            torch.zeros(3, 32), trainings.recipes, (np.zeros(1),) * 3, sizes=PAPER,
-            settings=trainings.settings, t0=0, n_steps=1,
-        )  # fmt: skip
+        FusedEngine(trainings, "cpu")

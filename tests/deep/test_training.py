@@ -1,6 +1,8 @@
 """Training a population: right, repeatable, independent of company, resumable, watched."""
 
+import dataclasses
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,9 +12,12 @@ from small_problems import DEVICES, LOOSE, RULES, TIGHT, random_data
 from spibb.compiled.random_numbers import minibatch
 from spibb.deep import training
 from spibb.deep.network import first_parameters, layer_places
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.rules import DoubleDQN, ExactSoftSPIBBDQN, PiBSPIBBDQN, RaMDPDQN
 from spibb.deep.targets import targets
-from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
+from spibb.deep.train_cpu import CpuEngine
+from spibb.deep.training import train_population
+from spibb.deep.training_data import COLUMNS, TrainingData
 from spibb.deep.transitions import Transitions
 from spibb.errors import DataError, MissingDependencyError, PolicyError, SettingsError
 
@@ -48,9 +53,7 @@ def plain_training(data, rule, seed, settings, n_steps):
             x = x.relu() if k + 2 < len(sizes) else x
         return x
 
-    columns = {
-        name: torch.tensor(getattr(data, name)) for name in TrainingData.__dataclass_fields__
-    }
+    columns = {name: torch.tensor(getattr(data, name)) for name in COLUMNS}
     columns = {
         name: part.double() if part.is_floating_point() else part for name, part in columns.items()
     }
@@ -229,6 +232,28 @@ def test_progress_tells_the_truth(monkeypatch):
     assert seen[-1].steps_per_second * seen[-1].seconds == pytest.approx(1500)
 
 
+class WholeEngine(CpuEngine):
+    """The engine of the CPU, as if fewer blocks were much faster."""
+
+    is_whole = True
+    blocks: ClassVar[list[int]] = []
+
+    def advance(self, state, n_steps):
+        self.blocks.append(n_steps)
+        return super().advance(state, n_steps)
+
+
+def test_a_training_that_nobody_watches_is_one_block(monkeypatch):
+    monkeypatch.setattr(training, "CpuEngine", WholeEngine)
+    settings = dataclasses.replace(SMALL, n_passes=20.03)  # 751 steps, no whole target periods
+    call = random_data(), Member(0, DoubleDQN(), 0), settings
+    found = train_population(*call, engine="cpu", record_every=0)
+    assert WholeEngine.blocks == [751]
+    assert found.curves.steps.size == 0
+    train_population(*call, engine="cpu", record_every=0, progress=print)
+    assert WholeEngine.blocks[1] == 60
+
+
 def test_curves():
     data = random_data()
     population = train_population(
@@ -297,8 +322,9 @@ def test_numbers_of_the_paper():
 def test_a_gpu_asked_for_and_absent(engine):
     with pytest.raises(SettingsError, match="a GPU is asked for, and torch finds none"):
         train_population(
-            random_data(), [Member(0, DoubleDQN(), 0)], SMALL, engine=engine, device="cuda"
-        )
+            random_data(), Member(0, DoubleDQN(), 0), TrainingSettings(), engine=engine,
+            device="cuda",
+        )  # fmt: skip
 
 
 def test_auto_without_a_gpu_is_the_compiled_engine(monkeypatch):
@@ -322,7 +348,8 @@ def test_torch_absent(monkeypatch):
         ({"device": "tpu"}, "device is 'tpu'"),
         ({"engine": "cpu", "device": "cuda"}, "engine 'cpu' does not run on 'cuda'"),
         ({"engine": "fused", "device": "cpu"}, "engine 'fused' does not run on 'cpu'"),
-        ({"record_every": 0}, "record_every is 0"),
+        ({"record_every": -1}, "record_every is -1"),
+        ({"restarts": 1.5}, "restarts is 1.5"),
         ({"members": []}, "the population is empty"),
         ({"members": [Member(1, DoubleDQN(), 0)]}, r"data set 1 of 1 \(first at member 0\)"),
         ({"members": [Member(0, "dqn", 0)]}, "a member is"),

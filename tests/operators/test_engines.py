@@ -12,21 +12,21 @@ import torch
 
 from spibb import operators
 from spibb.compiled.random_numbers import minibatch
-from spibb.deep import train_cpu, train_fused, train_torch
 from spibb.deep.network import Network, first_parameters
-from spibb.deep.policy import NetworkPolicy
+from spibb.deep.policy import NetworkPolicy, PopulationPolicy
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import Rule, TargetStep
 from spibb.deep.targets import ENGINE as ACTING
 from spibb.deep.targets import improved_policy, targets
-from spibb.deep.training import choose_engine
+from spibb.deep.train_cpu import CpuEngine, measure
+from spibb.deep.train_fused import FusedEngine
+from spibb.deep.train_torch import TorchEngine
 from spibb.deep.training_data import TrainingData
 from spibb.envs.helicopter import Helicopter
 from spibb.errors import SettingsError
 from spibb.operators.engine import FROM_COUNTS
 from spibb.operators.rows import Operator, step_rows
-from spibb.studies.helicopter.acting import ActingPopulation, Networks
 from spibb.testing import reference, reference_successors
 
 EVERY = pytest.mark.parametrize("operator", Operator, ids=lambda operator: operator.name)
@@ -168,17 +168,10 @@ def test_acting(operator):
     data = helicopter.collect(helicopter.baseline(), 60, np.random.default_rng(0))
     counts, states = KernelCounts().fit(data), data.state[:20]
 
-    def population():
-        return ActingPopulation(
-            Networks(network.to_flat()[None], (4, 8, 9)), [rule], baseline=helicopter.baseline(),
-            counts=counts, helicopter=helicopter,
-        )  # fmt: skip
-
     if operator not in ACTING.operators:
         for act in (
             lambda: improved_policy(rule, Q, baseline=BASELINE, counts=COUNTS),
             lambda: NetworkPolicy(network, rule, helicopter.baseline(), counts),
-            population,
         ):
             with refused(operator, ACTING):
                 act()
@@ -188,8 +181,9 @@ def test_acting(operator):
     found = improved_policy(rule, tensors[0], baseline=tensors[1], counts=tensors[2])
     assert_like_the_twin(operator, found.numpy())
     alone = NetworkPolicy(network, rule, helicopter.baseline(), counts)
-    np.testing.assert_allclose(
-        population()(states[None])[0], alone.action_probabilities(states), atol=2e-5
+    both = PopulationPolicy([helicopter.baseline(), alone])
+    np.testing.assert_array_equal(
+        both.action_probabilities(np.stack([states] * 2))[1], alone.action_probabilities(states)
     )
 
 
@@ -210,7 +204,7 @@ def trainings_of(operator, sizes):
     )
     settings = TrainingSettings(hidden=sizes[1:-1], n_passes=10, target_period=2)
     members = [Member(0, AnyRule(operator), 5)]
-    trainings = Trainings.of([data], members, settings)
+    trainings = Trainings([data], members, settings)
     return trainings, PopulationState.start(members, sizes)
 
 
@@ -232,18 +226,17 @@ def loss_of(trainings, params):
 @EVERY
 def test_training_on_the_cpu(operator):
     trainings, state = trainings_of(operator, (3, 6, 4))
-    if operator not in train_cpu.ENGINE.operators:
-        with refused(operator, train_cpu.ENGINE):
-            choose_engine(trainings, "cpu", None)
+    if operator not in CpuEngine.carries.operators:
+        with refused(operator, CpuEngine.carries):
+            CpuEngine(trainings)
         return
-    found, is_good = train_cpu.measure(trainings, state)
+    found, is_good = measure(trainings, state)
     assert is_good.all()
     np.testing.assert_allclose(found[0, 0], loss_of(trainings, state.params[0]), rtol=1e-5)
 
 
-def assert_trains_as_the_cpu_does(engine, device, trainings, state):
-    _, advance = choose_engine(trainings, engine, device)
-    found, expected = advance(trainings, state, 5), train_cpu.advance(trainings, state, 5)
+def assert_trains_as_the_cpu_does(engine, trainings, state):
+    found, expected = engine.advance(state, 5), CpuEngine(trainings).advance(state, 5)
     np.testing.assert_allclose(found.params, expected.params, rtol=2e-3, atol=2e-4)
     assert not np.array_equal(expected.params, state.params)
 
@@ -252,26 +245,22 @@ def assert_trains_as_the_cpu_does(engine, device, trainings, state):
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 def test_training_with_torch(operator, device):
     trainings, state = trainings_of(operator, (3, 6, 4))
-    if operator not in train_torch.ENGINE.operators:
-        with refused(operator, train_torch.ENGINE):
-            choose_engine(trainings, "torch", device)
+    if operator not in TorchEngine.carries.operators:
+        with refused(operator, TorchEngine.carries):
+            TorchEngine(trainings, device)
         return
-    assert_trains_as_the_cpu_does("torch", device, trainings, state)
+    assert_trains_as_the_cpu_does(TorchEngine(trainings, device), trainings, state)
 
 
 @EVERY
 def test_training_in_one_kernel(operator):
     trainings, state = trainings_of(operator, (3, 32, 64, 32, 4))
-    if operator not in train_fused.ENGINE.operators:
+    if operator not in FusedEngine.carries.operators:
         # Whether there is a GPU is not even asked.
-        with refused(operator, train_fused.ENGINE):
-            choose_engine(trainings, "fused", None)
-        with refused(operator, train_fused.ENGINE):
-            train_fused.train_fused(
-                None, trainings.recipes, (), sizes=trainings.sizes, settings=trainings.settings,
-                t0=0, n_steps=1,
-            )  # fmt: skip
+        with refused(operator, FusedEngine.carries):
+            FusedEngine(trainings)
+        assert FusedEngine.misfit(trainings) == f"it does not carry the operator {operator.name}"
         return
     if not torch.cuda.is_available():
         pytest.skip("no GPU here; tests/deep/test_train_fused.py emulates the kernel")
-    assert_trains_as_the_cpu_does("fused", "cuda", trainings, state)
+    assert_trains_as_the_cpu_does(FusedEngine(trainings), trainings, state)

@@ -15,7 +15,7 @@ from study_rows import KEYS, ordered
 
 from spibb.cli.study_command import merge_folders
 from spibb.deep.network import Network, first_parameters
-from spibb.deep.policy import NetworkPolicy
+from spibb.deep.policy import NetworkPolicy, PopulationPolicy
 from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
 from spibb.envs.flights import FlightReturns
 from spibb.errors import DataError, SettingsError
@@ -26,7 +26,6 @@ from spibb.runner.local import run_local
 from spibb.runner.store import Store
 from spibb.studies.aggregate import FILE, Aggregates
 from spibb.studies.compact import Compact
-from spibb.studies.helicopter.acting import ActingPopulation, Networks, is_over
 from spibb.studies.helicopter.claims import find_plateau, judged_claims
 from spibb.studies.helicopter.figures import abscissa, draw_helicopter
 from spibb.studies.helicopter.page import figure_block, make_blocks
@@ -164,16 +163,24 @@ def test_a_wrong_file_is_refused(text, message):
 # Acting
 
 
+def made_policies(data, rules, params, sizes):
+    baseline = TINY.helicopter.baseline()
+    return [
+        baseline
+        if rule is None
+        else NetworkPolicy(Network.from_flat(flat, sizes), rule, baseline, data.counts)
+        for rule, flat in zip(rules, params, strict=True)
+    ]
+
+
 def test_a_population_acts_as_its_members_alone():
     (data, *_) = draw_data(TINY, 0)
     helicopter = TINY.helicopter
     sizes = (4, 32, 128, 32, 9)
     rules = [setting.rule() for setting in TINY.settings]
     params = first_parameters(range(len(rules)), sizes)
-    act = ActingPopulation(
-        Networks(params, sizes), rules, baseline=helicopter.baseline(), counts=data.counts,
-        helicopter=helicopter,
-    )  # fmt: skip
+    policies = made_policies(data, rules, params, sizes)
+    act = PopulationPolicy(policies, is_over=helicopter.is_over).action_probabilities
     rng = np.random.default_rng(0)
     # States of the data set and new ones near by, all of them in flight.
     states = data.training.state[rng.integers(200, size=(len(rules), 7))]
@@ -181,14 +188,8 @@ def test_a_population_acts_as_its_members_alone():
     states = np.clip(states, [0.01, 0.01, -0.9, -0.9], [0.99, 0.99, 0.9, 0.9]).astype(np.float32)
     found = act(states)
     assert found.dtype == np.float32
-    for k, rule in enumerate(rules):
-        if rule is None:
-            expected = helicopter.baseline().action_probabilities(states[k])
-        else:
-            network = Network.from_flat(params[k], sizes)
-            policy = NetworkPolicy(network, rule, helicopter.baseline(), data.counts)
-            expected = policy.action_probabilities(states[k])
-        np.testing.assert_allclose(found[k], expected, atol=2e-5)
+    for k, policy in enumerate(policies):
+        np.testing.assert_array_equal(found[k], policy.action_probabilities(states[k]))
     # Bit for bit the same in any company.
     np.testing.assert_array_equal(act(states[:, :3]), found[:, :3])
 
@@ -200,18 +201,16 @@ def test_tensors_act_as_arrays_do():
     rules = [setting.rule() for setting in TINY.settings]
     params = first_parameters(range(len(rules)), sizes)
     states = np.stack([data.training.state[:20]] * len(rules))
-    kept = {"baseline": helicopter.baseline(), "counts": data.counts, "helicopter": helicopter}
-    arrays = ActingPopulation(Networks(params, sizes), rules, **kept)(states)
-    tensors = ActingPopulation(Networks(params, sizes, "cpu"), rules, **kept)(
-        torch.as_tensor(states)
-    )
+    policies = made_policies(data, rules, params, sizes)
+    act = PopulationPolicy(policies, is_over=helicopter.is_over).action_probabilities
+    arrays, tensors = act(states), act(torch.as_tensor(states))
     np.testing.assert_allclose(tensors.numpy(), arrays, atol=2e-5)
 
 
 def test_nobody_counts_for_those_that_have_landed():
     helicopter = TINY.helicopter
     states = np.array([[0.5, 0.5, 0, 0], [1.0, 0.5, 0, 0], [0.5, 0.5, 0, -1.0]], np.float32)
-    assert is_over(helicopter, states).tolist() == [False, True, True]
+    assert helicopter.is_over(states).tolist() == [False, True, True]
 
 
 # Scores of a run

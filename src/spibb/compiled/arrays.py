@@ -7,13 +7,14 @@ only by whoever brings a tensor or asks for a device.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.errors import DataError, MissingDependencyError, SettingsError
+from spibb.errors import DataError, SettingsError, SpibbError, import_extra
 
 
 def is_tensor(value: object) -> bool:
@@ -61,15 +62,36 @@ def as_float32(values: Any, name: str) -> NDArray[np.float32]:
     raise DataError(f"{name} has values that are not numbers", expected="numbers of NumPy's kinds")
 
 
+def check_rows(
+    is_good: Any,
+    what: Callable[[tuple[int, ...]], str],
+    *,
+    expected: str,
+    hint: str | None = None,
+    error: type[SpibbError] = DataError,
+    within: str = "",
+) -> None:
+    """Raise unless everything is good, naming the first place that is not.
+
+    Args:
+        is_good: Flags, an array or a tensor: of rows, or of their coordinates on a last axis.
+        what: What is wrong at a place, which is given.
+        expected: What would have been accepted.
+        hint: What to do about it.
+        error: What is raised.
+        within: What the rows belong to, where that must be said.
+    """
+    if bool(is_good.all()):
+        return
+    place = tuple(int(part) for part in np.argwhere(~to_numpy(is_good))[0])
+    names = (f"{within}row", "coordinate")
+    where = ", ".join(f"{name} {part}" for name, part in zip(names, place, strict=False))
+    raise error(what(place), where=where or None, expected=expected, hint=hint)
+
+
 def import_torch() -> Any:
     """Return torch, or say how to install it."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingDependencyError(
-            "torch is not installed", hint='pip install "spibb[deep]"'
-        ) from None
-    return torch
+    return import_extra("torch", "torch is not installed", "deep")
 
 
 def on_device(array: Any, device: str | None) -> Any:

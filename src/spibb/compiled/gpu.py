@@ -11,11 +11,12 @@ import types
 from functools import cache
 from typing import Any
 
+import numba
 import numpy as np
 from numba.core.registry import CPUDispatcher
 
 from spibb.compiled.jit import jit
-from spibb.errors import MissingDependencyError, SettingsError
+from spibb.errors import SettingsError, import_extra
 
 
 @jit
@@ -29,14 +30,9 @@ def numba_cuda() -> Any:
     # numba-cuda registers a name that NumPy 2.5 has dropped, not before it compiles: it must stay.
     if not hasattr(np, "row_stack"):
         np.row_stack = np.vstack  # noqa: NPY201
-    try:
-        from numba import config, cuda
-    except ImportError:
-        raise MissingDependencyError(
-            "a GPU needs numba-cuda", hint='run: pip install "spibb[gpu]"'
-        ) from None
+    cuda = import_extra("numba.cuda", "a GPU needs numba-cuda", "gpu")
     # A few rows do not fill a GPU; that is no reason to warn.
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
+    numba.config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # type: ignore[attr-defined]
     return cuda
 
 

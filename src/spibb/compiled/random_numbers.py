@@ -9,7 +9,8 @@ call the functions below one number at a time, NumPy calls the very same source 
 has its own version because it knows neither unsigned integers nor logical shifts. So has
 spibb/deep/fused.cu; tests hold all of them to each other.
 
-Streams: 0 draws minibatches, 1 draws first weights.
+Each use has a stream of its own: minibatches, first weights, starts of episodes, flights, and the
+seeds of trainings that are begun anew.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.arrays import is_tensor
 from spibb.compiled.jit import inlined_jit
 from spibb.errors import SettingsError
 
-MINIBATCHES = 0
-FIRST_WEIGHTS = 1
+MINIBATCHES, FIRST_WEIGHTS, STARTS, FLIGHTS, RESTARTS = range(5)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STREAM = np.uint64(0xD1342543DE82EF95)
@@ -72,8 +73,10 @@ def numbers(seed: Any, stream: int, i: Any) -> NDArray[np.uint64]:
         return np.asarray(_plain_mix64(state + (places + _ONE) * _GOLDEN))
 
 
-def uniforms(seed: Any, stream: int, i: Any) -> NDArray[np.float32]:
-    """Return uniform numbers in [0, 1), multiples of 2^-24, as float32."""
+def uniforms(seed: Any, stream: int, i: Any) -> Any:
+    """Return uniform numbers in [0, 1), multiples of 2^-24, as float32: tensors of tensors."""
+    if is_tensor(i):
+        return _logical_shift(torch_numbers(seed, stream, i), 40).float() * 2.0**-24
     upper = (numbers(seed, stream, i) >> np.uint64(40)).astype(np.float32)
     return upper * np.float32(2.0**-24)
 

@@ -35,15 +35,30 @@ def _n_cores() -> int:
     return os.cpu_count() or 1
 
 
-def over_chunks(function: Callable[[NDArray[np.int64]], Any], items: NDArray[np.int64]) -> None:
-    """Call ``function`` on consecutive chunks of ``items``, in threads if there are enough."""
-    workers = n_threads()
+def over_chunks(
+    function: Callable[[NDArray[np.int64]], Any],
+    items: NDArray[np.int64],
+    *,
+    are_long: bool = False,
+) -> None:
+    """Call ``function`` on chunks of ``items``, in threads if there are enough.
+
+    Args:
+        function: What is to be done with a chunk.
+        items: What is shared out, in consecutive chunks.
+        are_long: Each item is worth a thread; they come in the order of their length, and each
+            chunk has some of every length.
+    """
+    workers, n_items = n_threads(), len(items)
     # A thread of the pool that waits for others of it might wait for ever: it works itself.
     is_nested = threading.current_thread().name.startswith(_NAME)
-    if workers == 1 or is_nested or len(items) < _SMALLEST_SHARED_BATCH:
+    if workers == 1 or is_nested or n_items < (2 if are_long else _SMALLEST_SHARED_BATCH):
         function(items)
         return
-    chunks = np.array_split(items, min(len(items), workers * _CHUNKS_PER_THREAD))
+    n_chunks = min(n_items, workers * _CHUNKS_PER_THREAD)
+    chunks = np.array_split(items, n_chunks)
+    if are_long:
+        chunks = [np.ascontiguousarray(items[k::n_chunks]) for k in range(n_chunks)]
     for _ in _pool(os.getpid(), workers).map(function, chunks):
         pass
 

@@ -4,6 +4,9 @@ from spibb.deep.baseline import SoftmaxNetwork as SoftmaxNetwork
 from spibb.deep.kernel_width import choose_width as choose_width
 from spibb.deep.network import Network as Network
 from spibb.deep.policy import NetworkPolicy as NetworkPolicy
+from spibb.deep.policy import PopulationPolicy as PopulationPolicy
+from spibb.deep.population import Member as Member
+from spibb.deep.population import TrainingSettings as TrainingSettings
 from spibb.deep.pseudo_counts import HashCounts as HashCounts
 from spibb.deep.pseudo_counts import KernelCounts as KernelCounts
 from spibb.deep.rules import DQN as DQN
@@ -13,9 +16,7 @@ from spibb.deep.rules import ExactSoftSPIBBDQN as ExactSoftSPIBBDQN
 from spibb.deep.rules import PiBSPIBBDQN as PiBSPIBBDQN
 from spibb.deep.rules import PiLeqBSPIBBDQN as PiLeqBSPIBBDQN
 from spibb.deep.rules import RaMDPDQN as RaMDPDQN
-from spibb.deep.training import Member as Member
 from spibb.deep.training import Population as Population
-from spibb.deep.training import TrainingData as TrainingData
-from spibb.deep.training import TrainingSettings as TrainingSettings
 from spibb.deep.training import train_population as train_population
+from spibb.deep.training_data import TrainingData as TrainingData
 from spibb.deep.transitions import Transitions as Transitions

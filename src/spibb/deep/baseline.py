@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from spibb.compiled.arrays import as_float32, is_tensor, namespace
+from spibb.compiled.arrays import as_float32, check_rows, is_tensor, namespace
 from spibb.deep.network import Network, read_arrays
-from spibb.errors import PolicyError, SettingsError, checked_number
+from spibb.errors import LARGEST, PolicyError, SettingsError, checked_number
 
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
@@ -52,12 +50,10 @@ class SoftmaxNetwork:
                 expected="a spibb.deep.Network",
                 hint="Network.from_file reads one, Network.from_flat makes one of parameters",
             )
-        temperature = checked_number(self.temperature, "temperature")
-        if not _COLDEST <= temperature < np.inf:
-            raise SettingsError(
-                f"temperature is {temperature}",
-                expected=f"a finite number > 0, at least {_COLDEST:g}",
-            )
+        expected = f"a finite number > 0, at least {_COLDEST:g}"
+        temperature = checked_number(
+            self.temperature, "temperature", expected, least=_COLDEST, most=LARGEST
+        )
         object.__setattr__(self, "temperature", temperature)
 
     @property
@@ -81,25 +77,15 @@ class SoftmaxNetwork:
         return powers / powers.sum(-1)[..., None]
 
     @classmethod
-    def read(
-        cls,
-        path: str | Path,
-        temperature: float | None = None,
-        *,
-        n_features: int | None = None,
-        n_actions: int | None = None,
-    ) -> SoftmaxNetwork:
+    def read(cls, path: str | Path, temperature: float | None = None) -> SoftmaxNetwork:
         """Read a dense ReLU network, ``weight_0, bias_0, ...``, from a safetensors file.
 
         Args:
             path: The file.
             temperature: Temperature of the softmax; the one in the file's metadata where None.
-            n_features: Length of an observation it must fit, if known.
-            n_actions: Number of actions it must fit, if known.
         """
         arrays, metadata = read_arrays(path)
         network = Network.from_arrays(arrays, source=str(path))
-        network.check_shape(n_features, n_actions, source=str(path))
         chosen = metadata.get("temperature") if temperature is None else temperature
         if chosen is None:
             raise SettingsError(
@@ -155,12 +141,10 @@ def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
 
 def check_bad_rows(rows: Any) -> None:
     """Raise unless rows, an array or a tensor, are distributions up to the rounding of float32."""
-    is_row = (rows >= 0).all(-1) & (abs(rows.sum(-1) - 1) <= _TOLERANCE)  # false for NaN
-    if not bool(is_row.all()):
-        row = int((~is_row).reshape(-1).nonzero()[0][0])
-        raise PolicyError(
-            f"the baseline's probabilities are {rows.reshape(-1, rows.shape[-1])[row].tolist()}",
-            where=f"row {row}",
-            expected="numbers >= 0 that sum to one",
-            hint="divide each row by its sum, and check the baseline for NaN",
-        )
+    check_rows(
+        (rows >= 0).all(-1) & (abs(rows.sum(-1) - 1) <= _TOLERANCE),  # false for NaN
+        lambda place: f"the baseline's probabilities are {rows[place].tolist()}",
+        expected="numbers >= 0 that sum to one",
+        hint="divide each row by its sum, and check the baseline for NaN",
+        error=PolicyError,
+    )

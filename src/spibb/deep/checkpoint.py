@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from spibb.errors import DataError, OutputError, SettingsError
 from spibb.whole_files import as_path, reason
 
 _FORMAT = "spibb-training-1"
+_STATE, _CURVES = ("params", "target", "v", "diverged_at"), ("steps", "loss", "max_q")
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +37,10 @@ class Curves:
     max_q: NDArray[np.float32]
 
     @classmethod
-    def empty(cls, n_members: int) -> Curves:
-        """Return curves without points."""
-        nothing = np.empty((n_members, 0), dtype=np.float32)
-        return cls(np.empty(0, dtype=np.int64), nothing, nothing)
+    def empty(cls, n_members: int, n_points: int = 0) -> Curves:
+        """Return curves of points that are not there yet."""
+        loss, max_q = np.full((2, n_members, n_points), np.nan, dtype=np.float32)
+        return cls(np.empty(n_points, dtype=np.int64), loss, max_q)
 
     def extended(self, step: int, point: NDArray[np.float32]) -> Curves:
         """Return the curves with one more point, (loss, max_q) of shape (2, R)."""
@@ -94,17 +95,8 @@ class Checkpoint:
 
     def write(self, state: PopulationState, curves: Curves) -> None:
         """Replace the file."""
-        arrays: dict[str, NDArray[Any]] = {
-            "params": state.params,
-            "target": state.target,
-            "v": state.v,
-            "diverged_at": state.diverged_at,
-            "curve_steps": curves.steps,
-            "curve_loss": curves.loss,
-            "curve_max_q": curves.max_q,
-        }
         header = {"format": _FORMAT, "t": state.t, "identity": self.identity, "about": self.about}
-        write_arrays(self.path, arrays, header)
+        write_arrays(self.path, _arrays(state, curves), header)
 
     def read(self, start: PopulationState) -> tuple[PopulationState, Curves] | None:
         """Return what the file holds, or None where there is none.
@@ -130,22 +122,17 @@ class Checkpoint:
             )
         # Compiled loops take arrays that can be written to.
         arrays = {name: np.array(array) for name, array in stored.items()}
-        state_names = ("params", "target", "v", "diverged_at")
         n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0
-        curve = np.empty((len(start.params), n_points), np.float32)
-        expected = {name: getattr(start, name) for name in state_names}
-        expected |= {"curve_steps": np.empty(n_points, np.int64)}
-        expected |= {"curve_loss": curve, "curve_max_q": curve}
-        for name, like in expected.items():
+        like = _arrays(start, Curves.empty(len(start.params), n_points))
+        for name, part in like.items():
             found = arrays.get(name)
-            if found is None or (found.shape, found.dtype) != (like.shape, like.dtype):
-                raise self._damaged(f"{name} is not there in shape {like.shape} as {like.dtype}")
+            if found is None or (found.shape, found.dtype) != (part.shape, part.dtype):
+                raise self._damaged(f"{name} is not there in shape {part.shape} as {part.dtype}")
         step = header.get("t")
         if type(step) is not int or not 0 <= step <= self.n_steps:
             raise self._damaged(f"its step is {step!r}, of {self.n_steps}")
-        params, target, v, diverged_at = (arrays[name] for name in state_names)
-        curves = Curves(arrays["curve_steps"], arrays["curve_loss"], arrays["curve_max_q"])
-        return PopulationState(params, target, v, step, diverged_at), curves
+        state = replace(start, t=step, **{name: arrays[name] for name in _STATE})
+        return state, Curves(*(arrays[f"curve_{name}"] for name in _CURVES))
 
     def _damaged(self, what: str) -> DataError:
         return DataError(f"{self.path} is damaged: {what}", hint="remove the file to start anew")
@@ -155,3 +142,9 @@ class Checkpoint:
             return "it does not say which"
         names = [name for name in self.about if about.get(name) != self.about[name]]
         return f"its {names[0]} differ" if names else "its contents differ"
+
+
+def _arrays(state: PopulationState, curves: Curves) -> dict[str, NDArray[Any]]:
+    """Return what the file holds."""
+    parts = {f"curve_{name}": getattr(curves, name) for name in _CURVES}
+    return {name: getattr(state, name) for name in _STATE} | parts

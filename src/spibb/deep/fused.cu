@@ -110,7 +110,7 @@ constexpr int PART_TARGET = PART_HERE + PARTIAL, RECORDS = PART_TARGET + PARTIAL
 constexpr int Q_NEXT = RECORDS + 3 * BATCH_RECORDS, Q_TARGET = Q_NEXT + NQ * TQ;
 constexpr int Q_HERE = Q_TARGET + NQ * TQ, ERRORS = Q_HERE + NQ * TQ;
 constexpr int MASSES = ERRORS + N_ACT * BATCH, DELTA = MASSES + N_ACT * BATCH;
-constexpr int Q_TAKEN = DELTA + BATCH, MAX_Q = Q_TAKEN + BATCH, SCALARS = MAX_Q + BATCH;
+constexpr int Q_TAKEN = DELTA + BATCH, SCALARS = Q_TAKEN + BATCH;
 constexpr int RATE = SCALARS, STOP = SCALARS + 1, SHARED_FLOATS = SCALARS + 4;
 
 // Records: [0:d] s, [d:2d] s', then as below.
@@ -136,9 +136,8 @@ struct Arguments {
     float* target;  // (R, P)
     float* v;       // (R, P)
     int* diverged_at;
-    float* curves;  // (R, n_points, 2)
     double learning_rate;
-    int t0, n_steps, record_every, n_points, target_period, annealing_samples;
+    int t0, n_steps, target_period, annealing_samples;
     float gamma, decay, fresh, rms_epsilon, q_limit;
 };
 
@@ -962,7 +961,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) train(const Arguments a
 #pragma unroll 1
         for (int step = first - 1; step < last; ++step) {
             const bool is_real = step >= first;
-            float loss = 0.0f;
             if (is_real) {
                 wait_at(NEXT_READY, 32 * (MMA_WARPS + 1));
                 Hidden3 hidden;
@@ -974,26 +972,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) train(const Arguments a
                 __syncwarp();
                 wait_at(TAKEN, 64);
                 const float delta = shared[Q_TAKEN + lane] - y;
-                loss = sum_over_lanes(delta * delta) * (1.0f / BATCH);
+                const float loss = sum_over_lanes(delta * delta) * (1.0f / BATCH);
                 shared[DELTA + lane] = (2.0f / BATCH) * delta;
                 // The sum is NaN or infinite if any part is, and q_taken is NaN beyond the limit.
                 if (lane == 0) shared[STOP] = fabsf(loss) < __uint_as_float(0x7f800000u) ? 0.0f : 1.0f;
             }
             __syncthreads();
-            if (is_real) {
-                if (shared[STOP] != 0.0f) {
-                    if (lane == 0) args.diverged_at[member] = step;
-                    break;
-                }
-                if (args.n_points > 0 && step % args.record_every == 0) {
-                    const float best = sum_over_lanes(shared[MAX_Q + lane]) * (1.0f / BATCH);
-                    const int at = step / args.record_every
-                        - (first + args.record_every - 1) / args.record_every;
-                    if (lane == 0) {
-                        args.curves[((long long)member * args.n_points + at) * 2] = loss;
-                        args.curves[((long long)member * args.n_points + at) * 2 + 1] = best;
-                    }
-                }
+            if (is_real && shared[STOP] != 0.0f) {
+                if (lane == 0) args.diverged_at[member] = step;
+                break;
             }
             __syncthreads();
             buffer = buffer == 2 ? 0 : buffer + 1;
@@ -1024,17 +1011,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) train(const Arguments a
                 __syncwarp();
                 arrive_at(HERE_SUMMED, 32 * (MMA_WARPS + 1));
                 hidden.output(shared + ONLINE, shared + Q_HERE, lane);
-                float best = shared[Q_HERE + lane];
                 bool is_good = true;
 #pragma unroll
                 for (int a = 0; a < N_ACT; ++a) {
                     const float q = shared[Q_HERE + a * TQ + lane];
-                    best = fmaxf(best, q);
                     is_good = is_good && fabsf(q) <= args.q_limit;  // false for NaN
                 }
                 const float* record = shared + RECORDS + buffer * BATCH_RECORDS + lane * TR;
                 const float q = shared[Q_HERE + (int)record[R_ACTION] * TQ + lane];
-                shared[MAX_Q + lane] = best;
                 shared[Q_TAKEN + lane] = is_good ? q : __uint_as_float(0x7fc00000u);
                 __syncwarp();
                 arrive_at(TAKEN, 64);

@@ -18,12 +18,10 @@ as good (0.61 of the plain mean's error against 0.57).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.deep.pseudo_counts import as_length
 from spibb.deep.transitions import Transitions, check_carried
@@ -80,9 +78,7 @@ def choose_width(
     ).astype(np.float64)
     spread = outcome.std(axis=0)
     outcome = (outcome - outcome.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    sums = np.zeros((transitions.n_actions, outcome.shape[1]))
-    np.add.at(sums, transitions.action, outcome)
-    sizes = np.bincount(transitions.action, minlength=transitions.n_actions).astype(np.float64)
+    groups = [np.flatnonzero(transitions.action == a) for a in range(transitions.n_actions)]
     n_rows = len(transitions)
     chosen = np.unique(np.linspace(0, n_rows - 1, min(n_queries, n_rows)).astype(np.int64))
     error = np.empty((len(chosen), len(tried) + 1))
@@ -90,10 +86,17 @@ def choose_width(
 
     def fill(part: NDArray[np.int64]) -> None:
         for place in part:
-            _predict(
-                chosen[place], transitions.state, transitions.action, outcome, sums, sizes,
-                tried, error[place], neighbours[place],
-            )  # fmt: skip
+            i = chosen[place]
+            others = groups[transitions.action[i]]
+            others = others[others != i]
+            gaps = transitions.state[others].astype(np.float64) - transitions.state[i]
+            weights = (1 - np.sqrt((gaps**2).sum(axis=1)) / tried[:, None]).clip(min=0)
+            neighbours[place] = n_near = weights.sum(axis=1)
+            # By each width, and last by the mean, which also stands in where nobody is near.
+            guess = np.tile(outcome[others].sum(axis=0) / max(len(others), 1), (len(tried) + 1, 1))
+            is_near = np.flatnonzero(n_near)
+            guess[is_near] = weights[is_near] @ outcome[others] / n_near[is_near, None]
+            error[place] = ((outcome[i] - guess) ** 2).sum(axis=1)
 
     over_chunks(fill, np.arange(len(chosen)))
     by_mean = error[:, -1].mean()
@@ -105,37 +108,3 @@ def choose_width(
         median_count=tuple(np.median(neighbours, axis=0).tolist()),
         alone=tuple((neighbours == 0).mean(axis=0).tolist()),
     )
-
-
-@jit
-def _predict(
-    i: int, state: Any, action: Any, outcome: Any, sums: Any, sizes: Any, widths: Any,
-    error: Any, neighbours: Any,
-) -> None:  # fmt: skip
-    """Fill the squared errors of predicting row ``i``: by each width, and last by the mean."""
-    n_widths, n_outcomes = len(widths), outcome.shape[1]
-    weighted = np.zeros((n_widths, n_outcomes))
-    neighbours[:] = 0
-    for j in range(len(state)):
-        if j == i or action[j] != action[i]:
-            continue
-        square = 0.0
-        for k in range(state.shape[1]):
-            gap = np.float64(state[j, k]) - np.float64(state[i, k])
-            square += gap * gap
-        distance = np.sqrt(square)
-        for w in range(n_widths):
-            if distance < widths[w]:
-                weight = 1 - distance / widths[w]
-                neighbours[w] += weight
-                for k in range(n_outcomes):
-                    weighted[w, k] += weight * outcome[j, k]
-    n_others = sizes[action[i]] - 1
-    error[:] = 0
-    for k in range(n_outcomes):
-        own = outcome[i, k]
-        mean = (sums[action[i], k] - own) / n_others if n_others > 0 else 0.0
-        error[n_widths] += (own - mean) ** 2
-        for w in range(n_widths):
-            guess = weighted[w, k] / neighbours[w] if neighbours[w] > 0 else mean
-            error[w] += (own - guess) ** 2

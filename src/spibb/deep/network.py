@@ -1,8 +1,7 @@
 """A dense ReLU network as plain NumPy arrays, and a population of them as one table.
 
-One member of a population is a row of P numbers: for each layer the weights (fan_in, fan_out) in C
-order, so that ``h_out = h_in @ w + b``, then the biases. Files hold ``weight_0, bias_0, ...`` as
-safetensors, weights (fan_out, fan_in) as torch.nn.Linear has them.
+A member of a population is a row of numbers (spibb.deep.forward). Files hold ``weight_0, bias_0,
+...`` as safetensors, weights (fan_out, fan_in) as torch.nn.Linear has them.
 """
 
 from __future__ import annotations
@@ -11,23 +10,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.compiled.arrays import as_float32, is_tensor
+from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
-from spibb.deep.forward import q_values
-from spibb.errors import (
-    DataError,
-    MissingDependencyError,
-    OutputError,
-    SettingsError,
-    checked_wholes,
-)
+from spibb.deep.forward import Networks, layer_places, n_parameters
+from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
 from spibb.whole_files import as_path, reason, write_whole
 
 Floats = NDArray[np.float32]
@@ -88,41 +80,13 @@ class Network:
         NumPy arrays come of NumPy arrays, and a row's values do not depend on the others, bit for
         bit; tensors come of tensors, on their device, and are not looked at for NaN.
         """
-        if is_tensor(observations):
-            return self._q_of_tensor(observations)
         found = checked_observations(observations, self.n_features)
         rows = found.reshape(1, -1, self.n_features)
-        return q_values(self._flat, self.sizes, rows).reshape(*found.shape[:-1], self.n_actions)
-
-    def _q_of_tensor(self, states: Any) -> Any:
-        import torch
-
-        check_width(states, self.n_features, "observations")
-        layers = self._tensors.get(str(states.device))
-        if layers is None:
-            layers = [
-                (
-                    torch.tensor(weight, device=states.device),
-                    torch.tensor(bias, device=states.device),
-                )
-                for weight, bias in zip(self.weights, self.biases, strict=True)
-            ]
-            self._tensors[str(states.device)] = layers
-        with torch.no_grad():
-            values = states.to(torch.float32)
-            for k, (weight, bias) in enumerate(layers):
-                values = torch.nn.functional.linear(values, weight, bias)
-                values = values.relu() if k + 1 < len(layers) else values
-        return values
+        return self._alone.q(rows).reshape(*found.shape[:-1], self.n_actions)
 
     @cached_property
-    def _tensors(self) -> dict[str, list[tuple[Any, Any]]]:
-        """The layers on each device that asked."""
-        return {}
-
-    @cached_property
-    def _flat(self) -> Floats:
-        return self.to_flat()[None]
+    def _alone(self) -> Networks:
+        return Networks(self.to_flat()[None], self.sizes)
 
     def to_flat(self) -> Floats:
         """Return the parameters as one row of a population."""
@@ -182,80 +146,27 @@ class Network:
         write_arrays(path, self.to_arrays(), {"format": "spibb-network-1"} | dict(metadata or {}))
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        n_features: int | None = None,
-        n_actions: int | None = None,
-    ) -> Network:
-        """Read a safetensors file.
-
-        Args:
-            path: The file.
-            n_features: Length of an observation it must fit, if known.
-            n_actions: Number of actions it must fit, if known.
-        """
-        arrays, _ = read_arrays(path)
-        network = cls.from_arrays(arrays, source=str(path))
-        network.check_shape(n_features, n_actions, source=str(path))
-        return network
-
-    def check_shape(
-        self, n_features: int | None, n_actions: int | None, *, source: str = "the network"
-    ) -> None:
-        """Raise unless inputs and outputs have these sizes, where given."""
-        for what, found, wanted in (
-            ("inputs", self.n_features, n_features),
-            ("outputs", self.n_actions, n_actions),
-        ):
-            if wanted is not None and found != wanted:
-                raise DataError(
-                    f"{source} has {found} {what}",
-                    expected=f"{wanted}, as the data have",
-                    hint="check that the network belongs to this environment",
-                )
+    def from_file(cls, path: str | Path) -> Network:
+        """Read a safetensors file."""
+        return cls.from_arrays(read_arrays(path)[0], source=str(path))
 
 
-def checked_observations(values: Any, n_features: int, name: str = "observations") -> Floats:
-    """Return observations as float32, or name the first that cannot be used."""
-    found = as_float32(values, name)
-    check_width(found, n_features, name)
-    good = np.isfinite(found).all(axis=-1)
-    if not good.all():
-        row = int((~good).reshape(-1).argmax())
-        raise DataError(
-            f"one of the {name} is {found.reshape(-1, n_features)[row]}",
-            where=f"row {row}",
+def checked_observations(values: Any, n_features: int, name: str = "observations") -> Any:
+    """Return observations as float32, or name the first that cannot be used.
+
+    Tensors stay as they are, and are not looked at for NaN, which would make a GPU wait.
+    """
+    found = values if is_tensor(values) else as_float32(values, name)
+    if found.ndim == 0 or found.shape[-1] != n_features:
+        raise DataError(f"{name} have shape {tuple(found.shape)}", expected=f"(..., {n_features})")
+    if not is_tensor(found):
+        rows = found.reshape(-1, n_features)
+        check_rows(
+            np.isfinite(rows).all(axis=-1),
+            lambda place: f"one of the {name} is {rows[place]}",
             expected="finite numbers in the range of float32",
         )
     return found
-
-
-def check_width(values: Any, n_features: int, name: str) -> None:
-    """Raise unless an array or a tensor holds observations of this length."""
-    if values.ndim == 0 or values.shape[-1] != n_features:
-        raise DataError(f"{name} have shape {tuple(values.shape)}", expected=f"(..., {n_features})")
-
-
-def n_parameters(sizes: Sequence[int]) -> int:
-    """Return the length of one member's row.
-
-    Example:
-        >>> n_parameters((4, 32, 128, 32, 9))
-        8809
-    """
-    return sum(a * b + b for a, b in pairwise(sizes))
-
-
-def layer_places(sizes: Sequence[int]) -> list[tuple[int, int, int, int, int]]:
-    """Return (first weight, first bias, end, fan_in, fan_out) of each layer in a row."""
-    places, at = [], 0
-    for fan_in, fan_out in pairwise(sizes):
-        middle = at + fan_in * fan_out
-        places.append((at, middle, middle + fan_out, fan_in, fan_out))
-        at = middle + fan_out
-    return places
 
 
 def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
@@ -343,28 +254,19 @@ def _from_json(text: str) -> Any:
 
 def import_safetensors() -> Any:
     """Return safetensors, or say how to install it."""
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError:
-        raise MissingDependencyError(
-            "network files need safetensors", hint='run: pip install "spibb[deep]"'
-        ) from None
-    return safetensors
+    import_extra("safetensors.numpy", "network files need safetensors", "deep")
+    return import_extra("safetensors", "network files need safetensors", "deep")
 
 
 def _frozen(array: ArrayLike, name: str) -> Floats:
     # A copy, so that the network cannot change behind the caller's back.
     found = as_float32(array, name).copy()
-    bad = ~np.isfinite(found)
-    if bad.any():
-        place = tuple(int(k) for k in np.argwhere(bad)[0])
-        raise DataError(
-            f"{name} is {found[place]}",
-            where=f"position {place}",
-            expected="finite numbers in the range of float32",
-            hint="the training that made it diverged; use another file",
-        )
+    check_rows(
+        np.isfinite(found),
+        lambda place: f"{name} is {found[place]}",
+        expected="finite numbers in the range of float32",
+        hint="the training that made it diverged; use another file",
+    )
     found.flags.writeable = False
     return found
 

@@ -1,27 +1,39 @@
-"""A fitted policy: a Q-network, the rule it was trained by, and what the rule needs to act.
+"""Fitted policies: a Q-network, the rule it was trained by, and what the rule needs to act.
 
     pi(. | x) = the rule's step at (Q(x), pi_b(. | x), N~(x, .)),
 
-the same step as in the targets. Greedy rules (DQN, Double-DQN, RaMDP-DQN) need Q alone.
+the same step as in the targets. Greedy rules (DQN, Double-DQN, RaMDP-DQN) need Q alone. A whole
+population acts at once as `PopulationPolicy`: what a member does in a state depends on nothing
+else, bit for bit on NumPy arrays; on tensors batched products round as the batch suggests.
 
-Files are safetensors with JSON in the header, never pickles: the network, the baseline's network,
+A policy is a folder of safetensors and JSON, never pickles: the network, the baseline's network,
 and the points or cells of the pseudo-counts. A baseline that is any callable, and pseudo-counts of
 your own, can act but cannot be stored.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import is_tensor, to_numpy
+from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
-from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
-from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
+from spibb.deep.baseline import SoftmaxNetwork, as_function, as_probabilities
+from spibb.deep.forward import Networks
+from spibb.deep.network import (
+    Network,
+    checked_observations,
+    import_safetensors,
+    read_arrays,
+    write_arrays,
+)
 from spibb.deep.pseudo_counts import (
     FittedCounts,
     FittedHashCounts,
@@ -29,11 +41,17 @@ from spibb.deep.pseudo_counts import (
     checked_counts,
 )
 from spibb.deep.rules import Rule
-from spibb.deep.targets import checked_step, improved_policy
-from spibb.errors import DataError, MissingDependencyError, OutputError, PolicyError
-from spibb.whole_files import write_whole
+from spibb.deep.targets import checked_step, improved_rows
+from spibb.deep.transitions import Floats, checked_scale
+from spibb.errors import DataError, OutputError, PolicyError, import_extra
+from spibb.operators.rows import Operator
+from spibb.whole_files import as_path, reason, write_whole
+from spibb.whole_folders import write_folder
 
-_FORMAT = "spibb-policy-1"
+_FORMAT = "spibb-policy-2"
+_ABOUT, _NETWORK, _BASELINE, _POINTS = (
+    "policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors"
+)  # fmt: skip
 _COUNTS: dict[str, type[Any]] = {"kernel": FittedKernelCounts, "hash": FittedHashCounts}
 
 
@@ -47,6 +65,8 @@ class NetworkPolicy:
         baseline: The baseline, an object with a method ``action_probabilities`` or a callable;
             greedy rules do without.
         pseudo_counts: Fitted pseudo-counts; greedy rules do without.
+        scale: Units of the observation's coordinates: network and pseudo-counts see observations
+            divided by them. None: as they are.
 
     Example:
         The second action is better, but nobody has tried it near 0: the baseline stays.
@@ -66,6 +86,7 @@ class NetworkPolicy:
     rule: Rule
     baseline: Any = None
     pseudo_counts: FittedCounts | None = None
+    scale: Floats | None = None
 
     def __post_init__(self) -> None:
         for name, kind in (("network", Network), ("rule", Rule)):
@@ -73,8 +94,10 @@ class NetworkPolicy:
                 raise PolicyError(
                     f"the {name} is {getattr(self, name)!r}",
                     expected=f"a spibb.deep.{kind.__name__}",
-                    hint="population.network(0), and the rule it was trained by",
+                    hint="population.policy(0) puts it together",
                 )
+        if self.scale is not None:
+            object.__setattr__(self, "scale", checked_scale(self.scale, self.network.n_features))
         if not checked_step(self.rule).operator.needs.errors:
             return
         if self.baseline is None or self.pseudo_counts is None:
@@ -82,6 +105,7 @@ class NetworkPolicy:
             raise PolicyError(
                 f"{self.rule.id} acts without {missing}",
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
+                hint="TrainingData.from_transitions(transitions, baseline, counts) keeps them",
             )
         if not callable(getattr(self.pseudo_counts, "counts", None)):
             raise PolicyError(
@@ -89,28 +113,19 @@ class NetworkPolicy:
                 expected="fitted ones",
                 hint="fit them first: KernelCounts(width).fit(transitions)",
             )
-        counts, network = self.pseudo_counts, self.network
-        n_features = getattr(counts, "n_features", network.n_features)
-        for found, wanted, what, as_what in (
-            (getattr(counts, "n_actions", None), network.n_actions, "actions", "outputs"),
-            (n_features, network.n_features, "features", "inputs"),
+        network, given = self.network, self.network
+        if isinstance(self.baseline, SoftmaxNetwork):
+            given = self.baseline.network
+        n_features = getattr(self.pseudo_counts, "n_features", network.n_features)
+        n_actions = getattr(self.pseudo_counts, "n_actions", None)
+        for what, found, wanted in (
+            ("pseudo-counts of {} actions", n_actions, network.n_actions),
+            ("pseudo-counts of {} features", n_features, network.n_features),
+            ("the baseline's network has {} inputs", given.n_features, network.n_features),
+            ("the baseline's network has {} outputs", given.n_actions, network.n_actions),
         ):
             if found != wanted:
-                raise PolicyError(
-                    f"pseudo-counts of {found} {what}",
-                    expected=f"{wanted}, as the network has {as_what}",
-                )
-        if isinstance(self.baseline, SoftmaxNetwork):
-            self._check_baseline(self.baseline.network)
-
-    def _check_baseline(self, baseline: Network) -> None:
-        ours = self.network.n_features, self.network.n_actions
-        if (baseline.n_features, baseline.n_actions) != ours:
-            raise PolicyError(
-                f"the baseline's network has {baseline.n_features} inputs and "
-                f"{baseline.n_actions} outputs",
-                expected=f"{ours[0]} and {ours[1]}, as the Q-network has",
-            )
+                raise PolicyError(what.format(found), expected=f"{wanted}, as the Q-network has")
 
     @property
     def n_actions(self) -> int:
@@ -122,17 +137,13 @@ class NetworkPolicy:
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
         """
-        found = observations
-        if not is_tensor(found):
-            found = checked_observations(found, self.network.n_features)
-        rows = found.reshape(-1, found.shape[-1]) if found.ndim > 1 else found[None]
-        q = self.network.q(rows)
-        baseline, counts = None, None
-        if not self.rule.is_greedy:
-            baseline = as_probabilities(self.baseline, self.n_actions)(rows)
-            counts = checked_counts(self.pseudo_counts, rows, self.n_actions)
-        policy = improved_policy(self.rule, q, baseline=baseline, counts=counts)
+        found = checked_observations(observations, self.network.n_features)
+        policy = self._alone.action_probabilities(found.reshape(1, -1, found.shape[-1]))
         return policy.reshape(*found.shape[:-1], self.n_actions)
+
+    @cached_property
+    def _alone(self) -> PopulationPolicy:
+        return PopulationPolicy([self])
 
     def act(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
         """Draw an action for one observation (d,), or one for each of a batch (..., d).
@@ -153,40 +164,51 @@ class NetworkPolicy:
         actions = (reached <= np.asarray(draws)[..., None]).sum(axis=-1)
         return int(actions) if actions.ndim == 0 else actions.astype(np.int64)
 
-    def write(self, path: str | Path) -> None:
-        """Write everything that acting needs into one safetensors file."""
-        arrays: dict[str, NDArray[Any]] = dict(self.network.to_arrays())
-        header: dict[str, Any] = {"format": _FORMAT, "rule": self.rule.to_config()}
+    def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write everything that acting needs into one folder, whole or not at all.
+
+        Args:
+            folder: Where it shall appear.
+            overwrite: Replace an earlier policy that is there.
+        """
+        import_safetensors()
+        about: dict[str, Any] = {"format": _FORMAT, "rule": self.rule.to_config()}
+        about["scale"] = None if self.scale is None else self.scale.tolist()
+        counts: dict[str, NDArray[Any]] = {}
         if not self.rule.is_greedy:
-            header["baseline"] = _store_baseline(self.baseline, arrays)
-            header["pseudo_counts"] = _store_counts(self.pseudo_counts, arrays)
-        write_arrays(path, arrays, header)
+            if not isinstance(self.baseline, SoftmaxNetwork):
+                raise _cannot_store("a baseline", self.baseline, "spibb.deep.SoftmaxNetwork")
+            about["pseudo_counts"] = _store_counts(self.pseudo_counts, counts)
+
+        def fill(part: Path) -> None:
+            self.network.write(part / _NETWORK)
+            if not self.rule.is_greedy:
+                metadata = {"temperature": self.baseline.temperature}
+                self.baseline.network.write(part / _BASELINE, metadata)
+                write_arrays(part / _POINTS, counts, {"format": "spibb-counts-1"})
+            write_whole(part / _ABOUT, json.dumps(about, indent=2).encode())
+
+        known = (_ABOUT, _NETWORK, _BASELINE, _POINTS)
+        write_folder(as_path(folder), fill, overwrite=overwrite, known=known)
 
     @classmethod
-    def read(cls, path: str | Path) -> NetworkPolicy:
+    def read(cls, folder: str | Path) -> NetworkPolicy:
         """Read what :meth:`write` wrote."""
-        arrays, header = read_arrays(path)
-        if header.get("format") != _FORMAT:
-            raise DataError(
-                f"{path} holds no policy (format {header.get('format')!r})",
-                expected=f"format {_FORMAT!r}",
-                hint="a bare network is read by spibb.deep.network.Network.from_file",
-            )
-        network = Network.from_arrays(_part(arrays, ""), source=str(path))
+        part = as_path(folder, DataError)
+        about = _read_about(part / _ABOUT)
+        network = Network.from_file(part / _NETWORK)
         try:
-            rule = Rule.from_config(header["rule"])
+            rule, scale = Rule.from_config(about["rule"]), about["scale"]
             if rule.is_greedy:
-                return cls(network, rule)
-            parts = _part(arrays, "baseline.")
-            source = Network.from_arrays(parts, source=f"the baseline in {path}")
-            baseline = SoftmaxNetwork(source, header["baseline"]["temperature"])
-            about = dict(header["pseudo_counts"])
-            kind = _COUNTS[about.pop("kind")]
-            counts = kind(**_part(arrays, "counts."), **about)
-            return cls(network, rule, baseline, counts)
+                return cls(network, rule, scale=scale)
+            baseline = SoftmaxNetwork.read(part / _BASELINE)
+            settings = dict(about["pseudo_counts"])
+            kind = _COUNTS[settings.pop("kind")]
+            counts = kind(**read_arrays(part / _POINTS)[0], **settings)
+            return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
             raise DataError(
-                f"{path} lacks an entry of a policy or has a wrong one "
+                f"{folder} lacks an entry of a policy or has a wrong one "
                 f"({str(problem).rstrip('.')})",
                 expected="what NetworkPolicy.write wrote",
             ) from None
@@ -196,13 +218,8 @@ class NetworkPolicy:
 
         The rule's step stays outside: it looks at the data set through the pseudo-counts.
         """
-        try:
-            import onnx
-            from onnx import TensorProto, helper, numpy_helper
-        except ImportError:
-            raise MissingDependencyError(
-                "the export needs onnx", hint='run: pip install "spibb[onnx]"'
-            ) from None
+        onnx = import_extra("onnx", "the export needs onnx", "onnx")
+        helper, numpy_helper = onnx.helper, onnx.numpy_helper
         nodes, tensors, last = [], [], "observation"
         for k, (weight, bias) in enumerate(
             zip(self.network.weights, self.network.biases, strict=True)
@@ -217,7 +234,7 @@ class NetworkPolicy:
                 nodes.append(helper.make_node("Relu", [out], [f"units_{k}"]))
             last = f"units_{k}"
         ends = [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", size])
             for name, size in (
                 ("observation", self.network.n_features),
                 ("q", self.network.n_actions),
@@ -233,39 +250,174 @@ class NetworkPolicy:
         write_whole(path, model.SerializeToString())
 
 
-def _store_baseline(baseline: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    if not isinstance(baseline, SoftmaxNetwork):
-        raise OutputError(
-            f"a baseline that is a {type(baseline).__name__} cannot be stored",
-            expected="spibb.deep.baseline.SoftmaxNetwork",
-            hint="store the Q-network alone with policy.network.write(path)",
+class _Group(NamedTuple):
+    """Members of one step, one baseline and one way to count; numbers (members, 1)."""
+
+    members: NDArray[np.int64]
+    operator: Operator
+    baseline: Any
+    pseudo_counts: Any
+    n_wedge: NDArray[np.float64]
+    epsilon: NDArray[np.float64]
+
+
+class PopulationPolicy:
+    """Policies of networks of one shape that act at once: thousands of states in a call.
+
+    Args:
+        policies: The policies; a `SoftmaxNetwork` among them is asked by itself, and so is whatever
+            else has probabilities if there is a `NetworkPolicy`.
+        is_over: Where nobody asks what is done, a function of states (N, d) to booleans (N,):
+            counting is most of the work, and there nothing is counted. None: nowhere.
+
+    Example:
+        Each member sees states of its own.
+
+        >>> from spibb.deep.rules import DQN
+        >>> networks = [Network([[[sign], [0.0]]], [[0.0, 0.0]]) for sign in (1.0, -1.0)]
+        >>> both = PopulationPolicy([NetworkPolicy(network, DQN()) for network in networks])
+        >>> both.action_probabilities(np.ones((2, 1, 1), np.float32)).tolist()
+        [[[1.0, 0.0]], [[0.0, 1.0]]]
+    """
+
+    def __init__(
+        self, policies: Sequence[Any], *, is_over: Callable[[Any], Any] | None = None
+    ) -> None:
+        if not policies:
+            raise PolicyError("there is no policy", expected="at least one")
+        ours = [k for k, policy in enumerate(policies) if isinstance(policy, NetworkPolicy)]
+        self._others = [(k, as_function(one)) for k, one in enumerate(policies) if k not in ours]
+        self._members = np.array(ours, np.int64)
+        self._n_policies = len(policies)
+        self._is_over = is_over
+        chosen = [policies[k] for k in ours]
+        if len({policy.network.sizes for policy in chosen}) > 1:
+            raise PolicyError("the networks differ in shape", expected="networks of one shape")
+        # Of a network: a policy's own, or a baseline's.
+        first = (chosen or policies)[0].network
+        self._n_features, self._n_actions = first.n_features, first.n_actions
+        self._scale: Floats | None = None
+        if any(policy.scale is not None for policy in chosen):
+            units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
+            self._scale = np.stack(np.broadcast_arrays(*units))[:, None].astype(np.float32)
+        if chosen:
+            params = np.stack([policy.network.to_flat() for policy in chosen])
+            self._networks = Networks(params, chosen[0].network.sizes)
+        self._groups = _grouped(chosen)
+
+    def action_probabilities(self, states: Any) -> Any:
+        """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).
+
+        NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
+        """
+        states = checked_observations(states, self._n_features, "states")
+        if states.ndim != 3 or len(states) != self._n_policies:
+            raise DataError(
+                f"states have shape {tuple(states.shape)}",
+                expected=f"({self._n_policies}, E, d), as there are policies",
+            )
+        device = states.device if is_tensor(states) else None
+        out = _zeros((*states.shape[:-1], self._n_actions), states)
+        for member, ask in self._others:
+            out[member] = ask(states[member])
+        if not self._groups:
+            return out
+        members = on_device(self._members, device)
+        seen = given = states[members]
+        if self._scale is not None:
+            seen = given / on_device(self._scale, device)
+        q = self._networks.q(seen)
+        for group in self._groups:
+            own, n_wedge, epsilon = (
+                on_device(part, device) for part in (group.members, group.n_wedge, group.epsilon)
+            )
+            baseline, counts = None, None
+            if group.operator.needs.errors:
+                shape = (*seen[own].shape[:-1], self._n_actions)
+                ask = as_probabilities(group.baseline, self._n_actions)
+                baseline = ask(_flat(given[own])).reshape(shape)
+                counts = self._counts(group, given[own], seen[own]).reshape(shape)
+            out[members[own]] = improved_rows(
+                group.operator, q[own], baseline, counts, n_wedge[..., None], epsilon
+            )
+        return out
+
+    def _counts(self, group: _Group, given: Any, seen: Any) -> Any:
+        """Count where somebody asks; elsewhere nothing is known."""
+        rows = _flat(seen)
+        if self._is_over is None:
+            return checked_counts(group.pseudo_counts, rows, self._n_actions)
+        is_asked = ~self._is_over(_flat(given))
+        found = _zeros((len(rows), self._n_actions), rows)
+        found[is_asked] = checked_counts(group.pseudo_counts, rows[is_asked], self._n_actions)
+        return found
+
+
+def _flat(states: Any) -> Any:
+    return states.reshape(-1, states.shape[-1])
+
+
+def _zeros(shape: tuple[int, ...], like: Any) -> Any:
+    """Return float32 zeros of the kind of an array, on its device."""
+    if not is_tensor(like):
+        return np.zeros(shape, np.float32)
+    return like.new_zeros(shape, dtype=namespace(like).float32)
+
+
+def _grouped(policies: Sequence[NetworkPolicy]) -> list[_Group]:
+    """Return the members of each kind of step."""
+    steps = [checked_step(policy.rule) for policy in policies]
+    keys = [
+        (int(step.operator), id(policy.baseline), id(policy.pseudo_counts))
+        if step.operator.needs.errors
+        else (int(step.operator),)
+        for step, policy in zip(steps, policies, strict=True)
+    ]
+    groups = []
+    for key in dict.fromkeys(keys):
+        members = [k for k, other in enumerate(keys) if other == key]
+        numbers = [
+            np.array([[getattr(steps[k], name)] for k in members], np.float64)
+            for name in ("n_wedge", "epsilon")
+        ]
+        first = policies[members[0]]
+        parts = (Operator(key[0]), first.baseline, first.pseudo_counts)
+        groups.append(_Group(np.array(members), *parts, *numbers))
+    return groups
+
+
+def _read_about(path: Path) -> dict[str, Any]:
+    """Return what a policy's JSON says, or that there is no policy."""
+    try:
+        about = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        about = None
+    except OSError as problem:
+        raise DataError(f"cannot read {path.parent}: {reason(problem)}") from None
+    except (ValueError, RecursionError):
+        about = None
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise DataError(
+            f"{path.parent} holds no policy",
+            expected=f"a folder with {path.name} of format {_FORMAT!r}",
+            hint="a bare network is read by spibb.deep.Network.from_file",
         )
-    arrays |= {f"baseline.{name}": part for name, part in baseline.network.to_arrays().items()}
-    return {"temperature": float(baseline.temperature)}
+    return about
 
 
 def _store_counts(counts: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    for name, kind in _COUNTS.items():
-        if type(counts) is kind:
-            about: dict[str, Any] = {"kind": name}
-            for item in fields(kind):
-                value = getattr(counts, item.name)
-                if isinstance(value, np.ndarray):
-                    arrays[f"counts.{item.name}"] = value
-                else:
-                    about[item.name] = value
-            return about
-    raise OutputError(
-        f"pseudo-counts that are a {type(counts).__name__} cannot be stored",
-        expected="those of KernelCounts or HashCounts",
+    """Return what pseudo-counts are made of, as JSON values, and put the rest into ``arrays``."""
+    names = [name for name, kind in _COUNTS.items() if type(counts) is kind]
+    if not names:
+        raise _cannot_store("pseudo-counts", counts, "those of KernelCounts or HashCounts")
+    parts = {item.name: getattr(counts, item.name) for item in fields(counts)}
+    arrays |= {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
+    return {"kind": names[0]} | {k: part for k, part in parts.items() if k not in arrays}
+
+
+def _cannot_store(what: str, found: Any, expected: str) -> OutputError:
+    return OutputError(
+        f"{what} of type {type(found).__name__} cannot be stored",
+        expected=expected,
         hint="store the Q-network alone with policy.network.write(path)",
     )
-
-
-def _part(arrays: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays under a prefix; under none, those without one."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if (name.startswith(prefix) if prefix else "." not in name)
-    }

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.arrays import check_rows
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
-from spibb.deep.training_data import TrainingData
+from spibb.deep.training_data import COLUMNS, TrainingData
 from spibb.errors import (
+    LARGEST,
     MOST_WHOLE,
+    SMALLEST,
     DataError,
     SettingsError,
     checked_number,
@@ -27,6 +31,14 @@ from spibb.operators.rows import Operator
 Floats = NDArray[np.float32]
 # What is not 0 in float32.
 _LEAST = float(np.finfo(np.float32).smallest_subnormal)
+# The least and the largest number that a setting takes.
+_RANGES = {
+    "n_passes": (0.0, MOST_WHOLE, "a number from 0 to 2^53"),
+    "learning_rate": (SMALLEST, LARGEST, "a number > 0"),
+    "rms_decay": (0.0, math.nextafter(1.0, 0.0), "a number in [0, 1)"),
+    "rms_epsilon": (_LEAST, LARGEST, f"at least {_LEAST:.2g}"),
+    "q_limit": (SMALLEST, math.inf, "a number > 0"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,17 +75,9 @@ class TrainingSettings:
         plain["gamma"] = checked_gamma(self.gamma)
         for name in ("batch_size", "target_period", "annealing_samples"):
             plain[name] = checked_whole(getattr(self, name), name)
-        for name in ("n_passes", "learning_rate", "rms_decay", "rms_epsilon", "q_limit"):
-            plain[name] = checked_number(getattr(self, name), name)
-        for name, good, expected in (
-            ("n_passes", 0 <= plain["n_passes"] <= MOST_WHOLE, "a number from 0 to 2^53"),
-            ("learning_rate", 0 < plain["learning_rate"] < math.inf, "a number > 0"),
-            ("rms_decay", 0 <= plain["rms_decay"] < 1, "a number in [0, 1)"),
-            ("rms_epsilon", _LEAST <= plain["rms_epsilon"] < math.inf, f"at least {_LEAST:.2g}"),
-            ("q_limit", plain["q_limit"] > 0, "a number > 0"),
-        ):
-            if not good:
-                raise SettingsError(f"{name} is {plain[name]}", expected=expected)
+        for name, (least, most, expected) in _RANGES.items():
+            value = getattr(self, name)
+            plain[name] = checked_number(value, name, expected, least=least, most=most)
         # 5 passes and 5.0 are one setting.
         if plain["n_passes"].is_integer():
             plain["n_passes"] = int(plain["n_passes"])
@@ -121,6 +125,11 @@ class Member:
                 raise SettingsError(f"{name} of a member is {value!r}", expected="a whole number")
             object.__setattr__(self, name, int(value))
 
+    @property
+    def key(self) -> int:
+        """The seed as the 64 bits that are drawn from."""
+        return self.seed % 2**64
+
     def to_config(self) -> dict[str, Any]:
         """Return the member as plain JSON values."""
         return {"data": self.data, "rule": self.rule.to_config(), "seed": self.seed}
@@ -156,6 +165,11 @@ class PopulationState:
         is_new = lost & (self.diverged_at < 0)
         return replace(self, diverged_at=np.where(is_new, self.t, self.diverged_at))
 
+    def copied(self, t: int) -> PopulationState:
+        """Return a copy, to be brought to step ``t``."""
+        params, target, v = self.params.copy(), self.target.copy(), self.v.copy()
+        return PopulationState(params, target, v, t, self.diverged_at.copy())
+
 
 class Records(NamedTuple):
     """The data sets one after the other; fields as in `TrainingData`."""
@@ -170,50 +184,38 @@ class Records(NamedTuple):
     n_next: Floats
 
 
-class Recipes(NamedTuple):
-    """The members as columns of length R."""
-
-    first_row: NDArray[np.int64]
-    n_rows: NDArray[np.int64]
-    n_steps: NDArray[np.int64]
-    seed: NDArray[np.uint64]
-    operator: NDArray[np.int64]
-    needs_errors: NDArray[np.bool_]
-    has_budget: NDArray[np.bool_]
-    is_double: NDArray[np.bool_]
-    kappa: NDArray[np.float64]
-    n_wedge: NDArray[np.float64]
-    epsilon: NDArray[np.float64]
+# A member as the engines read it: its data set, its random numbers, its rule's step.
+RECIPE = np.dtype(
+    [
+        *((name, np.int64) for name in ("first_row", "n_rows", "n_steps")),
+        ("seed", np.uint64),
+        *((name, np.bool_) for name in ("needs_errors", "has_budget")),
+        ("operator", np.int64),
+        ("is_double", np.bool_),
+        *((name, np.float64) for name in ("kappa", "n_wedge", "epsilon")),
+    ],
+    align=True,
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Trainings:
-    """All that an engine reads.
+    """All that an engine reads; made, it fits together.
 
-    Attributes:
+    Args:
         data: The data sets.
         members: The members.
         settings: How they are trained.
-        sizes: Units of each layer, from the observation to the actions.
-        records: The data sets as one.
-        recipes: The members as columns.
     """
 
     data: Sequence[TrainingData]
     members: Sequence[Member]
     settings: TrainingSettings
-    sizes: tuple[int, ...]
-    records: Records = field(repr=False)
-    recipes: Recipes = field(repr=False)
 
-    @classmethod
-    def of(
-        cls, data: Sequence[TrainingData], members: Sequence[Member], settings: TrainingSettings
-    ) -> Trainings:
-        """Check that everything fits together, and put it into columns."""
-        if not data:
+    def __post_init__(self) -> None:
+        if not self.data:
             raise DataError("there is no data set", expected="at least one")
-        for k, part in enumerate(data):
+        for k, part in enumerate(self.data):
             if not isinstance(part, TrainingData):
                 raise DataError(
                     f"a data set is {type(part).__name__}",
@@ -221,28 +223,78 @@ class Trainings:
                     expected="TrainingData",
                     hint="TrainingData.from_transitions(transitions, baseline, counts) makes it",
                 )
-        if not isinstance(settings, TrainingSettings):
-            raise SettingsError(f"settings are {settings!r}", expected="TrainingSettings(...)")
-        if not members:
-            raise SettingsError("the population is empty", expected="at least one member")
-        shape = (data[0].n_features, data[0].n_actions)
-        for k, part in enumerate(data):
-            if (part.n_features, part.n_actions) != shape:
+            shape, first = (part.n_features, part.n_actions), self.data[0]
+            if shape != (first.n_features, first.n_actions):
                 raise DataError(
-                    f"{part.n_features} features and {part.n_actions} actions",
+                    f"{shape[0]} features and {shape[1]} actions",
                     where=f"data set {k}",
-                    expected=f"{shape[0]} and {shape[1]}, as the first data set has",
+                    expected=f"{first.n_features} and {first.n_actions}, as the first data set has",
                 )
-        for k, member in enumerate(members):
-            _check_member(k, member, data, settings)
-        records = Records(
-            *(np.concatenate([getattr(part, name) for part in data]) for name in Records._fields)
+        if not isinstance(self.settings, TrainingSettings):
+            raise SettingsError(f"settings are {self.settings!r}", expected="TrainingSettings(...)")
+        if not self.members:
+            raise SettingsError("the population is empty", expected="at least one member")
+        for k, member in enumerate(self.members):
+            self._check_member(k, member)
+
+    def _check_member(self, k: int, member: Member) -> None:
+        where, n_passes = f"member {k}", self.settings.n_passes
+        if not isinstance(member, Member) or not isinstance(member.rule, Rule):
+            raise SettingsError(
+                f"a member is {member!r}",
+                where=where,
+                expected="Member(data, rule, seed) with a rule of spibb.deep.rules",
+            )
+        if not 0 <= member.data < len(self.data):
+            raise SettingsError(
+                f"data set {member.data} of {len(self.data)}",
+                where=where,
+                expected=f"a number from 0 to {len(self.data) - 1}",
+            )
+        data = self.data[member.data]
+        told = f"{n_passes:g} passes over {len(data)} transitions"
+        if n_passes * len(data) > MOST_WHOLE:
+            raise SettingsError(
+                told, where=where, expected="at most 2^53 samples", hint="lower n_passes"
+            )
+        if n_passes > 0 and self.settings.n_steps(len(data)) == 0:
+            raise SettingsError(
+                f"{told} are less than a minibatch of {self.settings.batch_size}",
+                where=where,
+                expected="at least one step",
+                hint="raise n_passes, or lower batch_size",
+            )
+        if member.rule.step().kappa > 0:
+            check_rows(
+                data.n_here > 0,
+                lambda _: "a penalty needs pseudo-counts > 0, and n_here is 0",
+                within=f"data set {member.data}, ",
+                expected="a count for every transition",
+                hint="count each transition itself, as spibb.deep.pseudo_counts.KernelCounts does",
+            )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Units of each layer, from the observation to the actions."""
+        return (self.data[0].n_features, *self.settings.hidden, self.data[0].n_actions)
+
+    @cached_property
+    def records(self) -> Records:
+        """The data sets as one."""
+        return Records(
+            *(np.concatenate([getattr(part, name) for part in self.data]) for name in COLUMNS)
         )
-        starts = np.concatenate([[0], np.cumsum([len(part) for part in data])])
-        sizes = (shape[0], *settings.hidden, shape[1])
-        return cls(
-            data, members, settings, sizes, records, _recipes(data, members, settings, starts)
-        )
+
+    @cached_property
+    def recipes(self) -> Any:
+        """The members as a record array of `RECIPE`."""
+        starts = np.cumsum([0, *map(len, self.data)])
+        rows = []
+        for member in self.members:
+            n_rows, step = len(self.data[member.data]), member.rule.step()
+            drawn = (starts[member.data], n_rows, self.settings.n_steps(n_rows), member.key)
+            rows.append((*drawn, step.operator.needs.errors, step.operator.needs.budget, *step))
+        return np.array(rows, RECIPE).view(np.recarray)
 
     @property
     def n_steps(self) -> int:
@@ -261,65 +313,3 @@ class Trainings:
             "members": [member.to_config() for member in self.members],
             "data": [part.fingerprint() for part in self.data],
         }
-
-
-def _check_member(
-    k: int, member: Member, data: Sequence[TrainingData], settings: TrainingSettings
-) -> None:
-    if not isinstance(member, Member) or not isinstance(member.rule, Rule):
-        raise SettingsError(
-            f"a member is {member!r}",
-            where=f"member {k}",
-            expected="Member(data, rule, seed) with a rule of spibb.deep.rules",
-        )
-    if not 0 <= member.data < len(data):
-        raise SettingsError(
-            f"data set {member.data} of {len(data)}",
-            where=f"member {k}",
-            expected=f"a number from 0 to {len(data) - 1}",
-        )
-    if settings.n_passes * len(data[member.data]) > MOST_WHOLE:
-        raise SettingsError(
-            f"{settings.n_passes:g} passes over {len(data[member.data])} transitions",
-            where=f"member {k}",
-            expected="at most 2^53 samples",
-            hint="lower n_passes",
-        )
-    if settings.n_passes > 0 and settings.n_steps(len(data[member.data])) == 0:
-        raise SettingsError(
-            f"{settings.n_passes:g} passes over {len(data[member.data])} transitions are less than "
-            f"a minibatch of {settings.batch_size}",
-            where=f"member {k}",
-            expected="at least one step",
-            hint="raise n_passes, or lower batch_size",
-        )
-    if member.rule.step().kappa > 0 and not (data[member.data].n_here > 0).all():
-        row = int((~(data[member.data].n_here > 0)).argmax())
-        raise DataError(
-            "a penalty needs pseudo-counts > 0 for every transition, and n_here is 0",
-            where=f"data set {member.data}, row {row}",
-            hint="count each transition itself, as spibb.deep.pseudo_counts.KernelCounts does",
-        )
-
-
-def _recipes(
-    data: Sequence[TrainingData],
-    members: Sequence[Member],
-    settings: TrainingSettings,
-    starts: NDArray[Any],
-) -> Recipes:
-    steps = [member.rule.step() for member in members]
-    n_rows = np.array([len(data[member.data]) for member in members], dtype=np.int64)
-    return Recipes(
-        first_row=np.array([starts[member.data] for member in members], dtype=np.int64),
-        n_rows=n_rows,
-        n_steps=np.array([settings.n_steps(int(n)) for n in n_rows], dtype=np.int64),
-        seed=np.array([int(member.seed) % 2**64 for member in members], dtype=np.uint64),
-        operator=np.array([int(step.operator) for step in steps], dtype=np.int64),
-        needs_errors=np.array([step.operator.needs.errors for step in steps], dtype=np.bool_),
-        has_budget=np.array([step.operator.needs.budget for step in steps], dtype=np.bool_),
-        is_double=np.array([step.is_double for step in steps], dtype=np.bool_),
-        kappa=np.array([step.kappa for step in steps], dtype=np.float64),
-        n_wedge=np.array([step.n_wedge for step in steps], dtype=np.float64),
-        epsilon=np.array([step.epsilon for step in steps], dtype=np.float64),
-    )

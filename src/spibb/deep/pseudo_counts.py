@@ -25,10 +25,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import as_float32, is_tensor, to_numpy
+from spibb.compiled.arrays import as_float32, check_rows, is_tensor, to_numpy
 from spibb.compiled.jit import reassociating_jit
 from spibb.compiled.threads import over_chunks
-from spibb.deep.network import check_width, checked_observations
+from spibb.deep.network import checked_observations
 from spibb.deep.transitions import Floats, Transitions, check_carried
 from spibb.errors import DataError, SettingsError, checked_number, checked_whole
 
@@ -161,7 +161,7 @@ class FittedKernelCounts:
         """Sum tile by tile where the tensor is; the CPU has the compiled loop."""
         import torch
 
-        check_width(states, len(self.points), "states")
+        checked_observations(states, len(self.points), "states")
         if states.device.type == "cpu":
             return torch.from_numpy(self.counts(to_numpy(states)))
         queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
@@ -262,14 +262,13 @@ class HashCounts:
         """Return the counts of a data set."""
         check_carried(transitions)
         hashes, is_far = _hashes(transitions.state, self.cell)
-        if is_far.any():
-            row = int(is_far.argmax())
-            raise SettingsError(
-                f"cell is {self.cell}, and a state {transitions.state[row]}",
-                where=f"row {row}",
-                expected="coordinates below 2^53 cells",
-                hint="use larger cells",
-            )
+        check_rows(
+            ~is_far,
+            lambda place: f"cell is {self.cell}, and a state {transitions.state[place]}",
+            expected="coordinates below 2^53 cells",
+            hint="use larger cells",
+            error=SettingsError,
+        )
         keys, place = np.unique(hashes, return_inverse=True)
         table = np.zeros((len(keys), transitions.n_actions), np.float32)
         np.add.at(table, (place.reshape(-1), transitions.action), 1)
@@ -283,13 +282,13 @@ class FittedHashCounts:
     Args:
         keys: Hashes of the cells that hold something, ascending.
         table: What they hold, shape (cells, n_actions).
-        n_dimensions: Number of coordinates of a state.
+        n_features: Number of coordinates of a state.
         cell: Side of a cell.
     """
 
     keys: NDArray[np.int64]
     table: Floats
-    n_dimensions: int
+    n_features: int
     cell: float
 
     def __post_init__(self) -> None:
@@ -308,13 +307,8 @@ class FittedHashCounts:
                 f"keys of shape {keys.shape} with a table of shape {table.shape}",
                 expected="what HashCounts(cell).fit(transitions) makes",
             )
-        object.__setattr__(self, "n_dimensions", checked_whole(self.n_dimensions, "n_dimensions"))
+        object.__setattr__(self, "n_features", checked_whole(self.n_features, "n_features"))
         object.__setattr__(self, "cell", as_length(self.cell, "cell"))
-
-    @property
-    def n_features(self) -> int:
-        """Number of coordinates of a state."""
-        return self.n_dimensions
 
     @property
     def n_actions(self) -> int:
@@ -331,7 +325,7 @@ class FittedHashCounts:
 
             found = self.counts(to_numpy(states))
             return torch.from_numpy(found).to(states.device)
-        rows, lead = _rows(states, self.n_dimensions)
+        rows, lead = _rows(states, self.n_features)
         hashes, is_far = _hashes(rows, self.cell)
         place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
         is_known = (self.keys[place] == hashes) & ~is_far
@@ -365,14 +359,8 @@ def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
 
 def as_length(value: Any, name: str) -> float:
     """Return a length whose square is a number of float32, or refuse it."""
-    found = checked_number(value, name)
-    if not _LEAST_LENGTH <= found <= _MOST_LENGTH:
-        raise SettingsError(
-            f"{name} is {found}",
-            expected=f"a length from {_LEAST_LENGTH:g} to {_MOST_LENGTH:g}",
-            hint="measure the states in other units",
-        )
-    return found
+    expected = f"a length from {_LEAST_LENGTH:g} to {_MOST_LENGTH:g}; measure in other units"
+    return checked_number(value, name, expected, least=_LEAST_LENGTH, most=_MOST_LENGTH)
 
 
 def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
@@ -390,12 +378,9 @@ def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
             f"the pseudo-counts have shape {tuple(numbers.shape)}",
             expected=f"{shape}: one number for each action",
         )
-    is_row = (numbers >= 0).all(-1)  # false for NaN
-    if not bool(is_row.all()):
-        row = int((~is_row).reshape(-1).nonzero()[0][0])
-        raise DataError(
-            f"the pseudo-counts are {numbers.reshape(-1, n_actions)[row].tolist()}",
-            where=f"row {row}",
-            expected="numbers >= 0",
-        )
+    check_rows(
+        (numbers >= 0).all(-1),  # false for NaN
+        lambda place: f"the pseudo-counts are {numbers[place].tolist()}",
+        expected="numbers >= 0",
+    )
     return found

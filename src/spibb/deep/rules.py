@@ -141,15 +141,4 @@ class ExactSoftSPIBBDQN(Rule):
     operator: ClassVar[Operator] = Operator.SOFT_EXACT
 
 
-RULES: dict[str, type[Rule]] = {
-    kind.id: kind
-    for kind in (
-        DQN,
-        DoubleDQN,
-        RaMDPDQN,
-        PiBSPIBBDQN,
-        PiLeqBSPIBBDQN,
-        ApproxSoftSPIBBDQN,
-        ExactSoftSPIBBDQN,
-    )
-}
+RULES: dict[str, type[Rule]] = {kind.id: kind for kind in Rule.__subclasses__()}

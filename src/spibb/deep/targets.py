@@ -42,7 +42,7 @@ def errors_of(counts: Any) -> Any:
         array([inf, 1. , 0.5])
     """
     if is_tensor(counts):
-        return counts.rsqrt() if counts.dtype.is_floating_point else counts.double().rsqrt()
+        return 1 / (counts if counts.dtype.is_floating_point else counts.double()).sqrt()
     found = np.asarray(counts)
     found = found if found.dtype.kind == "f" else found.astype(np.float64)
     with np.errstate(divide="ignore"):
@@ -77,12 +77,16 @@ def improved_rows(
     """Apply an operator with the errors that pseudo-counts give; ``n_wedge`` broadcasts to them."""
     if not operator.needs.errors:
         return operators.apply(operator, q)
-    if operator.needs.budget:
-        errors = errors_of(counts)
-    else:
-        is_trusted = (counts if is_tensor(counts) else np.asarray(counts)) >= n_wedge
-        errors = namespace(is_trusted).where(is_trusted, 0.0, np.inf)
+    errors = errors_for(operator, counts, n_wedge)
     return operators.apply(operator, q, baseline, errors, epsilon)
+
+
+def errors_for(operator: Operator, counts: Any, n_wedge: Any) -> Any:
+    """Return the errors that an operator wants of pseudo-counts: prices, or 0 where trusted."""
+    if operator.needs.budget:
+        return errors_of(counts)
+    is_trusted = (counts if is_tensor(counts) else np.asarray(counts)) >= n_wedge
+    return namespace(is_trusted).where(is_trusted, 0.0, np.inf)
 
 
 def targets(

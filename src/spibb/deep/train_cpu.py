@@ -11,7 +11,6 @@ through the online network as one batch of twice the size, states first.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,18 +18,15 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
-from spibb.compiled.threads import n_threads, over_chunks
-from spibb.deep.forward import run_layers
+from spibb.compiled.threads import over_chunks
+from spibb.deep.engine import TrainingEngine, carrying
+from spibb.deep.forward import layer_firsts, run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
-from spibb.operators.engine import FROM_COUNTS, Engine
 from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
-ENGINE = Engine("engine 'cpu'", FROM_COUNTS, "no training estimates the baseline's Q")
 _STREAM = np.uint64(MINIBATCHES)
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
-# spibb.compiled.threads works alone below 32 items and makes four chunks a thread.
-_SMALLEST_SHARED, _CHUNKS_PER_THREAD = 32, 4
 
 
 class Constants(NamedTuple):
@@ -47,13 +43,13 @@ class Constants(NamedTuple):
     q_limit: float
 
 
-def advance(trainings: Trainings, state: PopulationState, n_steps: int) -> PopulationState:
-    """Return the state after ``n_steps`` more steps; the old one stays as it is."""
-    params, target, v = state.params.copy(), state.target.copy(), state.v.copy()
-    after = PopulationState(params, target, v, state.t, state.diverged_at.copy())
-    if n_steps > 0:
-        _run(trainings, after, n_steps)
-    return replace(after, t=state.t + n_steps)
+class CpuEngine(TrainingEngine):
+    """Trains a population on the CPU's cores."""
+
+    carries = carrying("cpu")
+
+    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+        _run(self._trainings, state, t, n_steps)
 
 
 def measure(
@@ -65,53 +61,28 @@ def measure(
         Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged; and
         whether they are in bounds, shape (R,).
     """
-    return _run(trainings, state, 0)
+    return _run(trainings, state, state.t, 0)
 
 
 def _run(
-    trainings: Trainings, state: PopulationState, n_steps: int
+    trainings: Trainings, state: PopulationState, t: int, n_steps: int
 ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Take steps in place; with none, look at the next one."""
     n_members = len(state.params)
     found = np.full((2, n_members), np.nan, dtype=np.float32)
-    members = _Members(
-        state.params, state.target, state.v, state.diverged_at, found, np.ones(n_members, np.bool_)
+    is_good = np.ones(n_members, np.bool_)
+    members = (state.params, state.target, state.v, state.diverged_at, found, is_good)
+    settings, recipes = trainings.settings, trainings.recipes
+    constants = Constants(
+        np.array(trainings.sizes, dtype=np.int64),
+        *(getattr(settings, name) for name in Constants._fields[1:]),
     )
-    inputs = (_constants(trainings), trainings.records, trainings.recipes)
-
-    def train(places: NDArray[np.int64]) -> None:
-        _train(places[places >= 0], state.t, n_steps, *inputs, members)
-
-    over_chunks(train, _shared(trainings.recipes.n_steps - state.t))
-    return found, members.is_good
-
-
-def _constants(trainings: Trainings) -> Constants:
-    chosen = trainings.settings
-    return Constants(
-        sizes=np.array(trainings.sizes, dtype=np.int64),
-        batch_size=int(chosen.batch_size),
-        target_period=int(chosen.target_period),
-        annealing_samples=int(chosen.annealing_samples),
-        gamma=float(chosen.gamma),
-        learning_rate=float(chosen.learning_rate),
-        rms_decay=float(chosen.rms_decay),
-        rms_epsilon=float(chosen.rms_epsilon),
-        q_limit=float(chosen.q_limit),
+    over_chunks(
+        lambda places: _train(places, t, n_steps, constants, trainings.records, recipes, members),
+        np.argsort(-recipes.n_steps, kind="stable"),
+        are_long=True,
     )
-
-
-def _shared(work: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Order the members so that consecutive chunks hold equal work; -1 fills up small populations.
-
-    A training is long, so that even two members deserve two threads.
-    """
-    order = np.argsort(-work, kind="stable")
-    n_chunks = n_threads() * _CHUNKS_PER_THREAD
-    depth = max(-(-len(order) // n_chunks), -(-_SMALLEST_SHARED // n_chunks))
-    table = np.full(depth * n_chunks, -1, dtype=np.int64)
-    table[: len(order)] = order
-    return np.ascontiguousarray(table.reshape(depth, n_chunks).T).ravel()
+    return found, is_good
 
 
 class _Scratch(NamedTuple):
@@ -120,7 +91,8 @@ class _Scratch(NamedTuple):
     rows: Any  # (batch,) which transitions
     first: Any  # places of the layers' activations, one more than there are layers
     values: Any  # activations of the online network, layer after layer, (2 batch, units) each
-    others: Any  # two buffers (2 batch, widest layer): the target network, then gradients
+    frozen: Any  # those of the target network, likewise
+    pushed: Any  # two buffers (batch, widest layer) for gradients
     gradient: Any  # (P,)
     turned: Any  # the transpose of one layer's weights
     zeros: Any  # (widest layer,)
@@ -129,37 +101,24 @@ class _Scratch(NamedTuple):
     work: Any  # for the row functions
 
 
-class _Members(NamedTuple):
-    """The members' rows of a `PopulationState`, changed in place, and what `measure` finds."""
-
-    params: Any
-    target: Any
-    v: Any
-    diverged_at: Any
-    found: Any
-    is_good: Any
-
-
 @inlined_jit
 def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
     n_layers = len(sizes)
-    first = np.zeros(n_layers + 1, np.int64)
-    widest, n_weights, largest = 0, 0, 0
-    for k in range(n_layers):
-        first[k + 1] = first[k] + 2 * batch_size * sizes[k]
-        widest = max(widest, sizes[k])
-        if k > 0:
-            n_weights += (sizes[k - 1] + 1) * sizes[k]
-            largest = max(largest, sizes[k - 1] * sizes[k])
+    first = layer_firsts(sizes, 2 * batch_size)
+    n_weights, largest = 0, 0
+    for k in range(1, n_layers):
+        n_weights += (sizes[k - 1] + 1) * sizes[k]
+        largest = max(largest, sizes[k - 1] * sizes[k])
     n_actions = sizes[n_layers - 1]
     return _Scratch(
         np.empty(batch_size, np.int64),
         first,
         np.empty(first[n_layers], np.float32),
-        np.empty((2, 2 * batch_size * widest), np.float32),
+        np.empty(first[n_layers], np.float32),
+        np.empty((2, batch_size * sizes.max()), np.float32),
         np.empty(n_weights, np.float32),
         np.empty(largest, np.float32),
-        np.zeros(widest, np.float32),
+        np.zeros(sizes.max(), np.float32),
         np.ones(batch_size, np.float32),
         np.empty((4, n_actions), np.float64),
         np.empty((N_SCRATCH_ROWS, n_actions), np.float64),
@@ -217,9 +176,10 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     _gather(records.state, scratch.rows, scratch.values, 0)
     next_at = batch_size * sizes[0]
     _gather(records.next_state, scratch.rows, scratch.values, next_at)
-    _online(sizes, 2 * batch_size if is_double else batch_size, online, scratch)
-    q_next = run_layers(sizes, batch_size, frozen, scratch.values, next_at, scratch.others)
-    values, first = scratch.values, scratch.first[n_layers]
+    values, q_next, first = scratch.values, scratch.frozen, scratch.first[n_layers]
+    n_online = 2 * batch_size if is_double else batch_size
+    run_layers(sizes, n_online, online, values, 0, values, scratch.first)
+    run_layers(sizes, batch_size, frozen, values, next_at, q_next, scratch.first)
     q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
     operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
     needs_errors, has_budget = recipes.needs_errors[m], recipes.has_budget[m]
@@ -234,7 +194,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
                 if is_double:
                     q[a] = values[first + (batch_size + b) * n_actions + a]
                 else:
-                    q[a] = q_next[b * n_actions + a]
+                    q[a] = q_next[first + b * n_actions + a]
             if needs_errors:
                 for a in range(n_actions):
                     baseline[a] = records.baseline_next[row, a]
@@ -246,7 +206,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
             step_row(operator, q, baseline, errors, recipes.epsilon[m], q, policy, scratch.work)
             ahead = 0.0
             for a in range(n_actions):
-                ahead += policy[a] * q_next[b * n_actions + a]
+                ahead += policy[a] * q_next[first + b * n_actions + a]
             y += constants.gamma * ahead
         own = first + b * n_actions
         best = values[own]
@@ -278,25 +238,12 @@ def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
 
 
 @inlined_jit
-def _online(sizes, n_rows, params, scratch):  # type: ignore[no-untyped-def]
-    """Run the online network, keeping the activations of every layer."""
-    at = 0
-    for k in range(len(sizes) - 1):
-        fan_in, fan_out = sizes[k], sizes[k + 1]
-        bias = at + fan_in * fan_out
-        floor = _ZERO if k + 2 < len(sizes) else _LEAST
-        product(scratch.values, scratch.first[k], fan_in, 1, params, at, params, bias, floor,
-                scratch.values, scratch.first[k + 1], n_rows, fan_out, fan_in)  # fmt: skip
-        at = bias + fan_out
-
-
-@inlined_jit
 def _backward(sizes, batch_size, records, params, scratch, delta):  # type: ignore[no-untyped-def]
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
     values, gradient = scratch.values, scratch.gradient
-    here, below_here = scratch.others[0], scratch.others[1]
+    here, below_here = scratch.pushed[0], scratch.pushed[1]
     scale = np.float32(2.0) / np.float32(batch_size)
     for i in range(batch_size * n_actions):
         here[i] = 0.0

@@ -1,10 +1,10 @@
 """Train a population in one CUDA kernel: one block trains one member, thousands of steps a launch.
 
 The same steps as spibb.deep.train_cpu, for dense networks with three hidden layers that fit the
-shared memory of a multiprocessor (the paper's 4-32-128-32-9 needs 215 KB of 227), batches of 32, at
-most 4 features and 9 actions. fused.cu says how. A member's result does not depend on the
-population, on the order of members or on where a training was interrupted, bit for bit: a block
-sees nothing of the others, and sums have one fixed order.
+shared memory of a multiprocessor (the paper's 4-32-128-32-9 needs 215 KB of 227); `LIMITS` says
+what else. fused.cu says how. A member's result does not depend on the population, on the order of
+members or on where a training was interrupted, bit for bit: a block sees nothing of the others, and
+sums have one fixed order.
 
 Deviations from the other engines, all of the size of float32 rounding: products run on tensor cores
 with operands split in two (21 to 22 significant bits), the improvement step is float32 and compares
@@ -18,25 +18,19 @@ the extra ``gpu`` brings along.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
-from typing import Any, NamedTuple
+from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import checked_device, import_torch, is_tensor
-from spibb.deep.network import n_parameters
-from spibb.deep.population import (
-    PopulationState,
-    Recipes,
-    Records,
-    Trainings,
-    TrainingSettings,
-)
-from spibb.errors import MissingDependencyError, SettingsError
+from spibb.compiled.arrays import checked_device, import_torch
+from spibb.deep.engine import Limit, TrainingEngine
+from spibb.deep.population import RECIPE, PopulationState, Records, Trainings, TrainingSettings
+from spibb.errors import SettingsError, import_extra
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
 
@@ -44,148 +38,115 @@ from spibb.operators.rows import Operator
 _OPERATORS = (
     Operator.GREEDY, Operator.PI_B, Operator.PI_LEQ_B, Operator.SOFT_EXACT, Operator.SOFT_APPROX
 )  # fmt: skip
-ENGINE = Engine("engine 'fused'", frozenset(_OPERATORS), "engine='cpu' and 'torch' carry more")
 RECORD = 32
-BATCH_SIZE = 32
-MOST_FEATURES, MOST_ACTIONS = 4, 9
-# Of a block on compute capability 9.0; other devices are asked for theirs.
-_SHARED_BYTES = 232_448
-_SPLITS, _MMA_WARPS = 4, 8
-_N_THREADS = 32 * (_MMA_WARPS + 2)
+_BATCH, _SPLITS = 32, 4
+_N_THREADS = 320
 # The kernel counts in 32 bits, and looks two steps ahead.
 _MOST_COUNTED = 2**31 - 3
+# In this order: shared memory is told for three hidden layers.
+LIMITS = (
+    Limit("the number of hidden layers", lambda given: len(given.sizes) - 2, 3, 3),
+    Limit("the number of features", lambda given: given.sizes[0], 1, 4),
+    Limit("the number of actions", lambda given: given.sizes[-1], 1, 9),
+    Limit("batch_size", lambda given: given.settings.batch_size, _BATCH, _BATCH),
+    Limit("target_period", lambda given: given.settings.target_period, 1, _MOST_COUNTED),
+    Limit("annealing_samples", lambda given: given.settings.annealing_samples, 1, _MOST_COUNTED),
+    Limit("the number of steps", lambda given: given.n_steps, 0, _MOST_COUNTED),
+    # Of a block on compute capability 9.0; other devices are asked for theirs.
+    Limit("its shared memory in bytes", lambda given: shared_bytes(given.sizes), 0, 232_448),
+)
 
 
-class Trained(NamedTuple):
-    """What :func:`train_fused` returns; torch tensors on the GPU.
-
-    Attributes:
-        params: Online parameters, shape (R, P), float32.
-        target: Target parameters, likewise.
-        v: RMSProp's mean squares, likewise.
-        diverged_at: Step at which a member was stopped, or -1, shape (R,), int32.
-        curves: Loss and mean max Q of the minibatches of steps 0, record_every, ...; shape
-            (R, points, 2), NaN where a member took no step. Empty without ``record_every``.
-    """
-
-    params: Any
-    target: Any
-    v: Any
-    diverged_at: Any
-    curves: Any
-
-
-class FusedEngine:
-    """Trains a population on one GPU.
+class FusedEngine(TrainingEngine):
+    """Trains a population on one GPU, "cuda" or "cuda:0".
 
     Args:
         trainings: What to train.
-        device: "cuda" or "cuda:0".
-    """
-
-    def __init__(self, trainings: Trainings, device: str = "cuda") -> None:
-        ENGINE.check_carried(trainings.operators)
-        self._device = _checked_device(device)
-        check_fit(trainings.sizes, trainings.settings, trainings.n_steps)
-        records = packed_records(trainings.records)
-        self._records = import_torch().as_tensor(records, device=self._device)
-
-    def advance(
-        self, trainings: Trainings, state: PopulationState, n_steps: int
-    ) -> PopulationState:
-        """Return the state after ``n_steps`` more steps; a member that ends earlier stays there."""
-        done = train_fused(
-            self._records,
-            trainings.recipes,
-            (state.params, state.target, state.v),
-            sizes=trainings.sizes,
-            settings=trainings.settings,
-            t0=state.t,
-            n_steps=n_steps,
-            diverged_at=state.diverged_at,
-        )
-        params, target, v, diverged_at = (part.cpu().numpy() for part in done[:4])
-        return PopulationState(params, target, v, state.t + n_steps, diverged_at.astype(np.int64))
-
-
-def train_fused(
-    records: Any,
-    recipes: Recipes,
-    state: tuple[Any, Any, Any],
-    *,
-    sizes: Sequence[int],
-    settings: TrainingSettings,
-    t0: int,
-    n_steps: int,
-    diverged_at: Any = None,
-    record_every: int = 0,
-    options: tuple[str, ...] = (),
-) -> Trained:
-    """Take up to ``n_steps`` gradient steps with every member.
-
-    Args:
-        records: All data sets one after the other, shape (rows, 32), float32, as
-            :func:`packed_records` makes them; a tensor on the GPU that shall do the work.
-        recipes: The members as columns.
-        state: params, target and v of the members, shape (R, P) each, arrays or tensors; they are
-            not changed.
-        sizes: Units of each layer.
-        settings: How to train.
-        t0: Steps done so far.
-        n_steps: Steps to take; a member stops at its own last step.
-        diverged_at: Members with a step >= 0 here are left alone; None: all are trained.
-        record_every: Steps between points of the curves; 0: no curves.
+        device: Where.
         options: More options for the compiler, for measurements.
     """
-    ENGINE.check_carried(Operator(number) for number in recipes.operator)
-    check_fit(sizes, settings, t0 + n_steps)
-    torch = import_torch()
-    device = _checked_device(records.device)
-    n_members = len(recipes.seed)
 
-    def there(array: Any, kind: Any) -> Any:
-        return _copied(array, device, kind)
+    carries = Engine("engine 'fused'", frozenset(_OPERATORS), "engine='cpu' and 'torch' carry more")
+    limits = LIMITS
+    is_whole = True
 
-    shape = (n_members, n_parameters(sizes))
-    for part in state:
-        if tuple(part.shape) != shape:
-            raise SettingsError(f"a state of shape {tuple(part.shape)}", expected=f"{shape}")
-    tensors = [there(part, torch.float32) for part in state]
-    nobody = np.full(n_members, -1)
-    stopped = there(nobody if diverged_at is None else diverged_at, torch.int32)
-    first = -(-t0 // record_every) if record_every else 0
-    n_points = max(0, -(-(t0 + n_steps) // record_every) - first) if record_every else 0
-    curves = torch.full((n_members, n_points, 2), float("nan"), device=device)
-    # The longest trainings go first, so that none of them is left for the end.
-    order = np.argsort(-recipes.n_steps, kind="stable")
-    columns = {
-        "order": there(order, torch.int32),
-        "first_row": there(recipes.first_row, torch.int64),
-        "n_rows": there(recipes.n_rows, torch.int32),
-        "last_step": there(recipes.n_steps, torch.int32),
-        "seed": there(recipes.seed.view(np.int64), torch.int64),
-        "operator": there(recipes.operator, torch.int32),
-        "is_double": there(recipes.is_double, torch.int32),
-        "kappa": there(recipes.kappa, torch.float32),
-        "n_wedge": there(recipes.n_wedge, torch.float32),
-        "epsilon": there(recipes.epsilon, torch.float32),
-        "params": tensors[0],
-        "target": tensors[1],
-        "v": tensors[2],
-        "diverged_at": stopped,
-        "curves": curves,
-        "records": records,
-    }
-    arguments = Arguments.of(settings, t0, n_steps, record_every, n_points)
-    for name, tensor in columns.items():
-        setattr(arguments, name, tensor.data_ptr())
-    with torch.cuda.device(device):
-        kernel = _kernel(tuple(sizes), options, device.index)
-        stream = torch.cuda.current_stream(device).cuda_stream
-        _launch(kernel, n_members, shared_bytes(sizes), stream, arguments)
-        # The columns must live until the kernel has read them.
-        torch.cuda.synchronize(device)
-    return Trained(tensors[0], tensors[1], tensors[2], stopped, curves)
+    def __init__(
+        self, trainings: Trainings, device: Any = "cuda", options: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(trainings)
+        self._device = checked_device(device)
+        if self._device.type != "cuda":
+            raise SettingsError(
+                f"the fused kernel is asked for on {str(self._device)!r}",
+                expected="a CUDA device",
+                hint='use engine="cpu"',
+            )
+        found = gpu_misfit(trainings, self._device)
+        if found is not None:
+            raise SettingsError(
+                f"{self.carries.name} cannot run here: {found}", hint='use engine="torch"'
+            )
+        torch, recipes = import_torch(), trainings.recipes
+        columns = {name: recipes[name] for name in RECIPE.names or ()} | {
+            "records": packed_records(trainings.records),
+            # The longest trainings go first, so that none of them is left for the end.
+            "order": np.argsort(-recipes.n_steps, kind="stable"),
+            "last_step": recipes.n_steps,
+            "seed": recipes.seed.astype(np.int64),
+        }
+        self._columns = {
+            name: torch.as_tensor(columns[name].astype(kind), device=self._device)
+            for name, kind in _KINDS.items()
+        }
+        self._kernel = load_function(
+            trainings.sizes, self._device, shared_bytes(trainings.sizes), options=options
+        )
+
+    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+        torch = import_torch()
+        arrays: tuple[Any, ...] = (state.params, state.target, state.v, state.diverged_at)
+        kinds = (torch.float32,) * 3 + (torch.int32,)
+        tensors = [
+            torch.tensor(array, dtype=kind, device=self._device)
+            for array, kind in zip(arrays, kinds, strict=True)
+        ]
+        self.launch(tensors, t, n_steps)
+        for array, tensor in zip(arrays, tensors, strict=True):
+            array[:] = tensor.cpu().numpy()
+
+    def launch(self, tensors: Sequence[Any], t: int, n_steps: int) -> None:
+        """Take steps from step ``t`` on with tensors on the GPU, in place.
+
+        Args:
+            tensors: params, target and v, shape (R, P), float32, and diverged_at, (R,), int32.
+            t: Steps done so far.
+            n_steps: Steps to take; a member stops at its own last step.
+        """
+        names = ("params", "target", "v", "diverged_at")
+        columns = self._columns | dict(zip(names, tensors, strict=True))
+        places = {name: column.data_ptr() for name, column in columns.items()}
+        arguments = Arguments.of(self._trainings.settings, t, n_steps, places)
+        n_bytes = shared_bytes(self._trainings.sizes)
+        launch(self._kernel, len(tensors[0]), _N_THREADS, n_bytes, self._device, arguments)
+
+
+def gpu_misfit(trainings: Trainings, device: Any) -> str | None:
+    """Return why a GPU cannot run the kernel for these networks, or None."""
+    if find_spec("cuda") is None:
+        return "cuda-bindings are not installed (spibb[gpu])"
+    driver, torch = _binding("driver"), import_torch()
+    chosen = checked_device(device)
+    torch.cuda.current_stream(chosen)  # makes the context
+    place = _ok(driver.cuDeviceGet(chosen.index))
+    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    most, needed = _ok(driver.cuDeviceGetAttribute(attribute, place)), shared_bytes(trainings.sizes)
+    major, minor = torch.cuda.get_device_capability(chosen)
+    if major >= 8 and most >= needed:
+        return None
+    return (
+        f"it needs {needed} bytes of shared memory and tensor cores for tf32, and this GPU has "
+        f"{most} bytes and compute capability {major}.{minor}"
+    )
 
 
 def packed_records(records: Records) -> NDArray[np.float32]:
@@ -195,38 +156,20 @@ def packed_records(records: Records) -> NDArray[np.float32]:
     N~(s, a), ``[12:12 + A]`` the baseline at s', ``[21:21 + A]`` N~(s', .), the rest 0.
     """
     n_rows, n_features = records.state.shape
-    n_actions = records.n_next.shape[1]
     packed = np.zeros((n_rows, RECORD), dtype=np.float32)
-    packed[:, :n_features] = records.state
-    packed[:, n_features : 2 * n_features] = records.next_state
-    packed[:, 8] = records.action
-    packed[:, 9] = records.reward
-    packed[:, 10] = ~records.terminated
-    packed[:, 11] = records.n_here
-    packed[:, 12 : 12 + n_actions] = records.baseline_next
-    packed[:, 21 : 21 + n_actions] = records.n_next
+    for first, column in (
+        (0, records.state),
+        (n_features, records.next_state),
+        (8, records.action),
+        (9, records.reward),
+        (10, ~records.terminated),
+        (11, records.n_here),
+        (12, records.baseline_next),
+        (21, records.n_next),
+    ):
+        table = column.reshape(n_rows, -1)
+        packed[:, first : first + table.shape[1]] = table
     return packed
-
-
-def fits(sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0) -> bool:
-    """Say whether the kernel can train such networks, for so many steps.
-
-    Example:
-        >>> fits((4, 32, 128, 32, 9), TrainingSettings()), fits((4, 64, 9), TrainingSettings())
-        (True, False)
-    """
-    return _misfit(sizes, settings, n_steps) is None
-
-
-def check_fit(sizes: Sequence[int], settings: TrainingSettings, n_steps: int = 0) -> None:
-    """Raise unless the kernel can train such networks, for so many steps."""
-    found = _misfit(sizes, settings, n_steps)
-    if found is not None:
-        raise SettingsError(
-            f"the fused kernel cannot train this: {found[0]}",
-            expected=found[1],
-            hint='use engine="torch"',
-        )
 
 
 def shared_bytes(sizes: Sequence[int]) -> int:
@@ -234,7 +177,7 @@ def shared_bytes(sizes: Sequence[int]) -> int:
 
     Example:
         >>> shared_bytes((4, 32, 128, 32, 9))
-        214640
+        214512
     """
     _, first, middle, last, n_actions = sizes
     first, middle, last, n_q = (
@@ -243,61 +186,22 @@ def shared_bytes(sizes: Sequence[int]) -> int:
     )
     network = 8 * (first + 4) + (first + 1) * (middle + 4)
     network += (middle + 1) * (last + 4) + (last + 1) * (n_q + 4)
-    kept = BATCH_SIZE * ((first + 8) + 2 * (middle + 8) + 2 * (last + 8))
-    partial = _SPLITS * BATCH_SIZE * (max(first, last) + 8)
-    small = 3 * BATCH_SIZE * 36 + 3 * n_q * 36 + 2 * n_actions * 32 + 3 * 32 + 4
+    kept = _BATCH * ((first + 8) + 2 * (middle + 8) + 2 * (last + 8))
+    partial = _SPLITS * _BATCH * (max(first, last) + 8)
+    small = 3 * _BATCH * 36 + 3 * n_q * 36 + 2 * n_actions * 32 + 2 * 32 + 4
     return 4 * (2 * network + kept + 3 * partial + small)
 
 
-def _misfit(
-    sizes: Sequence[int], settings: TrainingSettings, n_steps: int
-) -> tuple[str, str] | None:
-    """Return what is wrong and what would fit, or None."""
-    if len(sizes) != 5:
-        return f"{len(sizes) - 2} hidden layers", "three"
-    if sizes[0] > MOST_FEATURES or sizes[-1] > MOST_ACTIONS:
-        found = f"{sizes[0]} features and {sizes[-1]} actions"
-        return found, f"at most {MOST_FEATURES} and {MOST_ACTIONS}"
-    if settings.batch_size != BATCH_SIZE:
-        return f"batch_size is {settings.batch_size}", str(BATCH_SIZE)
-    for name, value in (
-        ("target_period", settings.target_period),
-        ("annealing_samples", settings.annealing_samples),
-        ("the number of steps", n_steps),
-    ):
-        if value > _MOST_COUNTED:
-            return f"{name} is {value}", f"at most {_MOST_COUNTED}"
-    needed = shared_bytes(sizes)
-    if needed > _SHARED_BYTES:
-        return f"a network {tuple(sizes)} takes {needed} bytes", f"at most {_SHARED_BYTES}"
-    return None
-
-
-def _checked_device(device: Any) -> Any:
-    chosen = checked_device(device)
-    if chosen.type != "cuda":
-        raise SettingsError(
-            f"the fused kernel is asked for on {str(chosen)!r}",
-            expected="a CUDA device",
-            hint='use engine="cpu"',
-        )
-    return chosen
-
-
-def _copied(array: Any, device: Any, kind: Any) -> Any:
-    """Return an array or a tensor as a new tensor on a device."""
-    if not is_tensor(array):
-        # Of an array that is read-only torch would warn.
-        array = import_torch().from_numpy(np.array(array))
-    return array.to(device=device, dtype=kind, copy=True).contiguous()
-
-
-_POINTERS = (
-    "records", "order", "first_row", "n_rows", "last_step", "seed", "operator", "is_double",
-    "kappa", "n_wedge", "epsilon", "params", "target", "v", "diverged_at", "curves",
-)  # fmt: skip
-_INTEGERS = (
-    "t0", "n_steps", "record_every", "n_points", "target_period", "annealing_samples",
+# What the kernel reads of the members, and the kinds of number in which it does.
+_KINDS = {
+    "records": np.float32, "order": np.int32, "first_row": np.int64, "n_rows": np.int32,
+    "last_step": np.int32, "seed": np.int64, "operator": np.int32, "is_double": np.int32,
+    "kappa": np.float32, "n_wedge": np.float32, "epsilon": np.float32,
+}  # fmt: skip
+_POINTERS = (*_KINDS, "params", "target", "v", "diverged_at")
+_INTEGERS = ("t0", "n_steps", "target_period", "annealing_samples")
+_SETTINGS = (
+    "learning_rate", "target_period", "annealing_samples", "gamma", "rms_epsilon", "q_limit"
 )  # fmt: skip
 _FLOATS = ("gamma", "decay", "fresh", "rms_epsilon", "q_limit")
 
@@ -314,23 +218,12 @@ class Arguments(ctypes.Structure):
 
     @classmethod
     def of(
-        cls, settings: TrainingSettings, t0: int, n_steps: int, record_every: int, n_points: int
+        cls, settings: TrainingSettings, t0: int, n_steps: int, places: Mapping[str, int]
     ) -> Arguments:
-        """Return the arguments without the pointers."""
-        return cls(
-            learning_rate=settings.learning_rate,
-            t0=t0,
-            n_steps=n_steps,
-            record_every=max(1, record_every),
-            n_points=n_points,
-            target_period=settings.target_period,
-            annealing_samples=settings.annealing_samples,
-            gamma=settings.gamma,
-            decay=settings.rms_decay,
-            fresh=1.0 - settings.rms_decay,
-            rms_epsilon=settings.rms_epsilon,
-            q_limit=settings.q_limit,
-        )
+        """Return the arguments; ``places`` are the pointers, by name."""
+        decay = settings.rms_decay
+        given = {name: getattr(settings, name) for name in _SETTINGS}
+        return cls(t0=t0, n_steps=n_steps, decay=decay, fresh=1.0 - decay, **given, **places)
 
 
 def size_macros(sizes: Sequence[int]) -> list[str]:
@@ -339,10 +232,19 @@ def size_macros(sizes: Sequence[int]) -> list[str]:
     return [f"-D{name}={size}" for name, size in zip(names, sizes, strict=True)]
 
 
-def compile_kernel(sizes: Sequence[int], architecture: str, options: Sequence[str] = ()) -> bytes:
-    """Return fused.cu as machine code for an architecture such as "sm_90"; needs no GPU."""
-    _, nvrtc = _bindings()
-    source = files("spibb.deep").joinpath("fused.cu").read_bytes()
+def compile_kernel(
+    sizes: tuple[int, ...], architecture: str, options: tuple[str, ...] = (), more: str = ""
+) -> bytes:
+    """Return fused.cu as machine code for an architecture such as "sm_90"; needs no GPU.
+
+    Args:
+        sizes: Units of each layer.
+        architecture: What to compile for.
+        options: More options for the compiler.
+        more: Source that is put at the end.
+    """
+    nvrtc = _binding("nvrtc")
+    source = files("spibb.deep").joinpath("fused.cu").read_bytes() + more.encode()
     program = _ok(nvrtc.nvrtcCreateProgram(source, b"fused.cu", 0, [], []))
     flags = [f"--gpu-architecture={architecture}", "--std=c++17", *size_macros(sizes), *options]
     encoded = [flag.encode() for flag in flags]
@@ -358,53 +260,48 @@ def compile_kernel(sizes: Sequence[int], architecture: str, options: Sequence[st
 
 
 @cache
-def _bindings() -> tuple[Any, Any]:
-    """Return cuda-bindings' driver and nvrtc."""
-    try:
-        return import_module("cuda.bindings.driver"), import_module("cuda.bindings.nvrtc")
-    except ImportError:
-        raise MissingDependencyError(
-            "the fused kernel needs cuda-bindings", hint='run: pip install "spibb[gpu]"'
-        ) from None
-
-
-@cache
-def _kernel(sizes: tuple[int, ...], options: tuple[str, ...], index: int) -> Any:
-    """Compile for a device, load, and raise the limit of shared memory."""
-    torch = import_torch()
-    driver, _ = _bindings()
-    torch.cuda.current_stream(index)  # makes the context
-    major, minor = torch.cuda.get_device_capability(index)
-    attributes = driver.CUdevice_attribute
-    most = _ok(
-        driver.cuDeviceGetAttribute(
-            attributes.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-            _ok(driver.cuDeviceGet(index)),
-        )
-    )
-    needed = shared_bytes(sizes)
-    if major < 8 or needed > most:
-        raise SettingsError(
-            f"the fused kernel needs {needed} bytes of shared memory and tensor cores for tf32; "
-            f"this GPU has {most} bytes and compute capability {major}.{minor}",
-            hint='use engine="torch"',
-        )
-    module = _ok(driver.cuModuleLoadData(compile_kernel(sizes, f"sm_{major}{minor}", options)))
-    function = _ok(driver.cuModuleGetFunction(module, b"train"))
-    limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    _ok(driver.cuFuncSetAttribute(function, limit, needed))
+def load_function(
+    sizes: tuple[int, ...],
+    device: Any,
+    n_bytes: int,
+    name: str = "train",
+    options: tuple[str, ...] = (),
+    more: str = "",
+) -> Any:
+    """Return a kernel of fused.cu on a GPU, with so much shared memory."""
+    driver, torch = _binding("driver"), import_torch()
+    major, minor = torch.cuda.get_device_capability(device)
+    code = compile_kernel(sizes, f"sm_{major}{minor}", options, more)
+    with torch.cuda.device(device):
+        torch.cuda.current_stream(device)  # makes the context
+        module = _ok(driver.cuModuleLoadData(code))
+        function = _ok(driver.cuModuleGetFunction(module, name.encode()))
+        limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        _ok(driver.cuFuncSetAttribute(function, limit, n_bytes))
     return function
 
 
-def _launch(kernel: Any, n_blocks: int, n_bytes: int, stream: int, arguments: Arguments) -> None:
-    driver, _ = _bindings()
+def launch(
+    kernel: Any, n_blocks: int, n_threads: int, n_bytes: int, device: Any, arguments: Any
+) -> None:
+    """Launch a kernel that takes one argument, a structure, and wait for it."""
+    driver, torch = _binding("driver"), import_torch()
     places = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
-    _ok(
-        driver.cuLaunchKernel(
-            kernel, n_blocks, 1, 1, _N_THREADS, 1, 1, n_bytes, driver.CUstream(stream),
-            ctypes.addressof(places), 0,
-        )
-    )  # fmt: skip
+    with torch.cuda.device(device):
+        stream = driver.CUstream(torch.cuda.current_stream(device).cuda_stream)
+        _ok(
+            driver.cuLaunchKernel(
+                kernel, n_blocks, 1, 1, n_threads, 1, 1, n_bytes, stream,
+                ctypes.addressof(places), 0,
+            )
+        )  # fmt: skip
+        # What it points to must live until it has been read.
+        torch.cuda.synchronize(device)
+
+
+def _binding(name: str) -> Any:
+    """Return a module of cuda-bindings: driver or nvrtc."""
+    return import_extra(f"cuda.bindings.{name}", "the fused kernel needs cuda-bindings", "gpu")
 
 
 def _ok(answer: tuple[Any, ...]) -> Any:

@@ -12,8 +12,7 @@ Members are ordered by operator, so that each step sees one contiguous block of 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,32 +20,22 @@ from numpy.typing import NDArray
 
 from spibb.compiled.arrays import checked_device
 from spibb.compiled.random_numbers import signed, torch_minibatch
-from spibb.deep.network import layer_places, n_parameters
+from spibb.deep.engine import TrainingEngine, carrying
+from spibb.deep.forward import Layers, n_parameters, run_tensors, tensor_layers
 from spibb.deep.population import PopulationState, Records, Trainings
-from spibb.operators.engine import FROM_COUNTS, Engine
-from spibb.operators.rows import Operator, step_rows
-
-ENGINE = Engine("engine 'torch'", FROM_COUNTS, "no training estimates the baseline's Q")
-
-
-class _Group(NamedTuple):
-    """Members of one operator: a slice of the run axis."""
-
-    operator: Operator
-    is_double: bool
-    members: slice
+from spibb.deep.targets import errors_for
+from spibb.operators.lift import apply_rows
+from spibb.operators.rows import Operator
 
 
-class TorchEngine:
-    """Trains a population on one device.
+class TorchEngine(TrainingEngine):
+    """Trains a population on one device: "cpu", "cuda" or "cuda:0"."""
 
-    Args:
-        trainings: What to train.
-        device: "cpu", "cuda" or "cuda:0".
-    """
+    carries = carrying("torch")
+    ends_blocks = True
 
     def __init__(self, trainings: Trainings, device: str) -> None:
-        ENGINE.check_carried(trainings.operators)
+        super().__init__(trainings)
         self._device = checked_device(device)
         self._records = Records._make(
             torch.as_tensor(column, device=self._device) for column in trainings.records
@@ -54,26 +43,18 @@ class TorchEngine:
         self._block: _Block | None = None
 
     @torch.no_grad()
-    def advance(
-        self, trainings: Trainings, state: PopulationState, n_steps: int
-    ) -> PopulationState:
-        """Return the state after ``n_steps`` more steps, at none of which a member ends."""
-        recipes = trainings.recipes
-        alive = np.flatnonzero((state.diverged_at < 0) & (recipes.n_steps > state.t))
-        params, target, v = state.params.copy(), state.target.copy(), state.v.copy()
-        diverged_at = state.diverged_at.copy()
-        if len(alive):
-            order = np.lexsort((recipes.is_double[alive], recipes.operator[alive]))
-            chosen = alive[order]
-            if self._block is None or not np.array_equal(self._block.chosen, chosen):
-                self._block = _Block(trainings, chosen, self._records, self._device)
-            before = params[chosen], target[chosen], v[chosen]
-            # Of several GPUs, graphs are captured on the current one.
-            is_gpu = self._device.type == "cuda"
-            with torch.cuda.device(self._device) if is_gpu else nullcontext():
-                parts = self._block.run(*before, state.t, n_steps)
-            params[chosen], target[chosen], v[chosen], diverged_at[chosen] = parts
-        return PopulationState(params, target, v, state.t + n_steps, diverged_at)
+    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+        recipes = self._trainings.recipes
+        alive = np.flatnonzero((state.diverged_at < 0) & (recipes.n_steps > t))
+        if not len(alive):
+            return
+        chosen = alive[np.lexsort((recipes.is_double[alive], recipes.operator[alive]))]
+        if self._block is None or not np.array_equal(self._block.chosen, chosen):
+            self._block = _Block(self._trainings, chosen, self._records, self._device)
+        # Of several GPUs, graphs are captured on the current one.
+        is_gpu = self._device.type == "cuda"
+        with torch.cuda.device(self._device) if is_gpu else nullcontext():
+            self._block.run(state, t, n_steps)
 
 
 class _Block:
@@ -87,7 +68,13 @@ class _Block:
         self._records = records
         self._device = device
         recipes, n_members = trainings.recipes, len(chosen)
-        self._groups = _groups(recipes.operator[chosen], recipes.is_double[chosen])
+        kinds = recipes[["operator", "is_double"]][chosen].tolist()
+        # Members of one operator are neighbours.
+        self._groups = [
+            (Operator(kind[0]), kind[1], slice(first, first + kinds.count(kind)))
+            for kind in dict.fromkeys(kinds)
+            for first in [kinds.index(kind)]
+        ]
         whole = {"dtype": torch.int64, "device": device}
         self._seed = torch.tensor(signed(recipes.seed[chosen]), **whole)[:, None]
         self._n_rows = torch.tensor(recipes.n_rows[chosen], **whole)[:, None]
@@ -103,20 +90,24 @@ class _Block:
             torch.zeros(shape, device=device) for _ in range(4)
         )
         self._layers, self._frozen_layers, self._gradient_layers = (
-            _layers(flat, trainings.sizes) for flat in (self._params, self._target, self._gradient)
+            tensor_layers(flat, trainings.sizes)
+            for flat in (self._params, self._target, self._gradient)
         )
         self._t = torch.zeros((), **whole)
         self._diverged_at = torch.full((n_members,), -1, **whole)
         self._graph: Any = None
 
-    def run(
-        self, params: Any, target: Any, v: Any, t: int, n_steps: int
-    ) -> tuple[NDArray[Any], ...]:
-        """Take ``n_steps`` from step ``t``; return parameters, target, mean squares, divergence."""
-        for tensor, array in ((self._params, params), (self._target, target), (self._v, v)):
-            tensor.copy_(torch.from_numpy(array))
+    def run(self, state: PopulationState, t: int, n_steps: int) -> None:
+        """Take ``n_steps`` from step ``t``, and write them into the state."""
+        parts = (
+            (self._params, state.params),
+            (self._target, state.target),
+            (self._v, state.v),
+            (self._diverged_at, state.diverged_at),
+        )
+        for tensor, array in parts:
+            tensor.copy_(torch.from_numpy(array[self.chosen]))
         self._t.fill_(t)
-        self._diverged_at.fill_(-1)
         period, last = self._settings.target_period, t + n_steps
         while t < last:
             if self._device.type == "cuda" and t % period == 0 and last - t >= period:
@@ -125,8 +116,8 @@ class _Block:
             else:
                 self._step(is_first=t % period == 0)
                 t += 1
-        state = (self._params, self._target, self._v, self._diverged_at)
-        return tuple(tensor.cpu().numpy().copy() for tensor in state)
+        for tensor, array in parts:
+            array[self.chosen] = tensor.cpu().numpy()
 
     def _replay_period(self) -> None:
         if self._graph is None:
@@ -159,9 +150,9 @@ class _Block:
         drawn = torch_minibatch(self._seed, self._t * batch_size + self._places, self._n_rows)
         rows = drawn + self._first_row
         states = torch.cat([records.state[rows], records.next_state[rows]], dim=1)
-        values = _forward(self._layers, states)
+        values = run_tensors(self._layers, states)
         q, q_online = values[-1][:, :batch_size], values[-1][:, batch_size:]
-        q_target = _forward(self._frozen_layers, states[:, batch_size:])[-1]
+        q_target = run_tensors(self._frozen_layers, states[:, batch_size:])[-1]
         y = self._targets(rows, q_online, q_target)
         action = records.action[rows][..., None]
         delta = q.gather(-1, action)[..., 0] - y
@@ -205,71 +196,20 @@ class _Block:
                 ahead[members] = q_target[members].gather(-1, best)[..., 0]
                 continue
             counts = records.n_next[rows[members]].double()
-            if operator.needs.budget:
-                errors = 1.0 / counts.sqrt()
-            else:
-                is_trusted = counts >= self._n_wedge[members, None, None]
-                errors = torch.zeros_like(counts).masked_fill_(~is_trusted, float("inf"))
-            epsilon = self._epsilon[members, None].expand(driver.shape[:-1])
-            policy = _improve(
-                operator, driver, records.baseline_next[rows[members]], errors, epsilon
-            )
-            ahead[members] = (policy * q_target[members]).sum(-1).float()
+            errors = errors_for(operator, counts, self._n_wedge[members, None, None])
+            given = (driver, records.baseline_next[rows[members]], errors)
+            values, baseline, costs = (part.double().flatten(0, -2) for part in given)
+            budgets = self._epsilon[members, None].expand(driver.shape[:-1]).flatten().contiguous()
+            policy = apply_rows(operator, values, baseline, costs, budgets, values)
+            ahead[members] = (policy.view(driver.shape) * q_target[members]).sum(-1).float()
         ahead = ahead.masked_fill_(records.terminated[rows], 0.0)
         kappa = self._kappa[:, None]
         penalty = (kappa / records.n_here[rows].sqrt()).masked_fill_(kappa == 0, 0.0)
         return (records.reward[rows] - penalty + self._settings.gamma * ahead).float()
 
 
-def _improve(operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any) -> Any:
-    """Return the policies, shape (..., A), float64; errors and budgets are float64 already."""
-    values, given, costs = (part.double().flatten(0, -2) for part in (q, baseline, errors))
-    budgets = epsilon.flatten().contiguous()
-    if q.is_cuda:
-        from spibb.operators.cuda import step_tensors
-
-        out = step_tensors(operator, values, given, costs, budgets, values)
-    else:
-        out = torch.empty_like(values)
-        parts = (values, given, costs, budgets, values, out)
-        step_rows(int(operator), *(part.numpy() for part in parts))
-    return out.view(q.shape)
-
-
-def _groups(operators: NDArray[np.int64], is_double: NDArray[np.bool_]) -> list[_Group]:
-    """Return the runs of equal operators; members are in that order."""
-    keys = np.stack([operators, is_double.astype(np.int64)])
-    cuts = np.flatnonzero((np.diff(keys) != 0).any(axis=0)) + 1
-    bounds = [0, *cuts.tolist(), keys.shape[1]]
-    return [
-        _Group(Operator(int(operators[first])), bool(is_double[first]), slice(first, last))
-        for first, last in pairwise(bounds)
-    ]
-
-
-def _layers(flat: Any, sizes: tuple[int, ...]) -> list[tuple[Any, Any]]:
-    """Return views (R, fan_in, fan_out) and (R, 1, fan_out) of each layer."""
-    return [
-        (flat[:, first:middle].unflatten(1, (fan_in, fan_out)), flat[:, None, middle:last])
-        for first, middle, last, fan_in, fan_out in layer_places(sizes)
-    ]
-
-
-def _forward(layers: list[tuple[Any, Any]], states: Any) -> list[Any]:
-    """Return the activations of every layer, from the states to Q."""
-    values = [states]
-    for k, (weight, bias) in enumerate(layers):
-        found = torch.baddbmm(bias, values[-1], weight)
-        values.append(found.relu_() if k + 1 < len(layers) else found)
-    return values
-
-
 def _backward(
-    layers: list[tuple[Any, Any]],
-    gradients: list[tuple[Any, Any]],
-    values: list[Any],
-    pushed: Any,
-    batch_size: int,
+    layers: Layers, gradients: Layers, values: list[Any], pushed: Any, batch_size: int
 ) -> None:
     """Write the gradient; ``pushed`` is that of Q at the states."""
     for k in range(len(layers) - 1, -1, -1):

@@ -1,15 +1,15 @@
 """Train a population of Q-networks: seeds x rules x data sets, all advancing together.
 
-One loop serves every engine. An engine is a function that takes the state of a population some
-steps further (`Advance`); recording, checkpoints, progress and the end are dealt with here, once.
+One loop serves every engine (spibb.deep.engine), which takes the state of a population some steps
+further; recording, checkpoints, progress and the end are dealt with here, once.
 
 * ``cpu``: compiled, one member after the other, threads over members. A member's result does not
   depend on the population, on the threads or on where a training was interrupted, bit for bit.
 * ``torch``: batched products with a leading run axis, on the CPU or a GPU, for networks of any
   shape. The same to rounding.
 * ``fused``: one CUDA kernel for small networks; as independent of the population as ``cpu``.
-* ``auto``: ``fused`` where there is a GPU and the network fits, else ``torch`` on the GPU, else
-  ``cpu``.
+* ``auto``: ``fused`` where there is a GPU and the network fits, else ``torch`` on the GPU with a
+  note that says why, else ``cpu``.
 """
 
 from __future__ import annotations
@@ -18,35 +18,26 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.arrays import checked_device, import_torch
-from spibb.deep import train_cpu, train_fused
+from spibb.compiled.random_numbers import RESTARTS, numbers
 from spibb.deep.checkpoint import Checkpoint, Curves
+from spibb.deep.dead import dead_members
+from spibb.deep.engine import TrainingEngine
 from spibb.deep.network import Network
+from spibb.deep.policy import NetworkPolicy, PopulationPolicy
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.train_cpu import CpuEngine, measure
+from spibb.deep.train_fused import FusedEngine, gpu_misfit
 from spibb.deep.training_data import TrainingData
 from spibb.errors import DataError, MissingDependencyError, SettingsError, checked_whole
 
-__all__ = [
-    "Curves",
-    "Engine",
-    "Member",
-    "Population",
-    "PopulationState",
-    "TrainingData",
-    "TrainingProgress",
-    "TrainingSettings",
-    "train_population",
-]
-
 Engine = Literal["auto", "cpu", "torch", "fused"]
-Advance = Callable[[Trainings, PopulationState, int], PopulationState]
 
 # Points of a curve where nobody asks for another number.
 _POINTS = 200
@@ -62,18 +53,32 @@ class TrainingProgress:
     Attributes:
         step: Steps done.
         n_steps: Steps of the longest member.
+        n_passes: Passes over the data that will be made.
         n_diverged: Members that have been stopped.
+        n_dead: Members whose network has died.
         seconds: Time since the start, or since the resumption.
         steps_per_second: Gradient steps a second, summed over the members.
         seconds_left: Time left at this speed.
+        restart: 0, or the how-manieth time that members which died are trained again.
     """
 
     step: int
     n_steps: int
+    n_passes: float
     n_diverged: int
+    n_dead: int
     seconds: float
     steps_per_second: float
     seconds_left: float
+    restart: int = 0
+
+    @property
+    def passes(self) -> float:
+        """Passes over the data that have been made."""
+        return self.n_passes * self.step / max(self.n_steps, 1)
+
+
+Watch = Callable[[TrainingProgress], None] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +86,29 @@ class Population:
     """Trained networks.
 
     Attributes:
-        members: The members, in the order in which they were given.
+        members: The members, in the order in which they were given; one that was trained again has
+            the seed of its last training.
         sizes: Units of each layer.
         state: Parameters, target parameters and mean squares after the last step.
         n_steps: Steps that each member took, shape (R,).
         curves: Loss and Q while training.
         engine: The engine that trained them.
+        data: The data sets.
+        dead: Which members' Q depends on the state no longer (spibb.deep.dead), shape (R,).
+        n_restarts: How often each member was trained again, shape (R,).
+        note: Why ``auto`` did not take the fused kernel, where there is a GPU; else None.
     """
 
-    members: Sequence[Member]
+    members: list[Member]
     sizes: tuple[int, ...]
     state: PopulationState
     n_steps: NDArray[np.int64]
     curves: Curves
     engine: str
+    data: Sequence[TrainingData]
+    dead: NDArray[np.bool_]
+    n_restarts: NDArray[np.int64]
+    note: str | None = None
 
     def __post_init__(self) -> None:
         # What goes wrong in the last step of all, no later one sees.
@@ -132,9 +146,22 @@ class Population:
     @cached_property
     def networks(self) -> tuple[Network | None, ...]:
         """The networks; None where a member diverged."""
-        return tuple(
-            None if self.diverged[k] else self.network(k) for k in range(len(self.members))
-        )
+        return tuple(None if lost else self.network(k) for k, lost in enumerate(self.diverged))
+
+    def policy(self, member: int) -> NetworkPolicy:
+        """Return one member's policy, with all that it was trained with."""
+        network, rule = self.network(member), self.members[member].rule
+        data = self.data[self.members[member].data]
+        return NetworkPolicy(network, rule, data.baseline, data.pseudo_counts, data.scale)
+
+    def policies(self, members: Iterable[int] | None = None) -> PopulationPolicy:
+        """Return the policies of some members, all by default, as one that acts for them at once.
+
+        Args:
+            members: Which; a member that diverged has no policy.
+        """
+        chosen = range(len(self)) if members is None else members
+        return PopulationPolicy([self.policy(member) for member in chosen])
 
 
 def train_population(
@@ -144,9 +171,10 @@ def train_population(
     *,
     engine: Engine = "auto",
     device: str | None = None,
-    progress: Callable[[TrainingProgress], None] | None = None,
+    progress: Watch = None,
     checkpoint: str | Path | None = None,
     record_every: int | None = None,
+    restarts: int = 0,
 ) -> Population:
     """Train one network for each member.
 
@@ -156,60 +184,87 @@ def train_population(
         settings: How to train; None: the paper's numbers.
         engine: See the module's docstring.
         device: "cpu" or "cuda"; None: what the engine prefers.
-        progress: Called every few seconds.
+        progress: Called every few seconds, and at the end. The fused kernel is then launched for a
+            few seconds at a time, which leaves gaps where members of different lengths end.
         checkpoint: File that holds the state; where it exists, training resumes from it, exactly.
             It is written every minute, at the end, and when the training is interrupted.
-        record_every: Steps between points of the curves; None: 200 points.
+        record_every: Steps between points of the curves; None: 200 points; 0: no curves.
+        restarts: How often a member whose network has died is trained again, each time from
+            another seed, which depends on its own seed only.
     """
     parts = list(data) if isinstance(data, Iterable) else [data]
     chosen = list(members) if isinstance(members, Iterable) else [members]
-    trainings = Trainings.of(parts, chosen, TrainingSettings() if settings is None else settings)
+    trainings = Trainings(parts, chosen, TrainingSettings() if settings is None else settings)
     if record_every is None:
         record_every = max(1, trainings.n_steps // _POINTS)
-    if not isinstance(record_every, int | np.integer) or record_every < 1:
-        raise SettingsError(f"record_every is {record_every!r}", expected="a whole number > 0")
-    record_every = int(record_every)
+    record_every = checked_whole(record_every, "record_every", least=0)
+    restarts = checked_whole(restarts, "restarts", least=0)
     if progress is not None and not callable(progress):
         raise SettingsError(f"progress is {progress!r}", expected="a function", hint="try print")
-    name, advance = choose_engine(trainings, engine, device)
+    choice = choose_engine(trainings, engine, device)
+    population = _train(trainings, choice, record_every, progress, checkpoint)
+    for restart in range(1, restarts + 1):
+        places = np.flatnonzero(population.dead)
+        if not len(places):
+            break
+        anew = [
+            replace(chosen[k], seed=int(numbers(chosen[k].key, RESTARTS, restart))) for k in places
+        ]
+        again = Trainings(parts, anew, trainings.settings)
+        file = None if checkpoint is None else f"{checkpoint}.restart-{restart}"
+        part = _train(again, choice, record_every, progress, file, restart)
+        _put(population, places, part, restart)
+    return population
+
+
+def _put(population: Population, places: NDArray[np.int64], part: Population, restart: int) -> None:
+    """Put members that were trained again into their places."""
+    for name in ("params", "target", "v", "diverged_at"):
+        getattr(population.state, name)[places] = getattr(part.state, name)
+    for name in ("loss", "max_q"):
+        curve = getattr(population.curves, name)
+        curve[places] = np.nan
+        curve[places, : len(part.curves.steps)] = getattr(part.curves, name)
+    population.dead[places] = part.dead
+    population.n_steps[places] = part.n_steps
+    population.n_restarts[places] = restart
+    for place, member in zip(places, part.members, strict=True):
+        population.members[place] = member
+
+
+def _train(
+    trainings: Trainings,
+    choice: Choice,
+    record_every: int,
+    progress: Watch,
+    checkpoint: str | Path | None,
+    restart: int = 0,
+) -> Population:
+    """Advance block by block. A block ends where a curve has a point or a member ends."""
+    n_steps = trainings.n_steps
     state = PopulationState.start(trainings.members, trainings.sizes)
     curves = Curves.empty(len(trainings.members))
     kept = None
     if checkpoint is not None:
-        kept = Checkpoint.of(checkpoint, trainings, name, record_every)
+        kept = Checkpoint.of(checkpoint, trainings, choice.name, record_every)
         state, curves = kept.read(state) or (state, curves)
-    state, curves = _run(trainings, state, curves, advance, record_every, progress, kept)
-    ended = np.where(state.diverged_at >= 0, state.diverged_at, trainings.recipes.n_steps)
-    return Population(trainings.members, trainings.sizes, state, ended, curves, name)
-
-
-def _run(
-    trainings: Trainings,
-    state: PopulationState,
-    curves: Curves,
-    advance: Advance,
-    record_every: int,
-    progress: Callable[[TrainingProgress], None] | None,
-    kept: Checkpoint | None,
-) -> tuple[PopulationState, Curves]:
-    """Advance block by block. A block ends where a curve has a point or a member ends."""
-    clock = _Clock(trainings, state.t, progress)
+    engine = choice.make(trainings)
+    clock = _Clock(trainings, state.t, progress, restart)
     written = time.monotonic()
     # The first block also compiles; it says little about the speed.
-    longest = 64
+    is_watched = progress is not None or kept is not None
+    longest = n_steps if engine.is_whole and not is_watched else 64
     try:
-        while state.t < trainings.n_steps:
-            if state.t % record_every == 0 and (
-                len(curves.steps) == 0 or curves.steps[-1] < state.t
-            ):
-                point, is_good = train_cpu.measure(trainings, state)
+        while state.t < n_steps:
+            if _has_point(state.t, record_every, curves):
+                point, is_good = measure(trainings, state)
                 curves = curves.extended(state.t, point)
                 state = state.stopped(~is_good)
             began = time.monotonic()
-            n_steps = _block(trainings, state.t, record_every, longest)
-            state = advance(trainings, state, n_steps)
+            block = _block(trainings, engine, state.t, record_every, longest)
+            state = engine.advance(state, block)
             took = max(time.monotonic() - began, 1e-6)
-            longest = max(1, min(8 * longest, int(n_steps * _REPORT_SECONDS / took)))
+            longest = max(1, min(8 * longest, int(block * _REPORT_SECONDS / took)))
             if kept is not None and time.monotonic() - written > _CHECKPOINT_SECONDS:
                 kept.write(state, curves)
                 written = time.monotonic()
@@ -218,27 +273,42 @@ def _run(
         # State and curves are replaced only as a whole, so an interruption leaves the last block's.
         if kept is not None:
             kept.write(state, curves)
-    return state, curves
+    ended = np.where(state.diverged_at >= 0, state.diverged_at, trainings.recipes.n_steps)
+    return Population(
+        list(trainings.members), trainings.sizes, state, ended, curves, choice.name, trainings.data,
+        dead_members(trainings, state), np.zeros_like(ended), choice.note,
+    )  # fmt: skip
 
 
-def _block(trainings: Trainings, t: int, record_every: int, longest: int) -> int:
+def _has_point(t: int, record_every: int, curves: Curves) -> bool:
+    """Say whether the curves have a point at a step, which is not there yet."""
+    is_next = len(curves.steps) == 0 or curves.steps[-1] < t
+    return record_every > 0 and t % record_every == 0 and bool(is_next)
+
+
+def _block(
+    trainings: Trainings, engine: TrainingEngine, t: int, record_every: int, longest: int
+) -> int:
     """Return how many steps may be taken at once."""
-    to_record = record_every - t % record_every
-    ends = trainings.recipes.n_steps
-    to_end = int(ends[ends > t].min()) - t
     # Whole target periods are what a captured graph replays.
     odd = (t + longest) % trainings.settings.target_period
-    return min(to_record, to_end, longest - odd if longest > odd else longest)
+    is_cut = longest > odd and t + longest < trainings.n_steps
+    ends = [t + longest - odd * is_cut, trainings.n_steps]
+    if record_every:
+        ends.append(t + record_every - t % record_every)
+    if engine.ends_blocks:
+        last = trainings.recipes.n_steps
+        ends.append(int(last[last > t].min()))
+    return min(ends) - t
 
 
 class _Clock:
     """Calls ``progress``, not too often, and at the end."""
 
-    def __init__(
-        self, trainings: Trainings, t: int, progress: Callable[[TrainingProgress], None] | None
-    ) -> None:
+    def __init__(self, trainings: Trainings, t: int, progress: Watch, restart: int) -> None:
         self._trainings = trainings
         self._progress = progress
+        self._restart = restart
         self._began = self._last = time.monotonic()
         self._from = self._done(t)
 
@@ -253,13 +323,37 @@ class _Clock:
         self._last = now
         seconds = max(now - self._began, 1e-9)
         speed = (self._done(state.t) - self._from) / seconds
-        left = (self._done(n_steps) - self._done(state.t)) / max(speed, 1e-9)
-        n_diverged = int((state.diverged_at >= 0).sum())
-        self._progress(TrainingProgress(state.t, n_steps, n_diverged, seconds, speed, left))
+        self._progress(
+            TrainingProgress(
+                step=state.t,
+                n_steps=n_steps,
+                n_passes=self._trainings.settings.n_passes,
+                n_diverged=int((state.diverged_at >= 0).sum()),
+                n_dead=int(dead_members(self._trainings, state).sum()),
+                seconds=seconds,
+                steps_per_second=speed,
+                seconds_left=(self._done(n_steps) - self._done(state.t)) / max(speed, 1e-9),
+                restart=self._restart,
+            )
+        )
 
 
-def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> tuple[str, Advance]:
-    """Return an engine's full name and its function."""
+class Choice(NamedTuple):
+    """The engine of a training.
+
+    Attributes:
+        name: Its full name.
+        make: Makes it for trainings.
+        note: Why it is not the fused kernel, where ``auto`` might have taken that.
+    """
+
+    name: str
+    make: Callable[[Trainings], TrainingEngine]
+    note: str | None = None
+
+
+def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> Choice:
+    """Return the engine for trainings; what it cannot do is refused when it is made."""
     if engine not in get_args(Engine):
         raise SettingsError(
             f"engine is {engine!r}", expected=f"one of {', '.join(get_args(Engine))}"
@@ -272,41 +366,27 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> t
             f"engine {engine!r} does not run on {device!r}",
             hint="use engine='torch', which runs on both, or drop device",
         )
-    if engine == "auto":
-        if wants_gpu:
-            checked_device(device)
+    place, note = device or ("cuda" if engine == "fused" or has_gpu() else "cpu"), None
+    if engine == "auto" and place == "cpu":
         engine = "cpu"
-        if device != "cpu" and _has_gpu():
-            engine = "fused" if _fits(trainings, device or "cuda") else "torch"
+    elif engine == "auto":
+        checked_device(place)
+        note = FusedEngine.misfit(trainings) or gpu_misfit(trainings, place)
+        engine = "fused" if note is None else "torch"
     if engine == "cpu":
-        train_cpu.ENGINE.check_carried(trainings.operators)
-        return "cpu", train_cpu.advance
+        return Choice("cpu", CpuEngine)
     if engine == "fused":
-        place = device or "cuda"
-        return f"fused on {place}", train_fused.FusedEngine(trainings, place).advance
-    place = device or ("cuda" if _has_gpu() else "cpu")
+        return Choice(f"fused on {place}", lambda given: FusedEngine(given, place))
     import_torch()
     from spibb.deep.train_torch import TorchEngine
 
-    return f"torch on {place}", TorchEngine(trainings, place).advance
+    return Choice(f"torch on {place}", lambda given: TorchEngine(given, place), note)
 
 
-def _has_gpu() -> bool:
+def has_gpu() -> bool:
+    """Say whether torch is there and finds a GPU."""
     try:
         torch = import_torch()
     except MissingDependencyError:
         return False
     return bool(torch.cuda.is_available())
-
-
-def _fits(trainings: Trainings, device: str) -> bool:
-    """Say whether the fused kernel can train these networks, by these rules, on this GPU."""
-    if not trainings.operators <= train_fused.ENGINE.operators:
-        return False
-    if not train_fused.fits(trainings.sizes, trainings.settings, trainings.n_steps):
-        return False
-    if find_spec("cuda") is None:
-        return False
-    limits = import_torch().cuda.get_device_properties(device)
-    most = getattr(limits, "shared_memory_per_block_optin", 0)
-    return bool(limits.major >= 8 and most >= train_fused.shared_bytes(trainings.sizes))

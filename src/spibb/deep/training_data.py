@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from spibb.compiled.arrays import as_float32
+from spibb.compiled.arrays import as_float32, check_rows
 from spibb.deep.baseline import as_probabilities, check_bad_rows
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
-from spibb.deep.transitions import Transitions, check_carried
+from spibb.deep.transitions import Transitions, check_carried, checked_scale
 from spibb.errors import DataError
 
 Floats = NDArray[np.float32]
 _STEPS = ("state", "action", "reward", "next_state", "terminated")
+_ANSWERS = ("n_here", "baseline_next", "n_next")
+COLUMNS = _STEPS + _ANSWERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,10 @@ class TrainingData:
         n_here: Pseudo-count of the pair taken, N~(x, a), shape (N,), float32.
         baseline_next: Probabilities of the baseline at x', shape (N, A), float32.
         n_next: Pseudo-counts at x', shape (N, A), float32.
+        baseline: The baseline that was asked, which a trained policy will need again.
+        pseudo_counts: The fitted pseudo-counts that were asked, likewise.
+        scale: Units of the coordinates, shape (d,): states here are observations divided by them;
+            None where they are the observations.
     """
 
     state: Floats
@@ -42,12 +49,12 @@ class TrainingData:
     n_here: Floats
     baseline_next: Floats
     n_next: Floats
+    baseline: Any = field(default=None, repr=False)
+    pseudo_counts: FittedCounts | None = field(default=None, repr=False)
+    scale: Floats | None = None
 
     def __post_init__(self) -> None:
-        answers = {
-            name: as_float32(getattr(self, name), name)
-            for name in ("n_here", "baseline_next", "n_next")
-        }
+        answers = {name: as_float32(getattr(self, name), name) for name in _ANSWERS}
         n_next = answers["n_next"]
         if n_next.ndim != 2 or n_next.shape[1] == 0:
             raise DataError(f"n_next has shape {n_next.shape}", expected="(N, A)")
@@ -55,10 +62,8 @@ class TrainingData:
             *(getattr(self, name) for name in _STEPS), n_actions=n_next.shape[1]
         )
         _check_answers(answers, (len(steps), steps.n_actions))
-        for name in _STEPS:
-            object.__setattr__(self, name, getattr(steps, name))
-        for name, answer in answers.items():
-            object.__setattr__(self, name, answer)
+        for name, column in ({name: getattr(steps, name) for name in _STEPS} | answers).items():
+            object.__setattr__(self, name, column)
 
     @classmethod
     def from_transitions(
@@ -66,6 +71,8 @@ class TrainingData:
         transitions: Transitions,
         baseline: Any,
         pseudo_counts: PseudoCounts | FittedCounts,
+        *,
+        scale: ArrayLike | None = None,
     ) -> TrainingData:
         """Ask the baseline and the pseudo-counts about every state of a data set, once.
 
@@ -74,17 +81,24 @@ class TrainingData:
             baseline: Function of states (N, d) to probabilities (N, A), or an object with a method
                 ``action_probabilities`` that is one.
             pseudo_counts: A way to count, fitted here to the transitions, or already fitted.
+            scale: Units of the coordinates, a number or one for each. Networks and pseudo-counts
+                see states divided by them (those fitted before are of ``transitions.scaled``), the
+                baseline sees them as they are.
         """
         check_carried(transitions)
-        counts = _fitted(pseudo_counts, transitions)
-        n_actions = transitions.n_actions
-        here = as_float32(checked_counts(counts, transitions.state, n_actions), "n_here")
-        ask = as_probabilities(baseline, n_actions)
+        units = None if scale is None else checked_scale(scale, transitions.n_dimensions)
+        seen = transitions if units is None else transitions.scaled(units)
+        counts = _fitted(pseudo_counts, seen)
+        n_actions = seen.n_actions
+        here = as_float32(checked_counts(counts, seen.state, n_actions), "n_here")
         return cls(
-            **{name: getattr(transitions, name) for name in _STEPS},
-            n_here=here[np.arange(len(transitions)), transitions.action],
-            baseline_next=ask(transitions.next_state),
-            n_next=checked_counts(counts, transitions.next_state, n_actions),
+            **{name: getattr(seen, name) for name in _STEPS},
+            n_here=here[np.arange(len(seen)), seen.action],
+            baseline_next=as_probabilities(baseline, n_actions)(transitions.next_state),
+            n_next=checked_counts(counts, seen.next_state, n_actions),
+            baseline=baseline,
+            pseudo_counts=counts,
+            scale=units,
         )
 
     def __len__(self) -> int:
@@ -101,11 +115,11 @@ class TrainingData:
         return int(self.n_next.shape[1])
 
     def fingerprint(self) -> str:
-        """Return a digest of everything in here."""
+        """Return a digest of all that a training reads."""
         digest = hashlib.sha256()
-        for item in fields(self):
-            column = getattr(self, item.name)
-            digest.update(f"{item.name}{column.shape}{column.dtype}".encode())
+        for name in COLUMNS:
+            column = getattr(self, name)
+            digest.update(f"{name}{column.shape}{column.dtype}".encode())
             digest.update(column.data)
         return digest.hexdigest()
 
@@ -136,9 +150,10 @@ def _check_answers(answers: dict[str, Floats], shape: tuple[int, int]) -> None:
         expected = shape[:1] if name == "n_here" else shape
         if found.shape != expected:
             raise DataError(f"{name} has shape {found.shape}", expected=f"{expected}")
-        if name != "baseline_next" and not (found >= 0).all():
-            place = tuple(np.argwhere(~(found >= 0))[0])
-            raise DataError(
-                f"{name} is {found[place]}", where=f"row {place[0]}", expected="counts >= 0"
-            )
+    for name in ("n_here", "n_next"):
+        check_rows(answers[name] >= 0, partial(_told, name, answers[name]), expected="counts >= 0")
     check_bad_rows(answers["baseline_next"])
+
+
+def _told(name: str, values: Floats, place: tuple[int, ...]) -> str:
+    return f"{name} is {values[place]}"

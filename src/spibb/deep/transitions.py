@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.compiled.arrays import as_float32, to_numpy
-from spibb.errors import DataError, checked_whole
+from spibb.compiled.arrays import as_float32, check_rows, to_numpy
+from spibb.errors import DataError, SettingsError, checked_whole
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -56,6 +56,15 @@ class Transitions:
         """Number of coordinates of a state."""
         return int(self.state.shape[1])
 
+    def scaled(self, scale: ArrayLike) -> Transitions:
+        """Return the same with each coordinate of the states in units of its own.
+
+        Args:
+            scale: The units, one number for all coordinates or one for each, shape (d,).
+        """
+        units = checked_scale(scale, self.n_dimensions)
+        return replace(self, state=self.state / units, next_state=self.next_state / units)
+
     @classmethod
     def from_arrays(
         cls,
@@ -99,14 +108,12 @@ class Transitions:
                 raise DataError(
                     f"{name} has shape {column.shape}", expected=f"{shape}, as state has"
                 )
-        both = ends & cuts
-        if both.any():
-            raise DataError(
-                "a transition is terminated and truncated",
-                where=f"row {both.argmax()}",
-                expected="at most one of the two",
-                hint="keep terminated where the task ended, truncated where only the record did",
-            )
+        check_rows(
+            ~(ends & cuts),
+            lambda _: "a transition is terminated and truncated",
+            expected="at most one of the two",
+            hint="keep terminated where the task ended, truncated where only the record did",
+        )
         return cls(
             states, actions, rewards, next_states, ends, cuts, _n_actions(actions, n_actions)
         )
@@ -120,16 +127,12 @@ def _finite(name: str, values: ArrayLike, *, n_axes: int) -> Floats:
     if found.ndim != n_axes:
         shape = "(N, d)" if n_axes == 2 else "(N,)"
         raise DataError(f"{name} has shape {found.shape}", expected=f"shape {shape}")
-    good = np.isfinite(found)
-    if not good.all():
-        place = tuple(int(i) for i in np.argwhere(~good)[0])
-        column = f", coordinate {place[1]}" if n_axes == 2 else ""
-        raise DataError(
-            f"{name} is {array[place]}",
-            where=f"row {place[0]}{column}",
-            expected="finite numbers in the range of float32",
-            hint="drop or repair such rows before training",
-        )
+    check_rows(
+        np.isfinite(found),
+        lambda place: f"{name} is {array[place]}",
+        expected="finite numbers in the range of float32",
+        hint="drop or repair such rows before training",
+    )
     return found
 
 
@@ -142,39 +145,25 @@ def _whole_actions(values: ArrayLike) -> NDArray[np.int64]:
             expected="whole numbers from 0, shape (N,)",
         )
     whole = array == np.floor(array)  # false for NaN
-    bad = ~(whole & (array >= 0) & (array < _BEYOND_ACTIONS))
-    if bad.any():
-        row = int(bad.argmax())
-        raise DataError(
-            f"action is {array[row]}",
-            where=f"row {row}",
-            expected="whole numbers from 0, below 2^31",
-            hint="number the actions from 0",
-        )
+    check_rows(
+        whole & (array >= 0) & (array < _BEYOND_ACTIONS),
+        lambda place: f"action is {array[place]}",
+        expected="whole numbers from 0, below 2^31",
+        hint="number the actions from 0",
+    )
     return array.astype(np.int64)
 
 
 def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
-    if n_actions is None:
-        most = int(actions.max())
-        if most >= _MOST_ACTIONS:
-            raise DataError(
-                f"action is {most}",
-                where=f"row {actions.argmax()}",
-                expected=f"numbers from 0 below {_MOST_ACTIONS}",
-                hint="number the actions from 0, or give n_actions",
-            )
-        return most + 1
-    n_actions = checked_whole(n_actions, "n_actions")
-    over = actions >= n_actions
-    if over.any():
-        row = int(over.argmax())
-        raise DataError(
-            f"action is {actions[row]}",
-            where=f"row {row}",
-            expected=f"an action below n_actions = {n_actions}",
-        )
-    return n_actions
+    n_known = _MOST_ACTIONS if n_actions is None else checked_whole(n_actions, "n_actions")
+    is_given = n_actions is not None
+    check_rows(
+        actions < n_known,
+        lambda place: f"action is {actions[place]}",
+        expected=f"an action below {'n_actions = ' if is_given else ''}{n_known}",
+        hint=None if is_given else "number the actions from 0, or give n_actions",
+    )
+    return n_known if is_given else int(actions.max()) + 1
 
 
 def _flags(name: str, values: ArrayLike) -> Flags:
@@ -182,13 +171,11 @@ def _flags(name: str, values: ArrayLike) -> Flags:
     array = _column(name, values)
     # Objects, such as pandas' missing values, may refuse to be compared.
     is_number = array.dtype.kind in "biuf"
-    bad = np.atleast_1d((array != 0) & (array != 1) if is_number else True)
-    if bad.any():
-        raise DataError(
-            f"{name} has values that are neither true nor false",
-            where=f"row {np.argwhere(bad)[0][0]}" if is_number else None,
-            expected="booleans, or 0 and 1",
-        )
+    check_rows(
+        (array == 0) | (array == 1) if is_number else np.False_,
+        lambda _: f"{name} has values that are neither true nor false",
+        expected="booleans, or 0 and 1",
+    )
     return array.astype(np.bool_)
 
 
@@ -200,6 +187,17 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
             f"{name} is ragged or no column of numbers",
             expected="rows of the same number of coordinates",
         ) from None
+
+
+def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
+    """Return the units of the coordinates of a state, or refuse what cannot be divided by."""
+    found = as_float32(scale, "scale")
+    is_good = found.shape in ((), (n_dimensions,)) and bool((found > 0).all())
+    if not is_good or not np.isfinite(found).all():
+        raise SettingsError(
+            f"scale is {scale!r}", expected=f"a number > 0, or {n_dimensions}, one a coordinate"
+        )
+    return np.broadcast_to(found, (n_dimensions,))
 
 
 def check_carried(transitions: object) -> None:

@@ -3,10 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.policy import NetworkPolicy
+from spibb.deep.population import Member, TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import ExactSoftSPIBBDQN
-from spibb.deep.training import Member, TrainingData, TrainingSettings, train_population
+from spibb.deep.training import train_population
+from spibb.deep.training_data import TrainingData
 from spibb.deep.transitions import Transitions
 
 
@@ -23,7 +24,7 @@ def warm_up() -> None:
     data = TrainingData.from_transitions(transitions, baseline, counts)
     settings = TrainingSettings(hidden=(2,), batch_size=2, n_passes=2)
     population = train_population(data, [Member(0, rule, 0)], settings, engine="cpu")
-    NetworkPolicy(population.network(0), rule, baseline, counts).act([0.0])
+    population.policy(0).act([0.0])
 
 
 if __name__ == "__main__":

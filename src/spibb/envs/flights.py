@@ -3,9 +3,9 @@
 States have shape (members, helicopters, d), on NumPy arrays or on torch tensors of any device.
 Random numbers are counter-based: what a member meets depends on its own seed alone, not on the
 others of its population, on the kind of array or on the device (up to rounding). Of E helicopters
-of a member, number e uses at step t the five numbers from 5 (E t + e) on of stream 3 (four for the
-noise by Box and Muller's transform, one for the action), and starts an episode there with the four
-from 4 (E t + e) on of stream 2.
+of a member, number e uses at step t the five numbers from 5 (E t + e) on of the stream of flights
+(four for the noise by Box and Muller's transform, one for the action), and starts an episode there
+with the four from 4 (E t + e) on of the stream of starts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
-from spibb.compiled.random_numbers import signed, torch_numbers, uniforms
+from spibb.compiled.random_numbers import FLIGHTS, STARTS, signed, uniforms
 from spibb.deep.baseline import Probabilities, as_function
 from spibb.errors import PolicyError, SettingsError
 
-# Streams of a member's random numbers; 0 and 1 belong to training.
-_STARTS, _FLIGHTS = 2, 3
 # Numbers drawn a step: four for the noise, one for the action.
 _N_DRAWS = 5
 # Helicopters that have landed are dropped when less than this share still flies.
@@ -115,12 +113,12 @@ def fly(
     age, n_flown = xp.zeros_like(lane), xp.zeros_like(lane)
     is_flying = age == 0
     is_good = is_flying.all(1)
-    state = domain.start(_uniforms(key, _STARTS, lane % n_runs, 4))
+    state = domain.start(_uniforms(key, STARTS, lane % n_runs, 4))
     for t in range(n_steps + domain.max_steps - 1):
         policy = _checked(ask(state), state, domain.n_actions)
         is_row = (policy >= 0).all(-1) & (abs(policy.sum(-1) - 1) < 1e-3)  # false for NaN
         is_good = is_good & is_row.all(1)
-        draws = _uniforms(key, _FLIGHTS, t * n_runs + lane % n_runs, _N_DRAWS)
+        draws = _uniforms(key, FLIGHTS, t * n_runs + lane % n_runs, _N_DRAWS)
         # Never beyond the last action, also where the row sums to a little less than one.
         action = (policy.cumsum(-1)[..., :-1] <= draws[..., 4:]).sum(-1)
         after, reward, terminated = domain.step(state, action, _normals(draws[..., :4]))
@@ -134,7 +132,7 @@ def fly(
             break
         state = after
         if n_steps > 1:
-            fresh = domain.start(_uniforms(key, _STARTS, (t + 1) * n_runs + lane % n_runs, 4))
+            fresh = domain.start(_uniforms(key, STARTS, (t + 1) * n_runs + lane % n_runs, 4))
             state = xp.where(is_over[..., None], fresh, after)
             age = xp.where(is_over, xp.zeros_like(age), age)
         if n_left <= _CROWDED * is_flying.shape[1]:
@@ -193,13 +191,8 @@ def _keys(seeds: NDArray[Any], device: str | None) -> Any:
 
 def _uniforms(key: Any, stream: int, place: Any, n_draws: int) -> Any:
     """Return ``n_draws`` float32 numbers in [0, 1) for each place, shape (R, E, n_draws)."""
-    xp = namespace(place)
-    index = xp.stack([place * n_draws + k for k in range(n_draws)], -1)
-    if xp is np:
-        return uniforms(key, stream, index)
-    # The upper 24 bits, as in the NumPy version.
-    upper = (torch_numbers(key, stream, index) >> 40) & 0xFFFFFF
-    return upper.to(xp.float32) * 2.0**-24
+    index = namespace(place).stack([place * n_draws + k for k in range(n_draws)], -1)
+    return uniforms(key, stream, index)
 
 
 def _normals(draws: Any) -> Any:

@@ -121,11 +121,19 @@ class Helicopter:
         position = position + self.dt * velocity + 0.5 * self.dt**2 * thrust * abs(thrust)
         position = position + self.position_noise * noise[..., :2]
         velocity = velocity + self.dt * thrust + self.velocity_noise * noise[..., 2:]
-        is_outside = ((position <= 0) | (position >= 1)).any(-1)
-        is_too_fast = (abs(velocity) >= self.max_speed).any(-1)
+        is_outside, is_too_fast = self._ends(position, velocity)
         reward = xp.where(is_outside, self.exit_reward(position), xp.zeros_like(position[..., 0]))
         reward = xp.where(is_too_fast, xp.full_like(reward, self.crash_reward), reward)
         return xp.concatenate((position, velocity), -1), reward, is_outside | is_too_fast
+
+    def is_over(self, states: Any) -> Any:
+        """Say in which states, shape (..., 4), an episode has ended: outside the box, too fast."""
+        is_outside, is_too_fast = self._ends(states[..., :2], states[..., 2:])
+        return is_outside | is_too_fast
+
+    def _ends(self, position: Any, velocity: Any) -> tuple[Any, Any]:
+        is_outside = ((position <= 0) | (position >= 1)).any(-1)
+        return is_outside, (abs(velocity) >= self.max_speed).any(-1)
 
     def exit_reward(self, position: Any) -> Any:
         """Return the reward of leaving the square at positions of shape (..., 2)."""

@@ -175,14 +175,25 @@ def apply(
     values, baselines, costs, sides = (_flat(part, shape) for part in parts)
     rows = (values, baselines, costs, _flat(budget, (*shape[:-1], 1))[:, 0], sides)
     _check_values(operator, *rows, _slack(baseline, shape[-1]))
-    if is_tensor(values):
+    return _like(apply_rows(operator, *rows).reshape(shape), q)
+
+
+def apply_rows(
+    operator: Operator, q: Any, baseline: Any, errors: Any, epsilon: Any, q_baseline: Any
+) -> Any:
+    """Apply an operator to rows (N, A) of float64, budgets (N,), which nobody looks at again.
+
+    NumPy arrays or tensors of any device, contiguous and of one kind; the new rows are of it too.
+    """
+    rows = (q, baseline, errors, epsilon, q_baseline)
+    if is_tensor(q) and q.is_cuda:
         from spibb.operators.cuda import step_tensors
 
-        out = step_tensors(operator, *rows)
-    else:
-        out = np.empty_like(values)
-        step_rows(int(operator), *rows, out)
-    return _like(out.reshape(shape), q)
+        return step_tensors(operator, *rows)
+    out = namespace(q).empty_like(q)
+    # Tensors on the CPU share their memory.
+    step_rows(int(operator), *(to_numpy(part) for part in (*rows, out)))
+    return out
 
 
 def _errors_of(trusted: Any) -> Any:

@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.population import Member, PopulationState, Trainings
+from spibb.deep.network import Network
+from spibb.deep.policy import NetworkPolicy, PopulationPolicy
+from spibb.deep.population import Member
 from spibb.deep.pseudo_counts import FittedCounts, KernelCounts
-from spibb.deep.training import Curves, Engine, Population, choose_engine, train_population
+from spibb.deep.training import Population, train_population
 from spibb.deep.training_data import TrainingData
 from spibb.envs.flights import FlightReturns
 from spibb.errors import SettingsError
 from spibb.problem.batch import Device
-from spibb.studies.helicopter.acting import ActingPopulation, Networks
 from spibb.studies.helicopter.plan import LONG, SHORT, HelicopterPlan
 
 if TYPE_CHECKING:
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 # What follows the plan's seed and a number: for data sets, and for trainings with their flights.
 _DATA, _TRAINING = 0, 1
-# No curves: a point costs a look at every member on the CPU.
-_NEVER = 2**62
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,24 +145,8 @@ def train(
         for rule in rules
     ]
     training = [one.training for one in data]
-    if device == "cuda":
-        trainings = Trainings.of(training, members, plan.training)
-        name, advance = choose_engine(trainings, "auto", device)
-        if name.startswith("fused"):
-            return _train_at_once(trainings, name, advance)
-    engine: Engine = "cpu" if device == "cpu" else "auto"
-    return train_population(
-        training, members, plan.training, engine=engine, device=device, record_every=_NEVER
-    )
-
-
-def _train_at_once(trainings: Trainings, name: str, advance: Any) -> Population:
-    """Train in a single launch: the kernel begins with the longest and leaves no gaps between."""
-    start = PopulationState.start(trainings.members, trainings.sizes)
-    state = advance(trainings, start, trainings.n_steps)
-    n_steps = np.where(state.diverged_at >= 0, state.diverged_at, trainings.recipes.n_steps)
-    curves = Curves.empty(len(trainings.members))
-    return Population(trainings.members, trainings.sizes, state, n_steps, curves, name)
+    # No curves: a point costs a look at every member on the CPU.
+    return train_population(training, members, plan.training, device=device, record_every=0)
 
 
 def fly_all(
@@ -193,19 +176,11 @@ def fly(
     A training that diverged has no policy; it scores the least that an episode can return.
     """
     helicopter, n_settings = plan.helicopter, len(plan.settings)
-    rules = [setting.rule() for setting in plan.settings]
     place = None if device == "cpu" else device
-    params, sizes, diverged = _parameters(plan, len(runs), population, members)
-    policy = ActingPopulation(
-        Networks(params, sizes, place),
-        rules * len(runs),
-        baseline=helicopter.baseline(),
-        counts=data.counts,
-        helicopter=helicopter,
-    )
+    policies, diverged = _policies(plan, data, len(runs), population, members)
     seeds = [member_seed(plan, run, data.size) for run in runs]
     returns = helicopter.run_episodes(
-        policy,
+        PopulationPolicy(policies, is_over=helicopter.is_over).action_probabilities,
         np.repeat(np.array(seeds, np.uint64), n_settings),
         n_episodes=plan.n_episodes,
         device=place,
@@ -250,24 +225,30 @@ def _seed(plan: HelicopterPlan, number: int, size: int, use: int) -> np.random.S
     return np.random.SeedSequence([plan.seed, number], spawn_key=(size, use))
 
 
-def _parameters(
-    plan: HelicopterPlan, n_runs: int, population: Population | None, members: slice
-) -> tuple[NDArray[np.float32], tuple[int, ...], NDArray[np.bool_]]:
-    """Return flat parameters, runs after each other, and which settings of which run diverged.
+def _policies(
+    plan: HelicopterPlan,
+    data: DrawnData,
+    n_runs: int,
+    population: Population | None,
+    members: slice,
+) -> tuple[list[Any], NDArray[np.bool_]]:
+    """Return the policies, runs after each other, and which settings of which run diverged.
 
-    The baseline's rows, and those of members that diverged, are zero.
+    Who diverged flies with a Q of 0, so that there is something to count.
     """
-    is_trained = np.array([setting.rule() is not None for setting in plan.settings])
-    diverged = np.zeros((n_runs, len(is_trained)), np.bool_)
-    network = plan.helicopter.baseline().network
-    sizes = network.sizes if population is None else population.sizes
-    n_parameters = network.to_flat().size if population is None else population.params.shape[1]
-    params = np.zeros((n_runs, len(is_trained), n_parameters), np.float32)
+    baseline = plan.helicopter.baseline()
+    rules = [setting.rule() for setting in plan.settings] * n_runs
+    policies: list[Any] = [baseline] * len(rules)
+    diverged = np.zeros(len(rules), np.bool_)
     if population is not None:
-        diverged[:, is_trained] = population.diverged[members].reshape(n_runs, -1)
-        trained = population.params[members].reshape(n_runs, -1, n_parameters)
-        params[:, is_trained] = np.where(diverged[:, is_trained, None], 0, trained)
-    return params.reshape(-1, n_parameters), sizes, diverged
+        places = [(k, rule) for k, rule in enumerate(rules) if rule is not None]
+        trained = zip(population.params[members], population.diverged[members], strict=True)
+        for (place, rule), (flat, is_lost) in zip(places, trained, strict=True):
+            kept = np.zeros_like(flat) if is_lost else flat
+            network = Network.from_flat(kept, population.sizes)
+            policies[place] = NetworkPolicy(network, rule, baseline, data.counts)
+            diverged[place] = is_lost
+    return policies, diverged.reshape(n_runs, -1)
 
 
 def _columns(

@@ -1,0 +1,92 @@
+"""What the engines of the training have in common: what they carry, and how they are asked.
+
+An engine takes the state of a population some steps further. What it cannot do is data, operators
+and limits, and is refused by name before anything is trained.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, NamedTuple
+
+from spibb.deep.population import PopulationState, Trainings
+from spibb.errors import SettingsError
+from spibb.operators.engine import FROM_COUNTS, Engine
+
+
+class Limit(NamedTuple):
+    """A number of a training that an engine takes in a range only.
+
+    Attributes:
+        name: What it is called.
+        of: What it is for given trainings.
+        least: The least that is taken.
+        most: The most.
+    """
+
+    name: str
+    of: Callable[[Trainings], int]
+    least: int
+    most: int
+
+    def misfit(self, trainings: Trainings) -> str | None:
+        """Return what does not fit, in words, or None."""
+        value = self.of(trainings)
+        if self.least <= value <= self.most:
+            return None
+        wanted = f"{self.least} to {self.most}" if self.least < self.most else f"{self.most}"
+        return f"{self.name} is {value}, and it takes {wanted}"
+
+
+class TrainingEngine(ABC):
+    """Trains a population.
+
+    Args:
+        trainings: What to train.
+        device: Where, as torch names devices.
+    """
+
+    carries: ClassVar[Engine]
+    limits: ClassVar[tuple[Limit, ...]] = ()
+    # Whether all members in training must go on to the end of a block.
+    ends_blocks: ClassVar[bool] = False
+    # Whether fewer blocks are much faster, so that nobody interrupts without need.
+    is_whole: ClassVar[bool] = False
+
+    def __init__(self, trainings: Trainings, device: str = "cpu") -> None:
+        self.carries.check_carried(trainings.operators)
+        found = self.misfit(trainings)
+        if found is not None:
+            raise SettingsError(
+                f"{self.carries.name} cannot train this: {found}",
+                hint='use engine="torch", which takes networks of any shape',
+            )
+        self._trainings = trainings
+
+    @classmethod
+    def misfit(cls, trainings: Trainings) -> str | None:
+        """Return the first thing about these trainings that it does not take, or None."""
+        for operator in sorted(trainings.operators - cls.carries.operators):
+            return f"it does not carry the operator {operator.name}"
+        told = (limit.misfit(trainings) for limit in cls.limits)
+        return next((text for text in told if text is not None), None)
+
+    def advance(self, state: PopulationState, n_steps: int) -> PopulationState:
+        """Return the state after ``n_steps`` more steps; the old one stays as it is.
+
+        A member that ends earlier stays there, unless the engine ``ends_blocks``.
+        """
+        after = state.copied(state.t + n_steps)
+        if n_steps > 0:
+            self._train(after, state.t, n_steps)
+        return after
+
+    @abstractmethod
+    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+        """Take ``n_steps`` from step ``t`` on, in place."""
+
+
+def carrying(name: str) -> Engine:
+    """Return what an engine carries that does as the row functions do."""
+    return Engine(f"engine {name!r}", FROM_COUNTS, "no training estimates the baseline's Q")
