@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from spibb.studies.page import fill_page
+from spibb.studies.publishing import fill_page
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.claims import statements
 

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 
 from spibb.studies.helicopter.plan import PLANS, HelicopterPlan
-from spibb.studies.helicopter.run import draw_data, fly, fly_all, run_job, train
+from spibb.studies.helicopter.study import draw_data, fly, fly_all, run, train
 
 # Scores of the same networks on both devices differ where rounding turned an action.
 _SAME = 0.05
+_PLANS = {plan.name: plan for plan in PLANS}
 
 
 class Clock:
@@ -53,25 +54,26 @@ def waiter(device: str) -> Callable[[], None]:
 
 def warm_up(plan: HelicopterPlan, device: str) -> None:
     """Compile everything on a small plan."""
-    small = replace(plan, sizes=(200,), n_passes=2, n_steps=20, n_episodes=20)
+    small = replace(plan, transitions=(200,), n_passes=2, n_steps=20, n_episodes=20)
     for kind in dict.fromkeys(("cpu", device)):
-        run_job(small, 0, 1, kind)
+        run(small, [0], kind)
 
 
 def measure(plan: HelicopterPlan, n_passes: int, device: str) -> dict[str, Any]:
     """Time one data set with all its runs, and predict the whole plan."""
     short = replace(plan, n_passes=n_passes)
     clock, runs = Clock(waiter(device)), range(plan.n_trainings)
+    (baseline,) = plan.baselines()
     with clock.phase("data and counts"):
-        data = draw_data(short, 0)
+        data = draw_data(short, baseline, 0)
     with clock.phase("training"):
         population = train(short, data, list(runs), device)
     scored = []
-    for place, size in enumerate(plan.sizes):
+    for place, size in enumerate(plan.transitions):
         with clock.phase(f"flights, size {size}"):
             n = len(population) // len(data)
             part = slice(place * n, (place + 1) * n)
-            scored.append(fly(short, data[place], list(runs), population, part, device))
+            scored.append(fly(short, baseline, data[place], list(runs), population, part, device))
     n_steps = int(population.n_steps.sum())
     speed = n_steps / clock.seconds["training"]
     n_jobs = plan.n_runs / plan.n_trainings
@@ -88,31 +90,41 @@ def measure(plan: HelicopterPlan, n_passes: int, device: str) -> dict[str, Any]:
     }
     found["predicted: all (s)"] = sum(v for k, v in found.items() if k.startswith("predicted"))
     print(json.dumps(found, indent=2), flush=True)
-    for one in scored:
-        for k, setting in enumerate(plan.settings):
-            print(
-                f"{one.size:6d} {setting.label:38} short {one.short[:, k].mean():6.2f} "
-                f"long {one.long[:, k].mean():6.2f}"
-            )
+    for size, one in zip(plan.transitions, scored, strict=True):
+        means = one["score"].mean(axis=0)
+        for label, (short, long) in zip(plan.labels, means.T, strict=True):
+            print(f"{size:6d} {label:38} short {short:6.2f} long {long:6.2f}")
     return found
+
+
+def long_scores(scored: dict[str, Any]) -> Any:
+    """Return the scores of the long evaluation, shape (runs, settings)."""
+    return scored["score"][:, 1]
 
 
 def compare(plan: HelicopterPlan, n_passes: int, device: str) -> bool:
     """Compare trainings, and flights of the same networks, with the CPU's."""
-    small = replace(plan, sizes=plan.sizes[:1], n_passes=n_passes)
-    data, runs = draw_data(small, 0), list(range(plan.n_trainings))
+    small = replace(plan, transitions=plan.transitions[:1], n_passes=n_passes)
+    (baseline,) = small.baselines()
+    data, runs = draw_data(small, baseline, 0), list(range(plan.n_trainings))
     here, there = (train(small, data, runs, kind) for kind in ("cpu", device))
-    scores = [next(fly_all(small, data, runs, one, device)).long for one in (here, there)]
+    scores = [
+        long_scores(next(fly_all(small, baseline, data, runs, one, device)))
+        for one in (here, there)
+    ]
     gap = scores[1] - scores[0]
     noise = np.sqrt((scores[0].var(0, ddof=1) + scores[1].var(0, ddof=1)) / len(runs)) + 1e-3
     worst = int(np.abs(gap.mean(0) / noise).argmax())
     z = float((gap.mean(0) / noise)[worst])
-    print(f"\nlong scores, {n_passes} passes on {small.sizes[0]} transitions: CPU, {device}")
+    print(f"\nlong scores, {n_passes} passes on {small.transitions[0]} transitions: CPU, {device}")
     for k, setting in enumerate(plan.settings):
         print(f"{setting.label:38} {scores[0][:, k].mean():6.3f} {scores[1][:, k].mean():6.3f}")
     few = runs[:2]
     part = slice(0, len(few) * (len(here) // len(runs)))
-    pair = [fly(small, data[0], few, here, part, kind).long for kind in ("cpu", device)]
+    pair = [
+        long_scores(fly(small, baseline, data[0], few, here, part, kind))
+        for kind in ("cpu", device)
+    ]
     apart = float(np.abs(pair[0] - pair[1]).max())
     print(f"largest |z| of a setting's mean: {z:.2f} ({plan.settings[worst].label}); below 4: "
           f"{abs(z) < 4}")  # fmt: skip
@@ -124,10 +136,11 @@ def compare(plan: HelicopterPlan, n_passes: int, device: str) -> bool:
 def rule_speeds(plan: HelicopterPlan, device: str, n_members: int, n_passes: int) -> dict[str, int]:
     """Return gradient steps a second of each rule alone."""
     found = {}
-    data = draw_data(replace(plan, sizes=plan.sizes[-1:]), 0)
+    (baseline,) = plan.baselines()
+    data = draw_data(replace(plan, transitions=plan.transitions[-1:]), baseline, 0)
     for setting in plan.settings:
         name = setting.config["rule"]
-        if setting.rule() is None or name in found:
+        if setting.build() is None or name in found:
             continue
         alone = replace(plan, settings=(setting,), n_trainings=n_members, n_passes=n_passes)
         began = time.perf_counter()
@@ -146,7 +159,7 @@ def machine(device: str) -> str:
 
 
 def check(chosen: argparse.Namespace) -> int:
-    plan, began = PLANS[chosen.plan], time.perf_counter()
+    plan, began = _PLANS[chosen.plan], time.perf_counter()
     warm_up(plan, chosen.device)
     print(f"compiled after {time.perf_counter() - began:.0f} s", flush=True)
     found = {"machine": machine(chosen.device)} | measure(plan, chosen.passes, chosen.device)
@@ -160,7 +173,7 @@ def check(chosen: argparse.Namespace) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path, help="file for what was measured")
-    parser.add_argument("--plan", default="helicopter", choices=PLANS)
+    parser.add_argument("--plan", default="helicopter", choices=_PLANS)
     parser.add_argument("--device", default="cuda", choices=("cpu", "cuda"))
     parser.add_argument("--passes", type=int, default=100)
     parser.add_argument("--members", type=int, default=132)

@@ -23,14 +23,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from spibb.studies.page import fill_page
+from spibb.studies.publishing import fill_page
 from spibb.studies.registry import PLANS
 
 DEMO = Path(__file__).parents[1] / "src/spibb/cli/demo"
 SMOKE = PLANS["random-mdps-smoke"]
 TINY = replace(
-    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5,),
-    sizes=(5, 20), n_runs=200, runs_per_job=4, settings=SMOKE.settings[:3],
+    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, eta=(0.5,),
+    trajectories=(5, 20), n_runs=200, runs_per_job=4, settings=SMOKE.settings[:3],
 )  # fmt: skip
 
 

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from spibb.compiled.gpu import numba_cuda
 from spibb.studies.random_mdps.draws import Draw, draw_run
-from spibb.studies.random_mdps.run import run_job, score
+from spibb.studies.random_mdps.study import score
 from spibb.studies.registry import PLANS
+from spibb.studies.running import compute_rows
 
 _TESTED = ("Robust MDP, delta=0.001", "HCPI doubly robust, delta=0.9")
 # One run of the released code: thirty trainings on each of 72 logs took 194 s.
@@ -26,7 +27,7 @@ def main(n_runs: int) -> None:
     """Print a line for each device."""
     os.environ["SPIBB_THREADS"] = "1"  # per core
     plan = PLANS["random-mdps"]
-    run_job(plan, 0, 1)
+    compute_rows(plan, 0, 1)
     began = time.perf_counter()
     drawn = [one for run in range(n_runs) for one in draw_run(plan, run)]
     drawing = (time.perf_counter() - began) / n_runs

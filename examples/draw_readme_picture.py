@@ -4,8 +4,9 @@ from importlib import resources
 from pathlib import Path
 
 import spibb
+from spibb.pictures import to_svg
 from spibb.report.changes import list_changes
-from spibb.report.figures import change_figure, to_svg
+from spibb.report.figures import change_figure
 
 
 def main() -> None:

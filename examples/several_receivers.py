@@ -64,8 +64,8 @@ def iterate(drawn: Draw, gamma: float) -> TabularPolicy:
 
 def main(n_runs: int) -> None:
     """Print a line for each size."""
-    plan = replace(PLANS["random-mdps"], etas=(0.9,), sizes=(10, 20, 50, 100, 500))
-    scores = np.empty((2, len(plan.sizes), n_runs))
+    plan = replace(PLANS["random-mdps"], eta=(0.9,), trajectories=(10, 20, 50, 100, 500))
+    scores = np.empty((2, len(plan.trajectories), n_runs))
     ours = ApproxSoftSPIBB(epsilon=BUDGET, delta=1.0)
     for run in range(n_runs):
         for drawn in draw_run(plan, run):
@@ -79,7 +79,7 @@ def main(n_runs: int) -> None:
                 normalised_performance(evaluate(drawn.truth, one).performance, old, drawn.best)
                 for one in found
             ]
-    for place, size in enumerate(plan.sizes):
+    for place, size in enumerate(plan.trajectories):
         mean, worst = scores[:, place].mean(axis=1), cvar(scores[:, place], 0.05)
         print(
             f"{size:4} trajectories: one receiver {mean[0]:.3f} (worst 5 %: {worst[0]:.3f}), "

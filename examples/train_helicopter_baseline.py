@@ -1,9 +1,9 @@
 """Train the helicopter's baseline online and write the file that ``Helicopter().baseline()`` reads.
 
-Run it as ``OMP_NUM_THREADS=1 python examples/train_helicopter_baseline.py [OUT.safetensors]``; it
-takes a few minutes on one core and gives the same network again on the same machine. Others round
-otherwise and may keep another snapshot, of the same strength; the file that ships was kept after
-3,600 steps, and stays as it is because the study rests on it.
+Run it as ``OMP_NUM_THREADS=1 python examples/train_helicopter_baseline.py [OUT.safetensors
+[SEED]]``; it takes a few minutes on one core and gives the same network again on the same machine.
+Others round otherwise and may keep another snapshot, of the same strength; the file that ships was
+kept after 3,600 steps, and stays as it is because the study rests on it.
 
 Double-DQN with the paper's network (4-32-128-32-9, ReLU, he_uniform), discount 0.9, RMSProp 0.95,
 minibatches of 32, target network copied every 10 gradient steps, ten transitions flown a gradient
@@ -34,11 +34,14 @@ LEARNING_RATE, TARGET_PERIOD, SCORE_PERIOD = 0.001, 10, 100
 N_CANDIDATES = 8
 
 
-def main(out: str = "src/spibb/envs/helicopter_baseline.safetensors") -> None:
+def main(
+    out: str = "src/spibb/envs/helicopter_baseline.safetensors", seed: int | str = SEED
+) -> None:
     """Train, keep the snapshot of the wanted strength, measure it afresh and write it."""
+    seed = int(seed)
     torch.set_num_threads(1)
-    torch.manual_seed(SEED)
-    snapshots = train()
+    torch.manual_seed(seed)
+    snapshots = train(seed)
     near = sorted(snapshots, key=lambda found: abs(found[2] - PAPER_MEAN))[:N_CANDIDATES]
     compared = [
         (step, network, measure(network, seed=100, n_episodes=50_000, n_runs=3_000))
@@ -54,7 +57,7 @@ def main(out: str = "src/spibb/envs/helicopter_baseline.safetensors") -> None:
         {
             "temperature": TEMPERATURE,
             "made_by": "examples/train_helicopter_baseline.py",
-            "algorithm": f"online Double-DQN, seed {SEED}, {step} gradient steps",
+            "algorithm": f"online Double-DQN, seed {seed}, {step} gradient steps",
             **measured,
         },
     )
@@ -66,11 +69,11 @@ def distance(measured: dict[str, float]) -> float:
     return abs(measured["mean_return"] - PAPER_MEAN) + abs(measured["cvar_10_percent"] - PAPER_CVAR)
 
 
-def train() -> list[tuple[int, Network, float]]:
+def train(seed: int) -> list[tuple[int, Network, float]]:
     """Return the snapshots of one training with their scores."""
     helicopter = Helicopter()
-    online = dense(first_parameters([SEED], SIZES)[0])
-    target = dense(first_parameters([SEED], SIZES)[0])
+    online = dense(first_parameters([seed], SIZES)[0])
+    target = dense(first_parameters([seed], SIZES)[0])
     optimiser = torch.optim.RMSprop(online.parameters(), lr=LEARNING_RATE, alpha=0.95, eps=1e-7)
     memory = Memory()
     state, age = start(helicopter, N_HELICOPTERS), torch.zeros(N_HELICOPTERS)
@@ -79,7 +82,7 @@ def train() -> list[tuple[int, Network, float]]:
         if step % SCORE_PERIOD == 0:
             network = frozen(online)
             policy = SoftmaxNetwork(network, TEMPERATURE)
-            flown = helicopter.run_episodes(policy.probabilities, [SEED], n_episodes=4_000)
+            flown = helicopter.run_episodes(policy.action_probabilities, [seed], n_episodes=4_000)
             snapshots.append((step, network, float(flown.mean[0])))
             if step % 1_000 == 0:
                 print(f"step {step}: mean return {flown.mean[0]:.2f}", flush=True)
@@ -174,9 +177,9 @@ def frozen(module: torch.nn.Sequential) -> Network:
 def measure(network: Network, *, seed: int, n_episodes: int, n_runs: int) -> dict[str, float]:
     """Return the strength over many episodes, and over the paper's runs of 1,000 steps."""
     policy, helicopter = SoftmaxNetwork(network, TEMPERATURE), Helicopter()
-    long = helicopter.run_episodes(policy.probabilities, [seed], n_episodes=n_episodes)
+    long = helicopter.run_episodes(policy.action_probabilities, [seed], n_episodes=n_episodes)
     short = helicopter.run_episodes(
-        policy.probabilities, [seed + 1], n_steps=1_000, n_runs=n_runs
+        policy.action_probabilities, [seed + 1], n_steps=1_000, n_runs=n_runs
     ).score[0]
     return {
         "mean_return": round(float(long.mean[0]), 3),

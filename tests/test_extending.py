@@ -134,16 +134,32 @@ def test_an_environment(tmp_path):
         from mine import Valve
         from spibb.studies.finite.processes import PROCESSES
         from spibb.studies.finite.plans import PLANS
-        from spibb.studies.finite.run import run_job
+        from spibb.studies.running import compute_rows
         from dataclasses import replace
-        plan = next(iter(PLANS.values()))
-        settings = tuple(replace(one, process="valve") for one in plan.settings[:2])
-        small = replace(plan, settings=settings, etas=(0.5,), sizes=(200,), n_runs=2)
-        rows = run_job(small, 0, 2)
+        small = replace(
+            PLANS[0], process=("valve",), share=(0.5,), steps=(200,), settings=PLANS[0].settings[:2]
+        )
+        rows = compute_rows(small, 0, 2)
         print(rows.num_rows, PROCESSES["valve"].title)
         """
     )
     assert found.split() == ["4", "valve"]
+    # The command line and its workers find it, as those who name it do not import it.
+    package.python(
+        """
+        from dataclasses import replace
+        from pathlib import Path
+        from mine import Valve
+        from spibb.studies.finite.plans import PLANS
+        small = replace(
+            PLANS[0], process=("valve",), share=(0.5,), steps=(200,), n_runs=4, runs_per_job=2,
+            settings=PLANS[0].settings[:2],
+        )
+        Path("valve.toml").write_text(small.to_toml())
+        """
+    )
+    out = package.spibb("study", "run", "valve.toml", "--out", "study", "--workers", "2")
+    assert "4 runs are in study" in out
 
 
 def test_a_plugin_that_fails_is_named(tmp_path):

@@ -45,7 +45,7 @@ from spibb.problem import Problem as Problem
 from spibb.report import figures as figures
 from spibb.report.comparison import Comparison as Comparison
 from spibb.report.comparison import compare as compare
-from spibb.report.study_figures import draw_study as draw_study
+from spibb.studies.gallery import draw_study as draw_study
 from spibb.uncertainty.error_functions import EmpiricalBernstein as EmpiricalBernstein
 from spibb.uncertainty.error_functions import GivenErrors as GivenErrors
 from spibb.uncertainty.error_functions import HoeffdingP as HoeffdingP

@@ -1,4 +1,4 @@
-"""Pictures under settings of our own.
+"""Pictures under settings of our own, and as files.
 
 A user's ``matplotlibrc`` may ask for LaTeX, be damaged, or name a screen that is not there, and so
 may the environment. None of it is about our figures: they are drawn as matplotlib comes.
@@ -7,13 +7,16 @@ may the environment. None of it is about our figures: they are drawn as matplotl
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+_DPI = 120
 _FOREIGN = ("MPLBACKEND", "MATPLOTLIBRC", "SOURCE_DATE_EPOCH")
 
 
@@ -52,3 +55,31 @@ def _without(names: tuple[str, ...]) -> Iterator[None]:
         yield
     finally:
         os.environ.update(kept)
+
+
+@contextmanager
+def any_alphabet() -> Iterator[None]:
+    """Let names be in any alphabet: a page is drawn with the reader's fonts, not with ours."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
+        yield
+
+
+def to_svg(figure: Any) -> str:
+    """Return a figure as SVG text, without dates, so that equal figures are equal files."""
+    import matplotlib
+
+    buffer = io.StringIO()
+    # Text stays text: searchable, and half the size.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "spibb"}), any_alphabet():
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]
+
+
+def to_png(figure: Any) -> bytes:
+    """Return a figure as PNG, without the version of matplotlib in it."""
+    buffer = io.BytesIO()
+    with any_alphabet():
+        figure.savefig(buffer, format="png", dpi=_DPI, metadata={"Software": None})
+    return buffer.getvalue()

@@ -97,8 +97,15 @@ class Settings:
             yield from kind.members()
 
 
-def checked_entry(name: Any, known: Mapping[str, Kind], what: str) -> Kind:
-    """Return what has this name in a list, or refuse it and suggest the nearest."""
+def checked_entry(name: Any, known: Mapping[str, Kind], what: str, more: str = "") -> Kind:
+    """Return what has this name in a list, or refuse it and suggest the nearest.
+
+    Args:
+        name: The name.
+        known: The list.
+        what: What is in it.
+        more: What else would have been accepted.
+    """
     if isinstance(name, str) and name not in known:
         load_plugins()  # one of which may add to this very list
     if isinstance(name, str) and name in known:
@@ -106,7 +113,7 @@ def checked_entry(name: Any, known: Mapping[str, Kind], what: str) -> Kind:
     near = nearest(str(name), list(known))
     raise SettingsError(
         f"no {what} is called {name!r}",
-        expected=f"one of {', '.join(known)}",
+        expected=", ".join(filter(None, [f"one of {', '.join(known)}", more])),
         hint=f"use {near!r}" if near else None,
     )
 

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from spibb.errors import DataError
-from spibb.studies.compact import Compact
-from spibb.studies.compact_file import from_files, to_files
 from spibb.studies.registry import PLANS
+from spibb.studies.results.kept import Kept
+from spibb.studies.results.kept_files import from_files, to_files
 
 SMOKE = PLANS["random-mdps-smoke"]
 TINY = replace(
-    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5,),
-    sizes=(5, 20), n_runs=4, runs_per_job=2, settings=SMOKE.settings[:2],
+    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, eta=(0.5,),
+    trajectories=(5, 20), n_runs=4, runs_per_job=2, settings=SMOKE.settings[:2],
 )  # fmt: skip
 RESULTS = Path(__file__).parents[2] / "docs/results"
 
@@ -97,7 +97,7 @@ def test_a_number_that_was_changed_is_noticed(tmp_path, spibb, refused, ward):
     ],
 )
 def test_folded_results_that_are_not_what_was_written(tmp_path, damage):
-    for name, content in to_files(Compact.empty(TINY), TINY).items():
+    for name, content in to_files(Kept.empty(TINY), TINY).items():
         (tmp_path / name).write_bytes(content)
     from_files(tmp_path, TINY)
     file = tmp_path / "cells.parquet"
@@ -135,7 +135,8 @@ def test_a_label_with_an_underscore_is_in_the_legend(ward, spibb):
 
 def test_values_that_look_alike_have_figures_of_their_own(ward, spibb):
     grid = PLANS["gridworld"]
-    few = replace(grid, etas=(0.5, 0.5000001), sizes=(10,), n_runs=1, settings=grid.settings[:2])
+    alike = {"temperature": (0.5, 0.5000001), "trajectories": (10,)}
+    few = replace(grid, n_runs=1, settings=grid.settings[:2], **alike)
     plan = ward.write("plan.toml", few.to_toml())
     assert spibb("study", "run", plan, "--out", "s", "--workers", 1).code == 0
     assert spibb("study", "figures", "s").code == 0

@@ -14,9 +14,15 @@ from spibb.studies.registry import PLANS
 
 SMOKE = PLANS["random-mdps-smoke"]
 TINY = replace(
-    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5, 0.9),
-    sizes=(5, 20), n_runs=8, runs_per_job=2, settings=SMOKE.settings[:3],
+    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, eta=(0.5, 0.9),
+    trajectories=(5, 20), n_runs=8, runs_per_job=2, settings=SMOKE.settings[:3],
 )  # fmt: skip
+
+
+def changed_plan(old, new):
+    text = TINY.to_toml()
+    assert old in text
+    return text.replace(old, new).encode()
 
 
 @pytest.fixture
@@ -73,9 +79,9 @@ def test_no_gpu(refused):
         (b"study = ['a']", "no study is called ['a']"),
         (b"study = 'random-mdps'", "the plan lacks an entry 'name'"),
         (b"study = " + b"[" * 5_000, "tables and lists are too deep"),
-        (TINY.to_toml().replace("sizes = [5, 20]", "sizes = [-5]").encode(), "the sizes is -5"),
-        (TINY.to_toml().replace("etas = [0.5, 0.9]", "etas = [2.0]").encode(), "eta is 2.0"),
-        (TINY.to_toml().replace('"basic-rl"', '"basic"').encode(), "'Basic RL' cannot be built"),
+        (changed_plan("trajectories = [5, 20]", "trajectories = [-5]"), "of trajectories is -5"),
+        (changed_plan("eta = [0.5, 0.9]", "eta = [2.0]"), "eta is 2.0"),
+        (changed_plan('"basic-rl"', '"basic"'), "'Basic RL' cannot be built"),
     ],
 )
 def test_wrong_plans(ward, refused, content, fragment):
@@ -175,18 +181,52 @@ def test_plans_as_csv(spibb):
     assert {row["fingerprint"] for row in rows} == {plan.fingerprint for plan in PLANS.values()}
 
 
-def test_helicopters_have_no_strengths_of_a_baseline(spibb):
+def test_what_each_plan_varies(spibb):
     facts = json.loads(spibb("study", "list", "--format", "json").out)
-    assert facts["helicopter"]["etas"] is None
-    assert facts["gridworld"]["etas"] == 2
-    lines = spibb("study", "list").out.splitlines()
-    assert "".join(next(line for line in lines if "helicopter-smoke" in line).split()) == (
-        "│helicopter-smoke│helicopter│6││2│8│"
+    assert facts["helicopter"]["factors"] == {"evaluation": 2, "transitions": 4}
+    assert facts["gridworld"]["factors"] == {"process": 1, "temperature": 2, "trajectories": 10}
+    told = "".join(spibb("study", "list").out.split())
+    assert "│helicopter-smoke│helicopter│6│2evaluationx2" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "fragment"),
+    [
+        (["docs"], "nothing to publish in docs; expected studies' folders, then the docs'"),
+        (["p1", "absent"], "absent is no folder; expected the folder of the docs"),
+        (["docs", "docs"], "docs is no study: it has no plan.toml"),
+    ],
+)
+def test_what_cannot_be_published(ward, refused, words, fragment):
+    (ward.folder / "docs").mkdir()
+    assert fragment in refused("study", "publish", *words)
+
+
+def test_numbers_and_figures_are_put_into_the_docs(tiny, spibb):
+    (tiny.folder / "docs").mkdir()
+    assert spibb("study", "merge", "whole", "p1", "p2", "p3", "p4").code == 0
+    ran = spibb("study", "publish", "whole", "docs")
+    assert (ran.code, ran.err) == (0, "")
+    assert "numbers and figures are in docs/results/tiny" in " ".join(ran.out.split())
+    assert (tiny.folder / "docs/results/tiny/figures/mean-by-eta.svg").exists()
+
+
+def test_baselines_are_the_helicopters(ward, refused):
+    run = ("study", "run", "helicopter-baselines", "--out", "study")
+    message = refused("study", "run", "random-mdps-smoke", "--out", "s", "--baseline", "shipped")
+    assert "random-mdps-smoke has no baselines in files; expected no --baseline" in message
+    assert "cannot read the baseline none.safetensors" in refused(
+        *run, "--baseline", "none.safetensors"
+    )
+    ward.write("mine.safetensors", b"no network")
+    assert "mine.safetensors" in refused(*run, "--baseline", "mine.safetensors")
+    assert "baseline is ['shipped', 'shipped']; expected each value once" in refused(
+        *run, "--baseline", "shipped", "--baseline", "shipped"
     )
 
 
 def test_a_helicopter_plan_that_cannot_be_trained(ward, refused):
-    plan = replace(PLANS["helicopter-smoke"], sizes=(1, 1_000), n_passes=31)
+    plan = replace(PLANS["helicopter-smoke"], transitions=(1, 1_000), n_passes=31)
     ward.write("small.toml", plan.to_toml())
     message = refused("study", "run", "small.toml", "--out", "study")
     assert "31 passes over 1 transitions are less than a minibatch of 32" in message
@@ -201,7 +241,7 @@ def test_a_helicopter_without_its_packages(ward, spibb_process, refused, monkeyp
     assert ran.err.startswith("Error: network files need safetensors. To fix it: ")
     assert ran.err.count("To fix it") == 1
     assert not (ward.folder / "study").exists()
-    monkeypatch.setattr("spibb.studies.registry.find_engine", lambda *_, **__: None)
+    monkeypatch.setattr("spibb.studies.running.find_engine", lambda *_, **__: None)
     monkeypatch.setitem(sys.modules, "torch", None)
     message = refused("study", "run", "helicopter-smoke", "--out", "study", "--engine", "cuda")
     assert "torch is not installed" in message

@@ -5,6 +5,7 @@ import io
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -17,13 +18,20 @@ from spibb import TabularPolicy
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.cli.app import main
 from spibb.errors import SpibbError
-from spibb.studies.registry import PLANS, read_plan
+from spibb.studies.registry import PLANS, STUDIES, read_plan
 
 SMOKE = PLANS["random-mdps-smoke"]
 TINY = replace(
-    SMOKE, name="tiny", n_states=5, n_actions=2, n_successors=2, max_steps=5, etas=(0.5,),
-    sizes=(5,), n_runs=4, runs_per_job=2, settings=SMOKE.settings[:2],
+    SMOKE, name="tiny", n_states=5, n_actions=2, n_successors=2, max_steps=5, eta=(0.5,),
+    trajectories=(5,), n_runs=4, runs_per_job=2, settings=SMOKE.settings[:2],
 )  # fmt: skip
+# A plan of every kind, cut to its first settings, and plans of version 1.
+KINDS = ("random-mdps-smoke", "costs", "complexity", "helicopter-smoke")
+VERSION1 = Path(__file__).parents[1] / "studies" / "data" / "version1"
+TEXTS = [
+    *(replace(PLANS[name], settings=PLANS[name].settings[:3]).to_toml() for name in KINDS),
+    *(file.read_text("utf-8") for file in sorted(VERSION1.glob("*/1/plan.toml"))),
+]
 words = st.sampled_from([text for text in NASTY if "\x00" not in text and text.strip()])
 numbers = st.one_of(
     st.sampled_from(
@@ -126,7 +134,7 @@ def test_commands(ward, data):
 @cases(150)
 def test_plans(data):
     """Plans with other values, other types and broken text."""
-    lines = TINY.to_toml().splitlines()
+    lines = data.draw(st.sampled_from(TEXTS)).splitlines()
     for _ in range(data.draw(st.integers(1, 3))):
         place = data.draw(st.integers(0, len(lines) - 1))
         key, equals, _ = lines[place].partition(" = ")
@@ -144,7 +152,7 @@ def test_plans(data):
     try:
         with limited():
             plan = read_plan(text)
-            plan.build_settings()
+            STUDIES[plan.study].check(plan)
             assert read_plan(plan.to_toml()) == plan
     except SpibbError:
         pass

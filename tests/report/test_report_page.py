@@ -15,8 +15,9 @@ from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.cli.app import app
 from spibb.data.log import Log
 from spibb.mdp.policy import TabularPolicy
+from spibb.pictures import to_svg
 from spibb.report.changes import list_changes
-from spibb.report.figures import change_figure, to_svg
+from spibb.report.figures import change_figure
 from spibb.report.html import render_report
 from spibb.report.summary import result_summary
 

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 
 from spibb.studies.plan import Plan
-from spibb.studies.registry import PLANS, run_study
+from spibb.studies.registry import PLANS
+from spibb.studies.running import run_study
 
 SMOKE = PLANS["random-mdps-smoke"]
 # Jobs of about 20 ms: enough of them that ten kills come before the end.
 TINY = replace(
-    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5,),
-    sizes=(5, 20), n_runs=400, runs_per_job=4, settings=SMOKE.settings[:3],
+    SMOKE, name="tiny", n_states=6, n_actions=2, n_successors=2, max_steps=10, eta=(0.5,),
+    trajectories=(5, 20), n_runs=400, runs_per_job=4, settings=SMOKE.settings[:3],
 )  # fmt: skip
 
 

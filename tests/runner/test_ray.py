@@ -24,13 +24,14 @@ needs_ray = pytest.mark.skipif(
     find_spec("ray") is None, reason='ray is not installed: pip install "spibb[ray]"'
 )
 # Jobs of more than 0.1 s, each a task of its own, so that a node is lost in the middle of one.
-PLAN = replace(SMOKE, n_states=30, etas=(0.1, 0.5, 0.9), n_runs=192, runs_per_job=8)
+PLAN = replace(SMOKE, n_states=30, eta=(0.1, 0.5, 0.9), n_runs=192, runs_per_job=8)
 OBJECT_STORE = 80_000_000
 
 STUDY = """
 import sys
 from pathlib import Path
-from spibb.studies.registry import find_plan, run_study
+from spibb.studies.registry import find_plan
+from spibb.studies.running import run_study
 plan, out = find_plan(sys.argv[1]), Path(sys.argv[2])
 for progress in run_study(plan, out, engine="ray"):
     print(progress.n_done, flush=True)

@@ -12,14 +12,16 @@ import time
 from dataclasses import replace
 
 import pytest
-from counting_study import run_job as count
+from counting_study import COUNTING, CountingPlan
 from running import SMOKE, TINY, content, descendants, run_all, wait_for
 
 from spibb.algorithms.hcpi import HCPI
 from spibb.errors import SettingsError
 from spibb.runner.jobs import JobError
-from spibb.studies import registry
+from spibb.runner.store import Store
 from spibb.studies.plan import Setting
+from spibb.studies.registry import STUDIES
+from spibb.studies.running import rerun, run_study
 
 N_KILLS = 10
 
@@ -99,8 +101,10 @@ def test_a_process_that_is_killed_leaves_its_lock(tiny):
 
 @pytest.fixture
 def counting(monkeypatch):
-    monkeypatch.setitem(registry.STUDIES, "counting", registry.Study(count, {}))
-    return replace(SMOKE, study="counting")
+    monkeypatch.setitem(STUDIES, "counting", COUNTING)
+    return CountingPlan(
+        name="counted", seed=1, n_runs=8, runs_per_job=2, steps=(3,), settings=SMOKE.settings[:1]
+    )
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -115,11 +119,11 @@ def test_a_job_that_fails_is_named_and_the_rest_is_kept(tmp_path, counting, work
     )
     assert message.endswith("what is done is kept, and --resume goes on with the rest.")
     assert (
-        f"""python -c "from spibb.studies.registry import rerun; rerun('{out}', '0000004')";"""
+        f"""python -c "from spibb.studies.running import rerun; rerun('{out}', '0000004')";"""
         in (message)
     )
     with pytest.raises(ArithmeticError, match="cannot be counted"):
-        registry.rerun(out, "0000004")
+        rerun(out, "0000004")
     kept = content(out)
     assert set(kept) <= {
         "plan.toml", *(f"parts/000000{first}.parquet" for first in (0, 2, 6)),
@@ -132,7 +136,7 @@ def test_a_job_that_fails_is_named_and_the_rest_is_kept(tmp_path, counting, work
 
 def test_a_study_that_fails_on_the_command_line(tiny):
     """One trajectory is not enough to hold some out."""
-    plan = replace(TINY, sizes=(1,), settings=(Setting.of("HCPI", HCPI()),))
+    plan = replace(TINY, trajectories=(1,), settings=(Setting.of("HCPI", HCPI()),))
     tiny.plan.write_text(plan.to_toml(), "utf-8")
     process = tiny.start()
     _, errors = process.communicate(timeout=60)
@@ -146,18 +150,18 @@ def test_any_job_can_be_made_again(tmp_path):
     out = tmp_path / "study"
     run_all(SMOKE, out, workers=1)
     shutil.copytree(out, tmp_path / "copy")
-    table = registry.rerun(tmp_path / "copy", "0000006")
-    with registry.Store.open(tmp_path / "again", SMOKE.to_toml(), resume=False) as store:
+    table = rerun(tmp_path / "copy", "0000006")
+    with Store.open(tmp_path / "again", SMOKE.to_toml(), resume=False) as store:
         store.write("0000006", table)
     name = "parts/0000006.parquet"
     assert content(tmp_path / "again")[name] == content(out)[name]
     assert content(tmp_path / "copy") == content(out)
     with pytest.raises(SettingsError, match="no job '0000007'; expected 0000000 to 0000006"):
-        registry.rerun(out, "0000007")
+        rerun(out, "0000007")
 
 
 def test_progress_counts_earlier_jobs_but_not_their_runs(tmp_path):
-    progress = registry.run_study(SMOKE, tmp_path / "study", workers=1)
+    progress = run_study(SMOKE, tmp_path / "study", workers=1)
     for _ in range(3):
         next(progress)
     progress.close()

@@ -8,7 +8,7 @@ from running import SMOKE, TINY, content, mounted, run_all
 
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
-from spibb.studies.registry import run_study
+from spibb.studies.running import run_study
 
 TABLE = pa.table({"run": pa.array(range(1_000), pa.int32()), "score": [0.5] * 1_000})
 

@@ -13,24 +13,25 @@ import time
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from spibb.runner.jobs import Job
 from spibb.runner.local import run_local
 from spibb.runner.store import to_bytes
-from spibb.studies.compact import Retention
-from spibb.studies.plan import Plan, Setting
-from spibb.studies.recording import Recorder
+from spibb.studies.plan import Setting
+from spibb.studies.random_mdps.plans import RandomMDPPlan
+from spibb.studies.results.cells import to_rows
+from spibb.studies.results.kept import Retention
+from spibb.studies.results.recording import Recorder
 
 CONFIG = {"algorithm": "basic-rl"}
-SETTINGS = (Setting("Basic RL", CONFIG), Setting("RaMDP", CONFIG, "kappa: RaMDP", 0.003))
-PLAN = Plan(
-    study="random-mdps", name="made-up", seed=1, n_runs=80, runs_per_job=8, etas=(0.9, 0.1),
-    sizes=(10, 100), max_steps=50, second_goal=1.0, settings=SETTINGS,
+SETTINGS = (Setting("Basic RL", CONFIG), Setting("RaMDP", CONFIG, "RaMDP", "kappa", 0.003))
+PLAN = RandomMDPPlan(
+    name="made-up", seed=1, n_runs=80, runs_per_job=8, eta=(0.9, 0.1),
+    trajectories=(10, 100), max_steps=50, second_goal=1.0, settings=SETTINGS,
 )  # fmt: skip
 
 
-class KeptPlan(Plan):
+class KeptPlan(RandomMDPPlan):
     """A plan of a kind that needs every row."""
 
     keeps_rows = True
@@ -42,28 +43,14 @@ KEEPING = Retention(rows=10, share=0.1, least=5, every=20)
 
 def make_rows(plan, first, last):
     """Return made-up rows of some runs; equal scores are frequent, and some are large."""
-    shape = (len(plan.etas), len(plan.sizes), len(plan.settings))
-    eta, size, code = (part.ravel() for part in np.indices(shape))
-    labels = pa.array([setting.label for setting in plan.settings])
     # A setting scores the same in a plan that has others.
     seeds = [sum(map(ord, setting.label)) for setting in plan.settings]
     scores = []
     for run in range(first, last):
-        drawn = [np.random.default_rng([plan.seed, run, seed]).normal(size=shape[:2])
+        drawn = [np.random.default_rng([plan.seed, run, seed]).normal(size=plan.shape[:-1])
                  for seed in seeds]  # fmt: skip
-        scores.append(np.round(np.stack(drawn, axis=-1), run % 3).ravel() * 10 ** (run % 7 - 3))
-    n = last - first
-    return pa.table(
-        {
-            "run": np.repeat(np.arange(first, last, dtype=np.int32), len(eta)),
-            "eta": np.tile(np.asarray(plan.etas)[eta], n),
-            "size": np.tile(np.asarray(plan.sizes, dtype=np.int32)[size], n),
-            "setting": pa.DictionaryArray.from_arrays(
-                pa.array(np.tile(code, n).astype(np.int16)), labels
-            ),
-            "score": np.concatenate(scores).astype(np.float32),
-        }
-    )
+        scores.append(np.round(np.stack(drawn, axis=-1), run % 3) * 10 ** (run % 7 - 3))
+    return to_rows(plan, range(first, last), {"score": np.array(scores, dtype=np.float32)})
 
 
 def record(plan, folder, *, order=None, piece=None, keeping=KEEPING, resume=True):

@@ -1,29 +1,32 @@
 """Verdicts on the paper's claims follow from the numbers, whatever they are."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from spibb.studies.aggregate import Aggregates
+from spibb.studies.claims import to_markdown
 from spibb.studies.metrics import IntervalEstimate
-from spibb.studies.random_mdps.claims import findings, to_markdown
+from spibb.studies.random_mdps.claims import findings as judge
 from spibb.studies.registry import PLANS
+from spibb.studies.results.aggregates import Aggregates
+from spibb.studies.results.results import Results
 
 PLAN = PLANS["random-mdps"]
-LABELS = [setting.label for setting in PLAN.settings]
+LABELS = PLAN.labels
 APPROX, EXACT = "Approx-Soft-SPIBB, epsilon=2", "Exact-Soft-SPIBB, epsilon=2"
 ONE_STEP = "Approx-Soft-SPIBB 1-step, epsilon=2"
 
 
 def invented(**changes):
     """Return aggregates in which the paper is right, but for the settings named."""
-    shape = (len(PLAN.etas), len(PLAN.sizes), len(PLAN.settings))
+    shape = PLAN.shape
     mean, tail, rare = np.full((3, *shape), 0.1)
     for label, level in {"Basic RL": 0.9, EXACT: 0.6, APPROX: 0.5, ONE_STEP: 0.4}.items():
         mean[:, :, LABELS.index(label)] = level
     for setting, place in zip(PLAN.settings, range(len(LABELS)), strict=True):
-        if setting.group == "kappa: RaMDP":
+        if setting.family == "RaMDP":
             mean[:, :, place] = 0.9 if setting.value < 0.0035 else 0.0
             tail[:, :, place] = rare[:, :, place] = -0.5
     tail[:, :, LABELS.index("Basic RL")] = -0.5
@@ -37,8 +40,12 @@ def invented(**changes):
     return Aggregates(n=n, mean=estimates[0], cvar=cvar, worse=np.zeros(shape))
 
 
-def verdicts(aggregates, plan=PLAN):
-    return {found.claim: found.verdict for found in findings(plan, aggregates)}
+def findings(aggregates, plan=PLAN):
+    return judge(Results(plan, aggregates, Path()))
+
+
+def verdicts(aggregates):
+    return {found.claim: found.verdict for found in findings(aggregates)}
 
 
 def test_where_the_paper_is_right():
@@ -67,12 +74,12 @@ def test_where_it_is_not(measure, label, level, claim, verdict):
 
 
 def test_a_plan_without_the_settings_says_nothing():
-    plan = replace(PLAN, etas=(0.1,))
-    assert findings(plan, invented()) == []
+    plan = replace(PLAN, eta=(0.1,))
+    assert findings(invented(), plan) == []
 
 
 def test_differences_say_of_what():
-    found = {one.claim: one.numbers for one in findings(PLAN, invented())}
+    found = {one.claim: one.numbers for one in findings(invented())}
     by_start = {name: text for claim, text in found.items()
                 for name in ("Exact-Soft", "… and slightly", "One step", "From κ")
                 if claim.startswith(name)}  # fmt: skip
@@ -85,6 +92,6 @@ def test_differences_say_of_what():
 
 
 def test_markdown():
-    text = to_markdown(findings(PLAN, invented()))
-    assert text.startswith("| the paper | verdict | here |\n|---|---|---|\n")
+    text = to_markdown(findings(invented()))
+    assert text.startswith("| claim | verdict | numbers |\n|---|---|---|\n")
     assert "| **confirmed** | mean over all sizes: Basic RL 0.900, RaMDP 0.900;" in text

@@ -7,19 +7,17 @@ from xml.etree import ElementTree
 import numpy as np
 import pyarrow as pa
 import pytest
-from study_rows import KEYS, ordered
+from study_rows import keys, ordered
 
 from spibb.data.counts import Counts
 from spibb.envs import GridWorld
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
-from spibb.report.figures import to_svg
+from spibb.pictures import to_svg
 from spibb.runner.store import Store
-from spibb.studies.aggregate import aggregate
 from spibb.studies.complexity.figures import draw_complexity
 from spibb.studies.complexity.plan import PLANS, ComplexityPlan
-from spibb.studies.complexity.run import run_job
 from spibb.studies.complexity.timings import (
     FILE,
     ensure_timings,
@@ -28,13 +26,21 @@ from spibb.studies.complexity.timings import (
     read_timings,
     write_timings,
 )
-from spibb.studies.registry import run_study
+from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.kept import Kept
+from spibb.studies.results.results import Results
+from spibb.studies.running import compute_rows, run_study
 
-PLAN = PLANS["complexity"]
+(PLAN,) = PLANS
 TINY = replace(
-    PLAN, n_runs=3, runs_per_job=2, sizes=(4, 8), trajectories_per_action=5, n_timed=2,
+    PLAN, n_runs=3, runs_per_job=2, actions=(4, 8), trajectories_per_action=5, n_timed=2,
     n_together=3, n_repeats=2,
 )  # fmt: skip
+
+
+def draw(plan, n_runs, folder):
+    kept = Kept.of_table(compute_rows(plan, 0, n_runs), plan)
+    return draw_complexity(Results(plan, aggregate(kept, plan), folder))
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +63,11 @@ def test_the_plan_survives_toml():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"sizes": (4, 6)}, "a gridworld of 6 actions; expected multiples of its 4 actions"),
+        ({"actions": (4, 6)}, "actions is 6; expected multiples of its 4 actions"),
         ({"n_repeats": 0}, "n_repeats is 0; expected at least 1"),
         ({"n_together": -1}, "n_together is -1; expected at least 0"),
-        ({"etas": (0.1, 0.0)}, r"the temperature is 0\.0; expected a number > 0"),
+        ({"temperature": (0.1, 0.0)}, r"temperature is 0\.0; expected a number > 0"),
+        ({"actions": ()}, "the plan has no actions; expected values of actions"),
     ],
 )
 def test_a_wrong_plan_is_refused(changes, message):
@@ -72,9 +79,9 @@ def test_rows_hold_no_seconds_and_do_not_depend_on_the_grouping(tmp_path):
     for _ in run_study(TINY, tmp_path / "study", workers=1):
         pass
     found = Store(tmp_path / "study").read()
-    assert found.column_names == [*KEYS, "score", "n_iterations"]
+    assert found.column_names == [*keys(TINY), "score", "n_iterations"]
     assert found.num_rows == 3 * 2 * 4
-    alone = pa.concat_tables([run_job(TINY, run, run + 1) for run in range(3)])
+    alone = pa.concat_tables([compute_rows(TINY, run, run + 1) for run in range(3)])
     assert ordered(found) == ordered(alone)
     assert (tmp_path / "study" / "parts").is_dir()
 
@@ -82,8 +89,8 @@ def test_rows_hold_no_seconds_and_do_not_depend_on_the_grouping(tmp_path):
 def test_a_row_by_hand():
     """Run 7 with eight actions, from its id."""
     run, n_actions, label = 7, 8, "Exact-Soft-SPIBB, epsilon=1"
-    rows = run_job(TINY, run, run + 1).to_pylist()
-    row = next(row for row in rows if (row["size"], row["setting"]) == (n_actions, label))
+    rows = compute_rows(TINY, run, run + 1).to_pylist()
+    row = next(row for row in rows if (row["actions"], row["setting"]) == (n_actions, label))
 
     world = GridWorld(n_copies=2)
     truth, baseline = world.to_mdp(0.95), world.baseline(0.1)
@@ -102,15 +109,17 @@ def test_a_row_by_hand():
 
 def test_every_setting_is_timed_alone_and_in_a_batch(timings):
     rows = timings.to_pylist()
-    keys = [(r["n_actions"], r["setting"], r["n_problems"], r["run"]) for r in rows]
-    labels = [setting.label for setting in TINY.settings]
-    assert sorted(keys) == sorted(
-        (n, label, *which) for n in (4, 8) for label in labels for which in ((1, 0), (1, 1), (3, 0))
+    found = [(r["n_actions"], r["setting"], r["n_problems"], r["run"]) for r in rows]
+    assert sorted(found) == sorted(
+        (n, label, *which)
+        for n in (4, 8)
+        for label in TINY.labels
+        for which in ((1, 0), (1, 1), (3, 0))
     )
     assert all(0 < row["seconds"] < 10 for row in rows)
     results = {
-        (row["run"], row["size"], row["setting"]): row["n_iterations"]
-        for row in run_job(TINY, 0, 3).to_pylist()
+        (row["run"], row["actions"], row["setting"]): row["n_iterations"]
+        for row in compute_rows(TINY, 0, 3).to_pylist()
     }
     for row in rows:
         runs = range(row["run"], row["run"] + row["n_problems"])
@@ -131,7 +140,7 @@ def test_measuring_leaves_the_number_of_threads_alone(before, monkeypatch):
         monkeypatch.delenv("SPIBB_THREADS", raising=False)
     else:
         monkeypatch.setenv("SPIBB_THREADS", before)
-    measure(replace(TINY, sizes=(4,), n_timed=1, n_together=0, n_repeats=1))
+    measure(replace(TINY, actions=(4,), n_timed=1, n_together=0, n_repeats=1))
     assert os.environ.get("SPIBB_THREADS") == before
 
 
@@ -162,7 +171,7 @@ def test_timings_that_cannot_be_used(tmp_path, timings):
 
 def test_the_figure(tmp_path, timings):
     write_timings(timings, TINY, tmp_path / FILE)
-    drawings = draw_complexity(TINY, aggregate(run_job(TINY, 0, 3), TINY), tmp_path)
+    drawings = draw(TINY, 3, tmp_path)
     assert [x.stem for x in drawings] == ["time-to-convergence", "performance-by-actions"]
     alone, together, steps = drawings[0].figure.axes
     assert alone.get_xscale() == alone.get_yscale() == together.get_yscale() == "log"
@@ -184,7 +193,7 @@ def test_the_figure(tmp_path, timings):
 def test_without_a_batch_the_figure_has_one_panel_less(tmp_path):
     plan = replace(TINY, n_together=0, n_timed=1)
     ensure_timings(plan, tmp_path)
-    drawing = draw_complexity(plan, aggregate(run_job(plan, 0, 1), plan), tmp_path)[0]
+    drawing = draw(plan, 1, tmp_path)[0]
     assert [axes.get_title() for axes in drawing.figure.axes] == [
         "one log at a time", "improvement steps",
     ]  # fmt: skip

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -12,12 +13,16 @@ import pyarrow as pa
 import pytest
 
 from spibb.errors import DataError, OutputError, SettingsError
-from spibb.report.study_figures import draw_study
 from spibb.runner.store import Store
-from spibb.studies.aggregate import aggregate
-from spibb.studies.gallery import Drawing, render_gallery
-from spibb.studies.plan import Plan, Setting
+from spibb.studies.drawing import Drawing
+from spibb.studies.gallery import draw_study, render_gallery
+from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.figures import draw_random_mdps
+from spibb.studies.random_mdps.plans import RandomMDPPlan
+from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.cells import to_rows
+from spibb.studies.results.kept import Kept
+from spibb.studies.results.results import Results
 
 BENCHMARK = ["performance-by-size", "influence-of-eta", "cvar-by-eta", "mean-by-eta"]
 SEARCHES = [
@@ -36,36 +41,26 @@ GROUPS = {
 N_RUNS = 3
 
 
-def make_plan(groups=GROUPS, etas=(0.1, 0.4, 0.6, 0.9), **changes):
+def make_plan(groups=GROUPS, eta=(0.1, 0.4, 0.6, 0.9), **changes):
     config = {"algorithm": "basic-rl"}
     settings = [Setting("Basic RL", config)] + [
-        Setting(f"{group} {value:g}", config, group, value)
+        Setting(f"{group} {value:g}", config, *group.split(": ")[::-1], value)
         for group, values in groups.items()
         for value in values
     ]
-    plan = Plan(
-        study="random-mdps", name="tiny", seed=1, n_runs=N_RUNS, runs_per_job=1, etas=etas,
-        sizes=(10, 50), max_steps=50, second_goal=1.0, settings=tuple(settings),
+    plan = RandomMDPPlan(
+        name="tiny", seed=1, n_runs=N_RUNS, runs_per_job=1, eta=eta,
+        trajectories=(10, 50), max_steps=50, second_goal=1.0, settings=tuple(settings),
     )  # fmt: skip
     return replace(plan, **changes)
 
 
 def make_results(plan, n_runs=N_RUNS):
     """Scores that grow with the size and fall with eta, and those of one setting far below."""
-    shape = (n_runs, len(plan.etas), len(plan.sizes), len(plan.settings))
-    run, eta, size, code = (part.ravel() for part in np.indices(shape))
-    score = 0.3 * size - np.array(plan.etas)[eta] / 2 + 0.1 * run
+    run, eta, size, code = np.indices((n_runs, *plan.shape))
+    score = 0.3 * size - np.array(plan.eta)[eta] / 2 + 0.1 * run
     score[code == 0] = -12.3
-    labels = pa.array([setting.label for setting in plan.settings])
-    return pa.table(
-        {
-            "run": run.astype(np.int32),
-            "eta": np.array(plan.etas)[eta],
-            "size": np.array(plan.sizes, dtype=np.int32)[size],
-            "setting": pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int16)), labels),
-            "score": score.astype(np.float32),
-        }
-    )
+    return to_rows(plan, range(n_runs), {"score": score.astype(np.float32)})
 
 
 def make_study(folder, plan):
@@ -78,7 +73,8 @@ def make_study(folder, plan):
 
 def draw(plan, table=None):
     table = make_results(plan) if table is None else table
-    return {x.stem: x for x in draw_random_mdps(plan, aggregate(table, plan))}
+    aggregates = aggregate(Kept.of_table(table, plan), plan)
+    return {x.stem: x for x in draw_random_mdps(Results(plan, aggregates, Path()))}
 
 
 def heatmaps(drawing):
@@ -94,7 +90,7 @@ def plain(text):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    folder = make_study(tmp_path_factory.mktemp("study") / "tiny", make_plan(etas=(0.9,)))
+    folder = make_study(tmp_path_factory.mktemp("study") / "tiny", make_plan(eta=(0.9,)))
     draw_study(folder)
     return folder
 
@@ -123,12 +119,12 @@ def test_files_are_what_they_say(folder, stem):
 
 
 def test_another_process_draws_the_same_bytes(tmp_path):
-    plan = make_plan({"kappa: RaMDP": (0.001, 0.003)}, etas=(0.1, 0.9))
+    plan = make_plan({"kappa: RaMDP": (0.001, 0.003)}, eta=(0.1, 0.9))
     here, there = (make_study(tmp_path / name, plan) for name in ("here", "there"))
     draw_study(here)
     code = f"""
 import pathlib, sys
-from spibb.report.study_figures import draw_study
+from spibb.studies.gallery import draw_study
 assert "matplotlib" not in sys.modules, "it is to be loaded when a figure is drawn"
 draw_study(pathlib.Path({str(there)!r}))
 """
@@ -177,7 +173,7 @@ def test_what_is_drawn_for_whom(drawings):
     ]  # fmt: skip
     assert len(titles["cvar-by-eta"]) == 10
     assert titles["n-wedge-search"] == [
-        f"mean: {pi_b}, η = 0.9", f"mean: {pi_leq_b}, η = 0.9", f"1 %-CVaR: {pi_b}, η = 0.9",
+        f"mean: {pi_b}, η = 0.9", f"1 %-CVaR: {pi_b}, η = 0.9", f"mean: {pi_leq_b}, η = 0.9",
         f"1 %-CVaR: {pi_leq_b}, η = 0.9", rf"1 %-CVaR: {pi_b}, $N_\wedge$ = 10",
         rf"1 %-CVaR: {pi_leq_b}, $N_\wedge$ = 10",
     ]  # fmt: skip
@@ -201,24 +197,32 @@ def test_every_cell_has_its_number_and_is_hatched_below_the_baseline(drawings):
     assert {plain(text) for text in heatmaps(drawings["mean-by-eta"])[0].texts} == {"-12"}
 
 
-def test_the_colours_are_on_one_scale(drawings):
-    for drawing in drawings.values():
-        scales = {m.get_clim() for axes in heatmaps(drawing) for m in axes.collections
-                  if m.get_array() is not None}  # fmt: skip
-        assert scales <= {(-1.0, 1.0)}
+def test_the_colours_of_a_figure_are_on_one_scale_around_the_baseline(drawings):
+    """From its least value to its greatest; what is below -1 is as dark as -1."""
+    for stem, drawing in drawings.items():
+        if stem == "performance-by-size":
+            continue
+        maps = [m for axes in heatmaps(drawing) for m in axes.collections
+                if m.get_array() is not None]  # fmt: skip
+        ((low, high),) = {m.get_clim() for m in maps}
+        values = np.concatenate([m.get_array().ravel() for m in maps])
+        assert low == pytest.approx(max(-1.0, min(-0.1, values.min())))
+        assert high == pytest.approx(min(1.0, max(0.1, values.max())))
+        assert drawing.figure.axes[-1].get_ylabel().endswith("(0: baseline, 1: optimum)")
 
 
 def test_the_curves_show_every_algorithm_of_the_benchmark(drawings):
     left, right = drawings["performance-by-size"].figure.axes
     labels = [line.get_label() for line in left.lines if not line.get_label().startswith("_")]
-    assert len(labels) == 10
+    assert len(labels) == 11
+    assert labels[-1] == "baseline"
     assert "Approx-Soft-SPIBB, ε = 2" in labels
     assert left.get_xscale() == right.get_xscale() == "log"
     assert right.get_title() == "1 %-CVaR, cut off at -1"
 
 
 def test_titles_say_when_runs_are_too_few():
-    plan = make_plan({}, etas=(0.9,), n_runs=1_000)
+    plan = make_plan({}, eta=(0.9,), n_runs=1_000)
     found = draw(plan, make_results(plan, n_runs=500))
     heads = {stem: x.figure.get_suptitle().replace("\n", " ") for stem, x in found.items()}
     assert heads["mean-by-eta"].endswith("tiny, 500 of 1,000 runs")
@@ -227,7 +231,7 @@ def test_titles_say_when_runs_are_too_few():
 
 
 def test_settings_with_fewer_runs_or_none_say_so():
-    plan = make_plan({"kappa: RaMDP": (0.003,), "delta: HCPI": (0.9,)}, etas=(0.1, 0.9))
+    plan = make_plan({"kappa: RaMDP": (0.003,), "delta: HCPI": (0.9,)}, eta=(0.1, 0.9))
     table = make_results(plan)
     run, eta, label = (table[name].to_numpy() for name in ("run", "eta", "setting"))
     is_left_out = ((label == "kappa: RaMDP 0.003") & (run == 2)) | (
@@ -255,7 +259,7 @@ def test_only_what_the_plan_has_is_drawn(groups, etas, expected):
 
 def test_names_may_hold_dollars(tmp_path):
     settings = (Setting("$a_{ $", {"algorithm": "basic-rl"}),)
-    plan = make_plan({}, etas=(0.9,), settings=settings, name="$b_{ $")
+    plan = make_plan({}, eta=(0.9,), settings=settings, name="$b_{ $")
     draw_study(make_study(tmp_path / "study", plan))
     svg = (tmp_path / "study" / "figures" / "mean-by-eta.svg").read_text("utf-8")
     assert "$a_{ $" in svg
@@ -265,10 +269,10 @@ def test_names_may_hold_dollars(tmp_path):
 def test_names_that_would_be_wrong_as_mathematics(tmp_path):
     config, wrong = {"algorithm": "basic-rl"}, r"$\frac$"
     settings = (
-        Setting("x", config, f"{wrong}: Pi_b {wrong}", 1.0),
-        *(Setting(f"{value}", config, f"kappa: {wrong}", value) for value in (1.0, 2.0)),
+        Setting("x", config, f"Pi_b {wrong}", wrong, 1.0),
+        *(Setting(f"{value}", config, wrong, "kappa", value) for value in (1.0, 2.0)),
     )
-    plan = make_plan({}, etas=(0.9,), settings=settings, name=wrong)
+    plan = make_plan({}, eta=(0.9,), settings=settings, name=wrong)
     draw_study(make_study(tmp_path / "study", plan))
     for file in (tmp_path / "study" / "figures").glob("*.svg"):
         assert wrong in file.read_text("utf-8")
@@ -287,14 +291,15 @@ def test_a_folder_that_is_no_study(tmp_path):
     ],
 )
 def test_a_study_without_parts_or_figures(tmp_path, study, error, message):
-    (tmp_path / "plan.toml").write_text(make_plan(study=study).to_toml(), encoding="utf-8")
+    text = make_plan().to_toml().replace('study = "random-mdps"', f'study = "{study}"')
+    (tmp_path / "plan.toml").write_text(text, encoding="utf-8")
     with pytest.raises(error, match=message):
         draw_study(tmp_path)
     assert not (tmp_path / "figures").exists()
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
-    folder = make_study(tmp_path / "study", make_plan({}, etas=(0.1,)))
+    folder = make_study(tmp_path / "study", make_plan({}, eta=(0.1,)))
     (folder / "figures").write_text("a file")
     with pytest.raises(OutputError, match="cannot write the figures: File exists"):
         draw_study(folder)

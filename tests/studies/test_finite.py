@@ -2,12 +2,13 @@
 
 import zlib
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from study_rows import KEYS, ordered
+from study_rows import keys, ordered
 
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB
 from spibb.algorithms.penalised import RaMDP
@@ -24,17 +25,19 @@ from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
-from spibb.report.figures import to_svg
+from spibb.pictures import to_svg
 from spibb.runner.store import Store
-from spibb.studies.aggregate import aggregate
 from spibb.studies.finite.figures import draw_finite
 from spibb.studies.finite.plan import FinitePlan, FiniteSetting
-from spibb.studies.finite.plans import PLANS, settings_on
+from spibb.studies.finite.plans import PLANS as ALL
 from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process
-from spibb.studies.finite.run import run_job
-from spibb.studies.registry import run_study
+from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.kept import Kept
+from spibb.studies.results.results import Results
+from spibb.studies.running import compute_rows, run_study
 from spibb.uncertainty.error_functions import HoeffdingQ
 
+PLANS = {plan.name: plan for plan in ALL}
 TOY_TEXT = ("frozen-lake", "cliff-walking", "taxi")
 
 
@@ -42,12 +45,16 @@ def shrunk(name, **changes):
     """A shipped plan with two runs of two logs, and the first two settings of each family."""
     plan, seen, kept = PLANS[name], {}, []
     for setting in plan.settings:
-        key = (setting.process, setting.group)
-        seen[key] = seen.get(key, 0) + 1
-        if seen[key] <= 2:
+        seen[setting.name] = seen.get(setting.name, 0) + 1
+        if seen[setting.name] <= 2:
             kept.append(setting)
-    small = {"n_runs": 2, "etas": plan.etas[:1], "sizes": plan.sizes[:2], "settings": tuple(kept)}
-    return replace(plan, **small | changes)
+    cut = {plan.strength: 1, plan.size: 2}
+    small = {name: plan.factors[name][:n] for name, n in cut.items()}
+    return replace(plan, **small | {"n_runs": 2, "settings": tuple(kept)} | changes)
+
+
+def results_of(table, plan):
+    return Results(plan, aggregate(Kept.of_table(table, plan), plan), Path())
 
 
 def run_and_read(plan, out, **options):
@@ -74,26 +81,41 @@ def test_a_shipped_plan_survives_toml(plan):
 
 
 def test_what_the_plans_vary():
-    groups = {setting.group for setting in PLANS["wet-chicken"].settings}
-    assert groups == {setting.group for setting in PLANS["gridworld"].settings}
-    assert {group.partition(":")[0] for group in groups} == {
+    families = {
+        name: {(setting.family, setting.parameter) for setting in PLANS[name].settings}
+        for name in ("wet-chicken", "gridworld")
+    }
+    assert families["wet-chicken"] == families["gridworld"]
+    assert {parameter for _, parameter in families["gridworld"]} == {
         "", "epsilon", "n_wedge", "kappa", "xi", "delta",
     }  # fmt: skip
-    assert tuple(PLANS["toy-text"].places()) == TOY_TEXT
-    assert PLANS["wet-chicken"].unit == "steps of one trajectory"
-    assert PLANS["gridworld"].unit == "trajectories"
+    assert PLANS["toy-text"].process == TOY_TEXT
+    varied = {name: list(plan.factors) for name, plan in PLANS.items()}
+    assert varied == {
+        "wet-chicken": ["process", "share", "steps"],
+        "gridworld": ["process", "temperature", "trajectories"],
+        "toy-text": ["process", "eta", "trajectories"],
+        "costs": ["process", "share", "trajectories"],
+    }
+    assert FinitePlan.declared()["steps"].title == "steps of one trajectory"
     assert len({plan.fingerprint for plan in PLANS.values()}) == len(PLANS)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('process = "gridworld"', 'process = "maze"', "no process is called 'maze'.*Basic RL"),
+        ('["gridworld"]', '["maze"]', "no process is called 'maze'; expected one of wet-chicken"),
+        ('["gridworld"]', '["queue"]', "baselines of queue have no temperature; expected .* share"),
+        ('["gridworld"]', '"gridworld"', "process is 'gridworld'; expected a list of values"),
+        ('process = ["gridworld"]\n', "", "the plan has no process; expected values of process"),
         ("seed = 2023", "sead = 2023", "an entry 'sead'; expected one of .*seed"),
         ("seed = 2023", "seed = ", "the plan is not TOML"),
         ("seed = 2023", "seed = 2023\nn_states = 50", "an entry 'n_states'"),
-        ("sizes = ", "size = ", "an entry 'size'; expected one of .*sizes"),
-        ("etas = [0.1, 0.02]", "etas = [0.1, 0.0]", r"gridworld has no baseline for 0\.0"),
+        ("trajectories = ", "trajectory = ", "'trajectory'; expected one of .*trajectories"),
+        ("trajectories = [", "steps = [5]\ntrajectories = [", "has trajectories and steps"),
+        ("temperature = ", "eta = ", "baselines of gridworld have no eta"),
+        ("temperature = [0.1, 0.02]", "temperature = [0.1, 0.0]", r"temperature is 0\.0; expected"),
+        ("max_steps = 50", "max_steps = 0", "max_steps is 0; expected at least 1"),
     ],
 )
 def test_a_wrong_plan_is_refused(old, new, message):
@@ -107,20 +129,20 @@ def test_a_wrong_plan_is_refused(old, new, message):
 def test_a_plan_from_end_to_end(name, tmp_path):
     plan = shrunk(name)
     table = run_and_read(plan, tmp_path / "study", workers=1)
-    assert table.column_names == [*KEYS, "score"]
-    keys = set(zip(*(table[key].to_pylist() for key in KEYS), strict=True))
-    assert len(keys) == table.num_rows == 2 * 2 * len(plan.settings)
+    assert table.column_names == [*keys(plan), "score"]
+    found = set(zip(*(table[key].to_pylist() for key in keys(plan)), strict=True))
+    assert len(found) == table.num_rows == 2 * 2 * len(plan.process) * len(plan.settings)
     scores = table["score"].to_numpy()
     assert scores.max() <= 1 + 1e-6
     assert (np.abs(scores) > 1e-3).any()
     assert FinitePlan.from_toml(Store(tmp_path / "study").plan()) == plan
 
-    drawings = draw_finite(plan, aggregate(table, plan))
+    drawings = draw_finite(results_of(table, plan))
     stems = [drawing.stem for drawing in drawings]
     assert len(set(stems)) == len(stems)
-    for process in plan.places():
-        eta = f"{plan.etas[0]:g}"
-        assert {f"{process}-performance-{eta}", f"{process}-epsilon-search"} <= set(stems)
+    strength = f"{plan.factors[plan.strength][0]:g}"
+    for process in plan.process:
+        assert {f"{process}-performance-{strength}", f"{process}-epsilon-search"} <= set(stems)
     for drawing in drawings:
         svg = to_svg(drawing.figure)
         assert ElementTree.fromstring(svg).tag.endswith("svg")
@@ -130,11 +152,13 @@ def test_a_plan_from_end_to_end(name, tmp_path):
 
 def test_the_curves_show_one_setting_of_each_algorithm():
     plan = PLANS["wet-chicken"]
-    plan = replace(plan, n_runs=1, sizes=plan.sizes[:2])
-    found = {x.stem: x.figure for x in draw_finite(plan, aggregate(run_job(plan, 0, 1), plan))}
+    plan = replace(plan, n_runs=1, steps=plan.steps[:2])
+    results = results_of(compute_rows(plan, 0, 1), plan)
+    found = {x.stem: x.figure for x in draw_finite(results)}
     left = found["wet-chicken-performance-0.5"].axes[0]
     labels = [line.get_label() for line in left.lines if not line.get_label().startswith("_")]
-    assert len(labels) == 13
+    assert len(labels) == 14
+    assert labels[-1] == "baseline"
     assert {"Basic RL", "RaMDP, κ = 2", "DUIPI, ξ = 0.5", "Lower-Approx-Soft-SPIBB, ε = 1"} <= set(
         labels
     )
@@ -148,7 +172,7 @@ def test_the_curves_show_one_setting_of_each_algorithm():
 def test_the_grouping_of_runs_changes_no_row(workers, tmp_path):
     plan = shrunk("wet-chicken", n_runs=3, runs_per_job=1)
     found = run_and_read(plan, tmp_path / "study", workers=workers)
-    assert ordered(found) == ordered(run_job(plan, 0, 3))
+    assert ordered(found) == ordered(compute_rows(plan, 0, 3))
 
 
 @pytest.mark.parametrize("name", ["wet-chicken", "gridworld"])
@@ -157,19 +181,18 @@ def test_settings_that_need_logs_change_no_other_row(name):
     plan = shrunk(name)
     without = [part for part in plan.settings if "Adv" not in part.label]
     assert len(without) < len(plan.settings)
-    found = run_job(replace(plan, settings=tuple(without)), 0, 2)
+    found = compute_rows(replace(plan, settings=tuple(without)), 0, 2)
     labels = [part.label for part in without]
-    assert ordered(found) == ordered(rows_of(run_job(plan, 0, 2), labels))
+    assert ordered(found) == ordered(rows_of(compute_rows(plan, 0, 2), labels))
 
 
 def test_other_processes_change_no_row():
     plan = shrunk("toy-text")
-    alone = tuple(part for part in plan.settings if part.process == "frozen-lake")
-    both = tuple(part for part in plan.settings if part.process != "taxi")
-    found = run_job(replace(plan, settings=alone), 1, 2)
-    company = run_job(replace(plan, settings=both), 0, 2)
+    found = compute_rows(replace(plan, process=("frozen-lake",)), 1, 2)
+    company = compute_rows(replace(plan, process=("cliff-walking", "frozen-lake")), 0, 2)
     company = company.filter(pa.compute.equal(company["run"], 1))
-    assert ordered(found) == ordered(rows_of(company, [part.label for part in alone]))
+    lake = company["process"].cast(pa.string())
+    assert ordered(found) == ordered(company.filter(pa.compute.equal(lake, "frozen-lake")))
 
 
 def test_the_score_by_hand():
@@ -181,17 +204,17 @@ def test_the_score_by_hand():
     settings = []
     for label, part in algorithms.items():
         config = {name: value for name, value in part.to_config().items() if value is not None}
-        settings.append(FiniteSetting(label, config, process="wet-chicken"))
-    run, etas, sizes = 5, (0.2, 0.5), (300, 2_500)
-    plan = replace(PLANS["wet-chicken"], etas=etas, sizes=sizes, settings=tuple(settings))
-    found = run_job(plan, run, run + 1).to_pylist()
+        settings.append(FiniteSetting(label, config))
+    run, shares, sizes = 5, (0.2, 0.5), (300, 2_500)
+    plan = replace(PLANS["wet-chicken"], share=shares, steps=sizes, settings=tuple(settings))
+    found = compute_rows(plan, run, run + 1).to_pylist()
 
     truth = WetChicken().to_mdp(0.95)
     key = zlib.crc32(b"wet-chicken")
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run], spawn_key=(key,)))
     expected = []
-    for eta in etas:
-        baseline = WetChicken().baseline(eta)
+    for share in shares:
+        baseline = WetChicken().baseline(share)
         low, high = evaluate(truth, baseline).performance, solve(truth).performance
         for size in sizes:
             log = Log.sample(truth, baseline, n_episodes=1, max_steps=size, rng=rng)
@@ -206,7 +229,8 @@ def test_the_score_by_hand():
                 policy = algorithm.improve(data, baseline=baseline, gamma=0.95).policy
                 score = (evaluate(truth, policy).performance - low) / (high - low)
                 expected.append({
-                    "run": run, "eta": eta, "size": size, "setting": label,
+                    "run": run, "process": "wet-chicken", "share": share, "steps": size,
+                    "setting": label,
                     "score": pytest.approx(score, rel=1e-5, abs=1e-6),
                 })  # fmt: skip
     assert found == expected
@@ -260,7 +284,7 @@ def test_the_baselines_of_the_others_are_their_own():
     )
 
 
-def test_settings_on_a_process():
-    found = settings_on("taxi", {"kappa": (0.5,)}, prefix="Taxi: ")
-    assert [setting.label for setting in found] == ["Taxi: Basic RL", "Taxi: RaMDP, kappa=0.5"]
-    assert {setting.process for setting in found} == {"taxi"}
+def test_settings_are_the_same_on_every_process():
+    plan = PLANS["toy-text"]
+    assert not any(name in label for label in plan.labels for name in ("Taxi", "taxi"))
+    assert plan.shape == (3, 2, 6, len(plan.settings))

@@ -11,78 +11,88 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 import pytest
-from study_rows import KEYS, ordered
+from safetensors.numpy import load_file, save_file
+from spibb.studies.helicopter.acting import ActingPopulation, Networks, is_over
+from study_rows import keys, ordered
 
+import spibb.envs
 from spibb.cli.study_command import merge_folders
 from spibb.deep.network import Network, first_parameters
-from spibb.deep.policy import NetworkPolicy, PopulationPolicy
+from spibb.deep.policy import NetworkPolicy
 from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
 from spibb.envs.flights import FlightReturns
 from spibb.errors import DataError, SettingsError
-from spibb.report.figures import to_svg
-from spibb.report.study_figures import draw_study
+from spibb.pictures import to_svg
 from spibb.runner.jobs import Job
 from spibb.runner.local import run_local
 from spibb.runner.store import Store
-from spibb.studies.aggregate import FILE, Aggregates
-from spibb.studies.compact import Compact
-from spibb.studies.helicopter.claims import find_plateau, judged_claims
+from spibb.studies.claims import to_markdown
+from spibb.studies.gallery import draw_study
+from spibb.studies.helicopter.claims import find_plateau, findings
 from spibb.studies.helicopter.figures import abscissa, draw_helicopter
-from spibb.studies.helicopter.page import figure_block, make_blocks
+from spibb.studies.helicopter.page import COSTS, helicopter_pages, table_files
 from spibb.studies.helicopter.plan import (
     LONG,
-    PLANS,
+    SHIPPED,
     SHORT,
     HelicopterPlan,
     RuleSetting,
     make_settings,
 )
-from spibb.studies.helicopter.run import (
-    draw_data,
-    fly_all,
-    member_seed,
-    run_job,
-    short_score,
-    train,
-)
+from spibb.studies.helicopter.plan import PLANS as ALL
 from spibb.studies.helicopter.scores import (
+    HelicopterResults,
     Scores,
-    aggregate_helicopter,
     aggregate_scores,
     weighted_statistic,
 )
-from spibb.studies.helicopter.tables import PUBLISHED, best_settings, families, to_csv, to_markdown
-from spibb.studies.merging import merge_studies
+from spibb.studies.helicopter.study import draw_data, fly_all, member_seed, short_score, train
+from spibb.studies.helicopter.tables import PUBLISHED, best_settings, best_table, families, to_csv
 from spibb.studies.metrics import Measure, cvar
-from spibb.studies.page import fill_page
-from spibb.studies.recording import Recorder
+from spibb.studies.registry import find_plan, read_plan
+from spibb.studies.results.aggregates import FILE, Aggregates
+from spibb.studies.results.cells import to_rows
+from spibb.studies.results.kept import Kept
+from spibb.studies.results.merging import merge_studies
+from spibb.studies.results.recording import Recorder
+from spibb.studies.running import compute_rows
 
+PLANS = {plan.name: plan for plan in ALL}
 PLAN = PLANS["helicopter"]
 GRID = make_settings(
     ramdp_dqn=(1.0,), pi_b_spibb_dqn=(2.0,), pi_leq_b_spibb_dqn=(2.0,),
     approx_soft_spibb_dqn=(0.0, 0.5), exact_soft_spibb_dqn=(0.5,),
 )  # fmt: skip
 TINY = replace(
-    PLAN, name="tiny", n_runs=4, runs_per_job=2, n_trainings=2, n_passes=4, sizes=(200, 300),
+    PLAN, name="tiny", n_runs=4, runs_per_job=2, n_trainings=2, n_passes=4, transitions=(200, 300),
     n_steps=40, n_episodes=60, settings=GRID,
 )  # fmt: skip
 MEAN, CVAR = Measure(), Measure(0.1)
-PAGE = Path(__file__).parents[2] / "docs" / "helicopter.md"
+BASELINE = PLAN.helicopter.baseline()
+SHIPPED_FILE = Path(spibb.envs.__file__).with_name("helicopter_baseline.safetensors")
 
 
 @pytest.fixture(scope="module")
 def rows():
-    return run_job(TINY, 0, TINY.n_runs)
+    return compute_rows(TINY, 0, TINY.n_runs)
 
 
 def made_up(plan, gains, n_runs=300, seed=0):
     """Scores of a plan whose settings gain what ``gains`` says, with luck of data sets."""
     rng = np.random.default_rng(seed)
-    shape = (len(plan.sizes), len(plan.settings), n_runs)
+    shape = (len(plan.transitions), len(plan.settings), n_runs)
     luck = np.repeat(rng.normal(0, 0.1, (*shape[:2], n_runs // plan.n_trainings)), 15, axis=2)
     long = 2.3 + np.array(gains)[None, :, None] + luck + rng.normal(0, 0.2, shape)
     short = long + rng.normal(0, 0.3, shape)
-    return Scores(plan, np.arange(n_runs), np.stack([short, long]), np.zeros(shape, bool))
+    return Scores(plan, np.arange(n_runs), np.stack([short, long]), np.zeros((2, *shape), bool))
+
+
+def results_of(scores, folder=Path()):
+    return HelicopterResults(scores.plan, aggregate_scores(scores), folder, scores)
+
+
+def read_scores(folder):
+    return HelicopterResults.of_folder(folder, read_plan(Store(folder).plan())).scores
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +100,7 @@ def scores():
     """The full plan with gains that peak inside every grid."""
     gains = []
     for setting in PLAN.settings:
-        parameter = setting.group.partition(": ")[0]
+        parameter = setting.parameter
         top = {"kappa": -0.5, "n_wedge": 0.8, "epsilon": 1.0}.get(parameter)
         off = np.log2(abscissa(parameter, setting.value)) + 0.2 if parameter else 0.0
         gains.append({"Baseline": 0.0, "Double-DQN": -3.0}.get(setting.label, 0.0))
@@ -107,12 +117,13 @@ def test_a_plan_survives_toml(name):
     again = HelicopterPlan.from_toml(plan.to_toml())
     assert again == plan
     assert again.fingerprint == plan.fingerprint
-    assert again.etas == (SHORT, LONG)
+    assert again.evaluation == (SHORT, LONG)
+    assert list(again.factors) == ["evaluation", "transitions"]
     assert "second_goal" not in plan.to_toml()
 
 
 def test_the_plan_is_the_papers():
-    assert PLAN.sizes == (1_000, 3_000, 6_000, 10_000)
+    assert PLAN.transitions == (1_000, 3_000, 6_000, 10_000)
     assert (PLAN.n_runs, PLAN.n_trainings, PLAN.n_passes) == (300, 15, 2_000)
     assert len(PLAN.jobs()) == 20
     assert {PLAN.data_set(run) for run in range(15, 30)} == {1}
@@ -125,7 +136,7 @@ def test_the_plan_is_the_papers():
 def test_infinite_values_survive_toml():
     rule = ApproxSoftSPIBBDQN(epsilon=np.inf)
     plan = replace(TINY, settings=(RuleSetting("inf", rule.to_config()),))
-    assert HelicopterPlan.from_toml(plan.to_toml()).settings[0].rule() == rule
+    assert HelicopterPlan.from_toml(plan.to_toml()).settings[0].build() == rule
 
 
 @pytest.mark.parametrize(
@@ -133,7 +144,9 @@ def test_infinite_values_survive_toml():
     [
         ({"n_episodes": 10}, "n_episodes is 10; expected at least n_steps = 40"),
         ({"n_passes": 0}, "n_passes is 0; expected at least 1"),
-        ({"sizes": (0,)}, "one of the sizes is 0"),
+        ({"transitions": (0,)}, "one of transitions is 0; expected at least 1"),
+        ({"transitions": ()}, "the plan has no transitions"),
+        ({"baseline": ("shipped",)}, "1 baselines and 0 digests; .* with --baseline"),
         ({"gamma": 1.5}, "gamma is 1.5"),
         ({"width": 0.0}, "width is 0.0"),
         ({"settings": (RuleSetting("x", {"rule": "soft-dqn"}),)}, "no rule is called 'soft-dqn'"),
@@ -153,6 +166,7 @@ def test_a_wrong_plan_is_refused(changes, message):
         ('study = "helicopter"', "the plan lacks an entry 'name'"),
         (TINY.to_toml().replace('{rule = "double-dqn"}', '"double-dqn"'), "expected a table"),
         (TINY.to_toml().replace("width", "breadth"), "breadth"),
+        (TINY.to_toml().replace("[[s", 'evaluation = ["long"]\n[[s', 1), "an entry 'evaluation'"),
     ],
 )
 def test_a_wrong_file_is_refused(text, message):
@@ -163,24 +177,16 @@ def test_a_wrong_file_is_refused(text, message):
 # Acting
 
 
-def made_policies(data, rules, params, sizes):
-    baseline = TINY.helicopter.baseline()
-    return [
-        baseline
-        if rule is None
-        else NetworkPolicy(Network.from_flat(flat, sizes), rule, baseline, data.counts)
-        for rule, flat in zip(rules, params, strict=True)
-    ]
-
-
 def test_a_population_acts_as_its_members_alone():
-    (data, *_) = draw_data(TINY, 0)
+    (data, *_) = draw_data(TINY, BASELINE, 0)
     helicopter = TINY.helicopter
     sizes = (4, 32, 128, 32, 9)
-    rules = [setting.rule() for setting in TINY.settings]
+    rules = TINY.rules_of_settings
     params = first_parameters(range(len(rules)), sizes)
-    policies = made_policies(data, rules, params, sizes)
-    act = PopulationPolicy(policies, is_over=helicopter.is_over).action_probabilities
+    act = ActingPopulation(
+        Networks(params, sizes), rules, baseline=helicopter.baseline(), counts=data.counts,
+        helicopter=helicopter,
+    )  # fmt: skip
     rng = np.random.default_rng(0)
     # States of the data set and new ones near by, all of them in flight.
     states = data.training.state[rng.integers(200, size=(len(rules), 7))]
@@ -188,29 +194,37 @@ def test_a_population_acts_as_its_members_alone():
     states = np.clip(states, [0.01, 0.01, -0.9, -0.9], [0.99, 0.99, 0.9, 0.9]).astype(np.float32)
     found = act(states)
     assert found.dtype == np.float32
-    for k, policy in enumerate(policies):
-        np.testing.assert_array_equal(found[k], policy.action_probabilities(states[k]))
+    for k, rule in enumerate(rules):
+        if rule is None:
+            expected = helicopter.baseline().action_probabilities(states[k])
+        else:
+            network = Network.from_flat(params[k], sizes)
+            policy = NetworkPolicy(network, rule, helicopter.baseline(), data.counts)
+            expected = policy.action_probabilities(states[k])
+        np.testing.assert_allclose(found[k], expected, atol=2e-5)
     # Bit for bit the same in any company.
     np.testing.assert_array_equal(act(states[:, :3]), found[:, :3])
 
 
 def test_tensors_act_as_arrays_do():
     torch = pytest.importorskip("torch")
-    (data, *_) = draw_data(TINY, 0)
+    (data, *_) = draw_data(TINY, BASELINE, 0)
     helicopter, sizes = TINY.helicopter, (4, 32, 128, 32, 9)
-    rules = [setting.rule() for setting in TINY.settings]
+    rules = TINY.rules_of_settings
     params = first_parameters(range(len(rules)), sizes)
     states = np.stack([data.training.state[:20]] * len(rules))
-    policies = made_policies(data, rules, params, sizes)
-    act = PopulationPolicy(policies, is_over=helicopter.is_over).action_probabilities
-    arrays, tensors = act(states), act(torch.as_tensor(states))
+    kept = {"baseline": helicopter.baseline(), "counts": data.counts, "helicopter": helicopter}
+    arrays = ActingPopulation(Networks(params, sizes), rules, **kept)(states)
+    tensors = ActingPopulation(Networks(params, sizes, "cpu"), rules, **kept)(
+        torch.as_tensor(states)
+    )
     np.testing.assert_allclose(tensors.numpy(), arrays, atol=2e-5)
 
 
 def test_nobody_counts_for_those_that_have_landed():
     helicopter = TINY.helicopter
     states = np.array([[0.5, 0.5, 0, 0], [1.0, 0.5, 0, 0], [0.5, 0.5, 0, -1.0]], np.float32)
-    assert helicopter.is_over(states).tolist() == [False, True, True]
+    assert is_over(helicopter, states).tolist() == [False, True, True]
 
 
 # Scores of a run
@@ -247,20 +261,21 @@ def test_the_short_score_has_the_law_of_flights_one_after_the_other():
 
 def test_a_budget_of_nothing_scores_as_the_baseline(rows):
     table = rows.to_pandas()
-    wide = table.pivot(index=["run", "eta", "size"], columns="setting", values="score")
+    index = ["run", "evaluation", "transitions"]
+    wide = table.pivot(index=index, columns="setting", values="score")
     np.testing.assert_array_equal(wide["Baseline"], wide["Approx-Soft-SPIBB-DQN, epsilon=0"])
     assert (wide["Baseline"] != wide["Double-DQN"]).any()
 
 
 def test_the_baseline_alone_needs_no_training():
     plan = replace(TINY, settings=GRID[:1])
-    alone = run_job(plan, 0, 2).to_pandas()
+    alone = compute_rows(plan, 0, 2).to_pandas()
     assert not alone["diverged"].any()
     assert alone["score"].between(-1, 10).all()
 
 
 def test_a_training_that_diverged_scores_the_least():
-    data, runs = draw_data(TINY, 0), [0, 1]
+    data, runs = draw_data(TINY, BASELINE, 0), [0, 1]
     population = train(TINY, data, runs)
     lost = np.full(len(population), -1)
     lost[3] = 5
@@ -269,11 +284,14 @@ def test_a_training_that_diverged_scores_the_least():
     population = replace(
         population, state=replace(population.state, params=params, diverged_at=lost)
     )
-    first, _ = fly_all(TINY, data, runs, population)
+    first, _ = fly_all(TINY, BASELINE, data, runs, population)
+    assert {name: column.shape for name, column in first.items()} == {
+        name: (len(runs), 2, len(TINY.settings)) for name in ("score", "n_episodes", "diverged")
+    }
     # The baseline comes before the members of a run.
-    assert np.argwhere(first.diverged).tolist() == [[0, 4]]
-    assert first.short[0, 4] == first.long[0, 4] == -1.0
-    assert np.isfinite(first.long).all()
+    assert np.argwhere(first["diverged"]).tolist() == [[0, 0, 4], [0, 1, 4]]
+    assert first["score"][0, :, 4].tolist() == [-1.0, -1.0]
+    assert np.isfinite(first["score"]).all()
 
 
 # Rows
@@ -281,28 +299,29 @@ def test_a_training_that_diverged_scores_the_least():
 
 def test_rows_hold_every_run_and_both_scores(rows):
     assert rows.column_names == [
-        "run", "eta", "size", "setting", "score", "n_episodes", "diverged",
+        "run", "evaluation", "transitions", "setting", "score", "n_episodes", "diverged",
     ]  # fmt: skip
-    expected = product(range(4), (SHORT, LONG), TINY.sizes, [s.label for s in TINY.settings])
-    assert sorted(zip(*(rows[key].to_pylist() for key in KEYS), strict=True)) == sorted(expected)
+    expected = product(range(4), (SHORT, LONG), TINY.transitions, TINY.labels)
+    found = zip(*(rows[key].to_pylist() for key in keys(TINY)), strict=True)
+    assert sorted(found) == sorted(expected)
     table = rows.to_pandas()
-    assert (table["n_episodes"][table["eta"] == LONG] == TINY.n_episodes).all()
-    assert table["n_episodes"][table["eta"] == SHORT].between(1, TINY.n_steps).all()
+    assert (table["n_episodes"][table["evaluation"] == LONG] == TINY.n_episodes).all()
+    assert table["n_episodes"][table["evaluation"] == SHORT].between(1, TINY.n_steps).all()
 
 
 def test_rows_do_not_depend_on_the_grouping(rows):
-    apart = [run_job(TINY, run, run + 1) for run in range(TINY.n_runs)]
+    apart = [compute_rows(TINY, run, run + 1) for run in range(TINY.n_runs)]
     assert ordered(pa.concat_tables(apart)) == ordered(rows)
 
 
 def test_rows_do_not_depend_on_other_settings_and_sizes(rows):
-    few = replace(TINY, sizes=TINY.sizes[1:], settings=(GRID[0], GRID[3], GRID[-1]))
-    table, alone = rows.to_pandas(), run_job(few, 0, 2).to_pandas()
-    labels = [setting.label for setting in few.settings]
-    same = table[(table["run"] < 2) & (table["size"] == 300) & table["setting"].isin(labels)]
-    by = ["run", "eta", "setting"]
+    few = replace(TINY, transitions=TINY.transitions[1:], settings=(GRID[0], GRID[3], GRID[-1]))
+    table, alone = (part.to_pandas() for part in (rows, compute_rows(few, 0, 2)))
+    is_same = (table["run"] < 2) & (table["transitions"] == 300)
+    same = table[is_same & table["setting"].isin(few.labels)].copy()
+    by = ["run", "evaluation", "setting"]
     for frame in (same, alone):
-        frame["setting"] = frame["setting"].astype(str)
+        frame[by[1:]] = frame[by[1:]].astype(str)
     np.testing.assert_array_equal(
         same.sort_values(by)["score"].to_numpy(), alone.sort_values(by)["score"].to_numpy()
     )
@@ -310,12 +329,12 @@ def test_rows_do_not_depend_on_other_settings_and_sizes(rows):
 
 def test_other_processes_give_the_same_rows(rows):
     jobs = [Job(name, name, (TINY, first, last)) for name, first, last in TINY.jobs()]
-    found = pa.concat_tables([table for _, table in run_local(run_job, jobs, workers=2)])
+    found = pa.concat_tables([table for _, table in run_local(compute_rows, jobs, workers=2)])
     assert ordered(found) == ordered(rows)
 
 
 def test_seeds_differ_by_run_and_size():
-    seeds = {member_seed(TINY, run, size) for run in range(20) for size in TINY.sizes}
+    seeds = {member_seed(TINY, run, size) for run in range(20) for size in TINY.transitions}
     assert len(seeds) == 40
     assert all(0 <= seed < 2**64 for seed in seeds)
 
@@ -342,11 +361,13 @@ def folder(tmp_path, rows):
 def test_pieces_merge_and_aggregate(folder, rows):
     plan = HelicopterPlan.from_toml(Store(folder).plan())
     assert plan == TINY
-    aggregates = aggregate_helicopter(folder, plan)
+    aggregates = HelicopterResults.of_folder(folder, plan).aggregates
     assert (aggregates.n == 4).all()
-    kept = Compact.of_table(rows, TINY)
+    kept = Kept.of_table(rows, TINY)
     assert (kept.n == 4).all()
-    long = rows.to_pandas().query("eta == 1 and size == 300 and setting == 'Double-DQN'")
+    long = rows.to_pandas().query(
+        "evaluation == 'long' and transitions == 300 and setting == 'Double-DQN'"
+    )
     assert aggregates.mean.value[1, 1, 1] == pytest.approx(long["score"].mean(), abs=1e-6)
     assert np.isnan(aggregates.mean.low).all()  # two data sets tell nothing about data sets
     aggregates.write(folder / FILE, plan)
@@ -356,21 +377,19 @@ def test_pieces_merge_and_aggregate(folder, rows):
     assert np.isfinite(aggregates.worse).all()
 
 
-def test_plans_of_other_settings_are_read_together_and_merged(tmp_path, rows):
+def test_plans_of_other_settings_are_merged(tmp_path, rows):
     parts = {"a": GRID[:3], "b": GRID[3:]}
     for name, settings in parts.items():
         plan = replace(TINY, name=name, settings=settings)
-        labels = pa.array([setting.label for setting in settings])
+        labels = pa.array(plan.labels)
         part = rows.set_column(3, "setting", rows["setting"].cast(pa.string()))
         part = part.filter(pa.compute.is_in(part["setting"], value_set=labels))
         with Store.open(tmp_path / name, plan.to_toml(), resume=False) as store:
             store.write("0000000", part)
-    found = Scores.of_studies(tmp_path / "b", tmp_path / "a")
-    assert found.plan == replace(TINY, name="a + b", settings=GRID)
     expected = Scores.of_table(rows, TINY)
-    np.testing.assert_array_equal(found.values, expected.values)
     merge_folders(tmp_path / "both", [tmp_path / "b", tmp_path / "a"])
-    merged = Scores.of_studies(tmp_path / "both")
+    merged = read_scores(tmp_path / "both")
+    assert merged.plan == replace(TINY, name="a + b", settings=GRID)
     np.testing.assert_array_equal(merged.values, expected.values)
     np.testing.assert_array_equal(merged.diverged, expected.diverged)
     draw_study(tmp_path / "both")
@@ -379,22 +398,18 @@ def test_plans_of_other_settings_are_read_together_and_merged(tmp_path, rows):
 
 def test_a_study_of_many_runs_keeps_its_rows(tmp_path):
     """The bootstrap needs data sets whole: the worst runs would not do."""
-    plan = replace(TINY, n_runs=2_100, runs_per_job=2_100, sizes=(200,), settings=GRID[:2])
-    cells = list(product((SHORT, LONG), [setting.label for setting in plan.settings]))
-    eta, label = zip(*cells, strict=True)
-    table = pa.table(
-        {
-            "run": np.repeat(np.arange(plan.n_runs, dtype=np.int32), len(cells)),
-            "eta": np.tile(eta, plan.n_runs),
-            "size": np.full(plan.n_runs * len(cells), 200, np.int32),
-            "setting": list(label) * plan.n_runs,
-            "score": np.ones(plan.n_runs * len(cells), np.float32),
-            "diverged": np.zeros(plan.n_runs * len(cells), bool),
-        }
-    )
+    plan = replace(TINY, n_runs=2_100, runs_per_job=2_100, transitions=(200,), settings=GRID[:2])
+    shape = (plan.n_runs, *plan.shape)
+    columns = {
+        "score": np.ones(shape, np.float32), "n_episodes": np.ones(shape, np.int32),
+        "diverged": np.zeros(shape, bool),
+    }  # fmt: skip
+    table = to_rows(plan, range(plan.n_runs), columns)
     with Recorder.open(plan, tmp_path / "study", resume=False) as recorder:
         recorder.write("0000000", table)
-    assert (aggregate_helicopter(tmp_path / "study", plan).n == plan.n_runs).all()
+    results = HelicopterResults.of_folder(tmp_path / "study", plan)
+    assert (results.aggregates.n == plan.n_runs).all()
+    assert results.scores is not None
 
 
 @pytest.mark.parametrize(
@@ -402,6 +417,9 @@ def test_a_study_of_many_runs_keeps_its_rows(tmp_path):
     [
         ({"diverged": None}, "no column 'diverged' .*0000000.parquet"),
         ({"diverged": "yes"}, "the column 'diverged' of the results holds string.*expected flags"),
+        ({"n_episodes": None}, "no column 'n_episodes'"),
+        ({"evaluation": 1.0}, "'evaluation' of the results holds double.*expected labels"),
+        ({"evaluation": "wide"}, "the results hold the evaluation 'wide', which the plan has not"),
         ({"score": "high"}, "the column 'score' of the results holds string"),
         ({"score": float("nan")}, "a score is not a number"),
         ({"setting": None}, "no column 'setting'"),
@@ -416,14 +434,14 @@ def test_rows_of_something_else_are_refused(tmp_path, rows, changes, message):
     with Store.open(tmp_path / "study", TINY.to_toml(), resume=False) as store:
         store.write("0000000", rows)
     with pytest.raises(DataError, match=message):
-        Scores.of_studies(tmp_path / "study")
+        read_scores(tmp_path / "study")
 
 
 def test_an_empty_folder_is_refused(tmp_path):
     with Store.open(tmp_path / "new", TINY.to_toml(), resume=False):
         pass
     with pytest.raises(DataError, match="no results yet"):
-        Scores.of_studies(tmp_path / "new")
+        read_scores(tmp_path / "new")
 
 
 def test_a_run_that_is_there_twice_is_refused(rows):
@@ -447,11 +465,11 @@ def test_weights_count_as_copies():
 
 
 def test_intervals_are_those_of_data_sets():
-    plan = replace(PLAN, settings=GRID[:2], sizes=(1_000,))
+    plan = replace(PLAN, settings=GRID[:2], transitions=(1_000,))
     rng = np.random.default_rng(1)
     luck = np.repeat(rng.normal(0, 1.0, (2, 1, 2, 20)), 15, axis=-1)
     values = luck + rng.normal(0, 0.01, luck.shape)
-    found = Scores(plan, np.arange(300), values, np.zeros(values.shape[1:], bool))
+    found = Scores(plan, np.arange(300), values, np.zeros(values.shape, bool))
     mean = found.estimate(MEAN, (1, 0, 0))
     # Twenty data sets, not 300 runs: the half width is about 2 sigma / sqrt(20).
     half = 1.96 * luck[1, 0, 0].std() / np.sqrt(20)
@@ -464,13 +482,13 @@ def test_intervals_are_those_of_data_sets():
 
 
 def test_intervals_hold_the_truth_about_as_often_as_they_say():
-    plan = replace(PLAN, settings=GRID[:1], sizes=(1_000,))
+    plan = replace(PLAN, settings=GRID[:1], transitions=(1_000,))
     hits = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
         luck = np.repeat(rng.normal(0, 1.0, (2, 1, 1, 20)), 15, axis=-1)
         values = luck + rng.normal(0, 1.0, luck.shape)
-        one = Scores(plan, np.arange(300), values, np.zeros(values.shape[1:], bool))
+        one = Scores(plan, np.arange(300), values, np.zeros(values.shape, bool))
         mean = one.estimate(MEAN, (0, 0, 0))
         hits += mean.low <= 0 <= mean.high
     # Percentile intervals of 20 clusters hold about 93 %; 300 "independent" runs would, 55 %.
@@ -480,10 +498,11 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_missing_runs_are_left_out(scores):
     values = scores.values.copy()
     values[:, 0, 3, 10:] = np.nan
-    part = aggregate_scores(Scores(PLAN, scores.runs, values, scores.diverged))
+    results = results_of(Scores(PLAN, scores.runs, values, scores.diverged))
+    part = results.aggregates
     assert part.n[0, 0, 3] == 10
     assert part.mean.value[1, 0, 3] == pytest.approx(scores.values[1, 0, 3, :10].mean(), abs=1e-6)
-    names = {one.name for one in best_settings(PLAN, part) if one.size == 1_000}
+    names = {one.name for one in best_settings(results) if one.size == 1_000}
     assert "Baseline" in names
 
 
@@ -496,24 +515,25 @@ def test_hyper_parameters_share_an_axis():
 
 
 def test_figures_are_drawn(scores):
-    drawings = draw_helicopter(PLAN, aggregate_scores(scores))
+    drawings = draw_helicopter(results_of(scores))
     assert [drawing.stem for drawing in drawings] == [
-        "helicopter-domain", *(f"helicopter-{size}" for size in PLAN.sizes), "helicopter-by-size",
+        "helicopter-domain", "helicopter-by-size",
+        *(f"helicopter-{size}" for size in PLAN.transitions),
     ]  # fmt: skip
     for drawing in drawings:
         assert ElementTree.fromstring(to_svg(drawing.figure)).tag.endswith("svg")
-    by_parameter = drawings[1].figure
+    by_parameter = drawings[2].figure
     assert len(by_parameter.axes) == 4
     n_families = sum(len(places) > 1 for places in families(PLAN).values())
     assert len(by_parameter.axes[0].lines) == n_families + 1  # and the baseline
-    assert "Double-DQN (mean / 10 %-CVaR)" in drawings[1].caption
+    assert "Double-DQN (mean / 10 %-CVaR)" in drawings[2].caption
     # What is far below is left out, and said so: of panels with such points only.
     titles = [axes.get_title() for axes in by_parameter.axes]
     assert titles[0].startswith("mean, short: 1,000 steps a run (the paper's), axis starts at ")
     for axes, title in zip(by_parameter.axes, titles, strict=True):
         lowest = min(np.nanmin(line.get_ydata()) for line in axes.lines)
         assert ("axis starts" in title) == (lowest < axes.get_ylim()[0])
-    last = drawings[-1].figure.axes
+    last = drawings[1].figure.axes
     assert last[3].get_title() == "10 %-CVaR, long: 1,000 episodes a run"
     assert [mark.get_text() for mark in last[3].get_xticklabels()] == [
         "1,000", "3,000", "6,000", "10,000",
@@ -523,10 +543,11 @@ def test_figures_are_drawn(scores):
 
 
 def test_shading_alone_is_no_reason_to_say_where_the_axis_starts():
-    plan = replace(PLAN, sizes=(1_000,), settings=make_settings(approx_soft_spibb_dqn=(0.5, 1.0)))
-    found = aggregate_scores(made_up(plan, [0.0, -9.0, 0.5, 0.5]))
-    found.mean.low[:, :, 2] = -3.0  # a very wide interval
-    panels = draw_helicopter(plan, found)[1].figure.axes
+    settings = make_settings(approx_soft_spibb_dqn=(0.5, 1.0))
+    plan = replace(PLAN, transitions=(1_000,), settings=settings)
+    found = results_of(made_up(plan, [0.0, -9.0, 0.5, 0.5]))
+    found.aggregates.mean.low[:, :, 2] = -3.0  # a very wide interval
+    panels = draw_helicopter(found)[1].figure.axes
     assert panels[0].get_ylim()[0] > 0
     assert panels[0].get_title() == "mean, short: 1,000 steps a run (the paper's)"
 
@@ -534,39 +555,39 @@ def test_shading_alone_is_no_reason_to_say_where_the_axis_starts():
 def test_values_without_a_place_on_the_axis():
     """Neither warnings nor a mark for each of a thousand powers of two."""
     odd = {"pi_b_spibb_dqn": (0.0, 1e-308, 1.0, 1e100), "approx_soft_spibb_dqn": (0.0, 0.5, 1e308)}
-    plan = replace(PLAN, name=r"$\frac$", sizes=(1_000,), settings=make_settings(**odd))
+    plan = replace(PLAN, name=r"$\frac$", transitions=(1_000,), settings=make_settings(**odd))
     scores = made_up(plan, [0.0] * len(plan.settings))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        drawing = draw_helicopter(plan, aggregate_scores(scores))[1]
+        drawing = draw_helicopter(results_of(scores))[1]
         assert r"$\frac$, 300 runs" in to_svg(drawing.figure)
-        judged_claims(scores)
+        findings(results_of(scores))
     axes = drawing.figure.axes[2]
     assert [line.get_xdata().tolist() for line in axes.lines[:2]] == [[1.0], [0.5]]
     assert [mark.get_text() for mark in axes.get_xticklabels()] == ["1/2", "1"]
     assert "Beyond the axis: Pi_b-SPIBB-DQN, n_wedge=0; " in drawing.caption
     wide = replace(plan, settings=make_settings(approx_soft_spibb_dqn=(2e-6, 5e5)))
-    axes = draw_helicopter(wide, aggregate_scores(made_up(wide, [0.0] * 4)))[1].figure.axes[2]
+    axes = draw_helicopter(results_of(made_up(wide, [0.0] * 4)))[1].figure.axes[2]
     assert 5 < len(axes.get_xticks()) <= 12
 
 
 def test_figures_of_a_small_study(rows):
-    drawings = draw_helicopter(TINY, aggregate_scores(Scores.of_table(rows, TINY)))
+    drawings = draw_helicopter(results_of(Scores.of_table(rows, TINY)))
     assert len(drawings) == 4
     for drawing in drawings:
         to_svg(drawing.figure)
 
 
 def test_the_table_stands_beside_the_published_numbers(scores):
-    rows = best_settings(PLAN, aggregate_scores(scores))
-    assert len(rows) == len(families(PLAN)) * len(PLAN.sizes)
+    rows = best_settings(results_of(scores))
+    assert len(rows) == len(families(PLAN)) * len(PLAN.transitions)
     by_key = {(one.size, one.name): one for one in rows}
     soft = by_key[10_000, "Approx-Soft-SPIBB-DQN"]
     assert soft.is_inside
     assert soft.published == (3.61, 2.69)
     assert by_key[1_000, "RaMDP-DQN"].published is None
     assert by_key[3_000, "Double-DQN"].mean[1].value == pytest.approx(-0.7, abs=0.1)
-    text = to_markdown(rows)
+    text = best_table(rows)
     assert len(text.splitlines()) == len(rows) + 2
     assert "| 10,000 | Approx-Soft-SPIBB-DQN | epsilon = 1 | 3.61 | 2.69 |" in text.replace(
         f"epsilon = {soft.value:g}", "epsilon = 1"
@@ -578,19 +599,19 @@ def test_the_table_stands_beside_the_published_numbers(scores):
 
 def test_the_published_numbers_name_algorithms_of_the_plan():
     names = set(families(PLAN))
-    assert set(PUBLISHED) == set(PLAN.sizes)
+    assert set(PUBLISHED) == set(PLAN.transitions)
     assert all(set(row) <= names for row in PUBLISHED.values())
 
 
 def test_a_best_value_at_the_end_of_its_grid_is_marked(scores):
-    gains = [setting.value if "epsilon" in setting.group else 0.0 for setting in PLAN.settings]
-    rows = best_settings(PLAN, aggregate_scores(made_up(PLAN, gains)))
-    text = to_markdown([one for one in rows if one.name == "Exact-Soft-SPIBB-DQN"])
-    assert text.count(" * |") == len(PLAN.sizes)
+    gains = [setting.value if setting.parameter == "epsilon" else 0.0 for setting in PLAN.settings]
+    rows = best_settings(results_of(made_up(PLAN, gains)))
+    text = best_table([one for one in rows if one.name == "Exact-Soft-SPIBB-DQN"])
+    assert text.count(" * |") == len(PLAN.transitions)
 
 
 def test_claims_follow_the_scores(scores):
-    claims = {claim.text: claim for claim in judged_claims(scores)}
+    claims = {one.claim: one for one in findings(results_of(scores))}
     verdicts = {text: claim.verdict for text, claim in claims.items()}
     assert verdicts["Approx-Soft-SPIBB-DQN outperforms the baseline in mean and 10 %-CVaR"] == (
         "confirmed"
@@ -601,18 +622,18 @@ def test_claims_follow_the_scores(scores):
         "confirmed", "in part",
     )  # fmt: skip
     assert not any("time" in text for text in claims)
-    below = claims["DQN without safety is far below the baseline"].evidence
+    below = claims["DQN without safety is far below the baseline"].numbers
     assert below.startswith("Baseline - Double-DQN:<br>mean, short: 1,000: +")
-    tail = claims["The 10 %-CVaR of Pi_b-SPIBB-DQN is above the baseline's mean"].evidence
+    tail = claims["The 10 %-CVaR of Pi_b-SPIBB-DQN is above the baseline's mean"].numbers
     assert tail.startswith("10 %-CVaR of Pi_b-SPIBB-DQN - mean of Baseline:<br>short: 1,000: ")
-    few = judged_claims(made_up(PLAN, [0.0] * len(PLAN.settings), n_runs=30))
+    few = findings(results_of(made_up(PLAN, [0.0] * len(PLAN.settings), n_runs=30)))
     assert few[0].verdict == "too few data sets to tell"
 
 
 def test_the_claim_on_time_needs_times(scores):
     slow = {"pi-b-spibb-dqn": 3e6, "approx-soft-spibb-dqn": 2e6, "exact-soft-spibb-dqn": 3e6}
-    claim = judged_claims(scores, slow)[-1]
-    assert (claim.verdict, claim.evidence) == ("confirmed", "approximate: +50 %; exact: +0 %")
+    claim = findings(results_of(scores), slow)[-1]
+    assert (claim.verdict, claim.numbers) == ("confirmed", "approximate: +50 %; exact: +0 %")
 
 
 def test_a_plateau_is_where_most_of_the_gain_is():
@@ -624,37 +645,134 @@ def test_a_plateau_is_where_most_of_the_gain_is():
     assert find_plateau([1.0, 2.0], [-1.0, -2.0]).factor == 1.0
 
 
-def test_the_page_has_a_place_for_everything(scores):
-    costs = {"machine": "a GPU", "speeds": {"pi-b-spibb-dqn": 2e6, "approx-soft-spibb-dqn": 1e6}}
-    drawings = draw_helicopter(PLAN, aggregate_scores(scores))
-    blocks = make_blocks(scores, costs) | {"figures": figure_block(drawings, "results/figures")}
-    text = fill_page(PAGE.read_text("utf-8"), blocks)
-    assert "has not been run yet" not in text
-    assert "300 runs (20 data sets x 15 trainings)" in text
-    assert "2.00 million gradient steps a second" in text
-    shown = f"results/figures/helicopter-10000.svg)\n\n*{drawings[-2].caption}*\n"
-    assert shown in text
-    assert text.index("helicopter-by-size.svg") < text.index("helicopter-1000.svg")
-    assert fill_page(text, blocks) == text
-    with pytest.raises(DataError, match="no place for 'costs'"):
-        fill_page("nothing", {"costs": ""})
+def test_the_page_tells_facts_table_claims_and_costs(scores, tmp_path):
+    costs = {
+        "machine": "a GPU", "predicted hours": 7, "steps": {"trainings": 3},
+        "speeds": {"pi-b-spibb-dqn": 2e6, "approx-soft-spibb-dqn": 1e6},
+    }  # fmt: skip
+    (tmp_path / COSTS).write_text(json.dumps(costs))
+    results = results_of(scores, tmp_path)
+    (page,) = helicopter_pages([results]).values()
+    assert set(page) == {"facts", "table", "claims", "costs"}
+    assert f"fingerprint `{PLAN.fingerprint}`" in page["facts"]
+    assert "300 runs (20 data sets x 15 trainings) of 29 settings" in page["facts"]
+    assert "0 trainings diverged" in page["facts"]
+    assert page["table"] == best_table(best_settings(results))
+    assert page["claims"] == to_markdown(findings(results, costs["speeds"]))
+    assert page["costs"] == (
+        "* machine: a GPU\n* steps: trainings 3\n"
+        "* pi-b-spibb-dqn: 2.00 million gradient steps a second\n"
+        "* approx-soft-spibb-dqn: 1.00 million gradient steps a second"
+    )
+    assert helicopter_pages([]) == {}
 
 
-def test_the_page_tells_the_results_that_lie_beside_it():
-    folder = PAGE.parent / "results" / "helicopter"
-    scores = Scores.of_studies(folder)
-    assert scores.plan == PLAN
-    assert len(scores.runs) == PLAN.n_runs
-    costs = json.loads((folder / "costs.json").read_text("utf-8"))
-    drawings = draw_helicopter(PLAN, aggregate_scores(scores))
-    figures = figure_block(drawings, "results/helicopter/figures")
-    text = PAGE.read_text("utf-8")
-    assert fill_page(text, make_blocks(scores, costs) | {"figures": figures}) == text
-    for drawing in drawings:
-        svg = (folder / "figures" / f"{drawing.stem}.svg").read_text("utf-8")
-        assert "STIXSize" not in svg  # browsers have no such font
+@pytest.mark.parametrize(
+    "text", ["{", "[3]", '{"speeds": 3}', '{"speeds": {"ramdp-dqn": "fast"}}', "\udc80"]
+)
+def test_costs_that_are_none(scores, tmp_path, text):
+    (tmp_path / COSTS).write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(DataError, match=r"cannot read .*costs\.json: .*expected a JSON object"):
+        helicopter_pages([results_of(scores, tmp_path)])
+
+
+def test_a_training_that_diverged_counts_once(scores):
+    diverged = scores.diverged.copy()
+    diverged[:, 0, 1, 7] = True  # by both evaluations
+    (page,) = helicopter_pages(
+        [results_of(Scores(PLAN, scores.runs, scores.values, diverged))]
+    ).values()
+    assert "1 trainings diverged" in page["facts"]
+
+
+def test_claims_need_rows(scores):
+    with pytest.raises(DataError, match="has statistics only; expected rows"):
+        findings(HelicopterResults(PLAN, aggregate_scores(scores), Path("there")))
 
 
 def test_rules_act_by_their_own_step():
-    assert [setting.rule() for setting in GRID[:2]] == [None, DoubleDQN()]
-    assert GRID[3].rule() == PiBSPIBBDQN(n_wedge=2.0)
+    assert [setting.build() for setting in GRID[:2]] == [None, DoubleDQN()]
+    assert GRID[3].build() == PiBSPIBBDQN(n_wedge=2.0)
+
+
+# Other baselines
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """A plan over the shipped baseline and a warmer one, with its rows."""
+    file = tmp_path_factory.mktemp("baselines") / "warm.safetensors"
+    save_file(load_file(SHIPPED_FILE), file, {"temperature": json.dumps(2 * BASELINE.temperature)})
+    few = replace(TINY, settings=(*GRID[:2], GRID[5]))
+    plan = few.with_baselines([SHIPPED, str(file)])
+    return plan, compute_rows(plan, 0, plan.n_runs)
+
+
+def test_baselines_are_a_factor(compared, rows):
+    plan, found = compared
+    assert list(plan.factors) == ["baseline", "evaluation", "transitions"]
+    assert plan.digests[0] == ""
+    assert len(plan.digests[1]) == 16
+    assert HelicopterPlan.from_toml(plan.to_toml()) == plan
+    assert plan.fingerprint != replace(plan, digests=("", "0" * 16)).fingerprint
+    table = found.to_pandas()
+    assert set(table["baseline"]) == set(plan.baseline)
+    # The shipped one has the rows that it has alone.
+    is_shipped = pa.compute.equal(found["baseline"].cast(pa.string()), SHIPPED)
+    alone = rows.filter(
+        pa.compute.is_in(rows["setting"].cast(pa.string()), value_set=pa.array(plan.labels))
+    )
+    assert ordered(found.filter(is_shipped).drop_columns("baseline")) == ordered(alone)
+    means = table.groupby(["baseline", "setting"], observed=True)["score"].mean()
+    assert means[plan.baseline[1], "Baseline"] != means[SHIPPED, "Baseline"]
+
+
+def test_results_over_each_baseline_are_drawn_and_tabled(compared, tmp_path):
+    plan, found = compared
+    with Store.open(tmp_path / "study", plan.to_toml(), resume=False) as store:
+        store.write("0000000", found)
+    results = HelicopterResults.of_folder(tmp_path / "study", plan)
+    every = results.by_baseline()
+    assert list(every) == [SHIPPED, "warm"]
+    for place, one in enumerate(every.values()):
+        assert one.plan == replace(plan, baseline=(), digests=())
+        np.testing.assert_array_equal(one.scores.values, results.scores.values[place])
+        cell = {"evaluation": LONG, "transitions": 300}
+        np.testing.assert_array_equal(
+            one.of(MEAN, "Double-DQN", **cell),
+            results.of(MEAN, "Double-DQN", baseline=plan.baseline[place], **cell),
+        )
+    stems = [drawing.stem for drawing in draw_helicopter(results)]
+    assert stems == ["helicopter-domain"] + [
+        f"helicopter-{what}-{name}" for name in every for what in ("by-size", 200, 300)
+    ]
+    files = table_files(results)
+    assert {name: len(text.splitlines()) for name, text in files.items()} == {
+        "table-shipped.csv": 7, "table-warm.csv": 7,
+    }  # fmt: skip
+    named = replace(results, plan=replace(plan, name="helicopter-baselines"))
+    (page,) = helicopter_pages([named]).values()
+    assert set(page) == {"baselines"}
+    assert "| 300 transitions | shipped (4 runs) | warm (4 runs) |" in page["baselines"]
+    assert "| claim | shipped | warm |" in page["baselines"]
+
+
+def test_a_baseline_that_is_not_what_it_was(compared, tmp_path):
+    plan, _ = compared
+    file = tmp_path / "other.safetensors"
+    file.write_bytes(SHIPPED_FILE.read_bytes())
+    mine = TINY.with_baselines([str(file)])
+    file.write_bytes(Path(plan.baseline[1]).read_bytes())
+    with pytest.raises(SettingsError, match=r"other\.safetensors is not the one .*SHA-256 begins"):
+        mine.baselines()
+    with pytest.raises(SettingsError, match=r"cannot read the baseline .*absent.*or 'shipped'"):
+        TINY.with_baselines([str(tmp_path / "absent")])
+    (tmp_path / "more").mkdir()
+    twin = tmp_path / "more" / file.name
+    twin.write_bytes(file.read_bytes())
+    with pytest.raises(SettingsError, match="called other, other; expected files of different na"):
+        TINY.with_baselines([str(file), str(twin)])
+    found = find_plan("helicopter-baselines", baselines=["shipped", str(file)])
+    assert (found.baseline, found.name) == (("shipped", str(file)), "helicopter-baselines")
+    with pytest.raises(SettingsError, match="random-mdps has no baselines in files"):
+        find_plan("random-mdps", baselines=["shipped"])

@@ -10,17 +10,23 @@ from folded_study import CONFIG, KEEPING, PLAN, KeptPlan, content, record
 
 from spibb.cli.study_command import merge_folders
 from spibb.errors import DataError, OutputError, SettingsError
-from spibb.report.study_figures import draw_study
 from spibb.runner.store import Store
-from spibb.studies.aggregate import FILE, Aggregates
-from spibb.studies.compact import Retention
-from spibb.studies.merging import merge_plans, merge_studies
-from spibb.studies.plan import Plan, Setting
-from spibb.studies.recording import Recorder, read_results, read_rows
+from spibb.studies.gallery import draw_study
+from spibb.studies.plan import Setting
+from spibb.studies.registry import read_plan
+from spibb.studies.results.aggregates import FILE, Aggregates
+from spibb.studies.results.kept import Retention
+from spibb.studies.results.merging import merge_plans
+from spibb.studies.results.merging import merge_studies as merge_any
+from spibb.studies.results.recording import Recorder, read_results, read_rows
 
-HCPI = Setting("HCPI", CONFIG, "delta: HCPI", 0.9)
+HCPI = Setting("HCPI", CONFIG, "HCPI", "delta", 0.9)
 OTHER = replace(PLAN, name="others", n_runs=24, settings=(HCPI,))
 PIECES = ((0, 24), (24, 48), (48, 80))
+
+
+def merge_studies(out, folders, *, keeping=None, read_plan=read_plan):
+    return merge_any(out, folders, read_plan=read_plan, keeping=keeping)
 
 
 def merged(out, folders, keeping=KEEPING):
@@ -70,7 +76,7 @@ def test_other_settings_on_the_same_draws(tmp_path, pieces, keeping):
     first = merged(tmp_path / "one", [*pieces, other], keeping)
     assert merged(tmp_path / "two", [other, *pieces[::-1]], keeping) == first
     store = Store(tmp_path / "one")
-    plan = Plan.from_toml(store.plan())
+    plan = read_plan(store.plan())
     assert plan == replace(PLAN, name="made-up + others", settings=(*PLAN.settings, HCPI))
     found = Aggregates.of_study(tmp_path / "one", plan)
     assert [set(found.n[:, :, place].ravel()) for place in range(3)] == [{80}, {80}, {24}]
@@ -98,7 +104,7 @@ def test_rows_that_are_needed_are_kept(tmp_path):
     assert content(tmp_path / "0") == content(tmp_path / "1")
     store, plan = Store(tmp_path / "0"), merge_plans(plans)
     assert [file.stem for file in store.files()] == [job for job, _, _ in PLAN.jobs()]
-    keys = ["run", "eta", "size", "setting", "score"]
+    keys = ["run", "eta", "trajectories", "setting", "score"]
     found = read_rows(store, plan).select(keys).to_pylist()
     parts = [read_rows(Store(folder), one) for folder, one in zip(folders, plans, strict=True)]
     expected = [row for part in parts for row in part.select(keys).to_pylist()]
@@ -200,7 +206,7 @@ def test_figures_of_rows_folded_merged_and_published_studies(tmp_path):
 
 
 def test_figures_say_which_settings_have_fewer_runs(tmp_path, pieces):
-    plan = replace(OTHER, settings=(replace(HCPI, label="HCPI", group=""),))
+    plan = replace(OTHER, settings=(replace(HCPI, family="", parameter=""),))
     other = record(plan, tmp_path / "other", keeping=Retention())
     merge_studies(tmp_path / "out", [*pieces, other])
     draw_study(tmp_path / "out")

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from study_rows import KEYS, ordered
+from study_rows import keys, ordered
 
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.hcpi import HCPI
@@ -26,8 +26,8 @@ from spibb.mdp.planning import solve
 from spibb.runner.store import Store
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.draws import draw_run, estimate
-from spibb.studies.random_mdps.run import run_job
-from spibb.studies.registry import PLANS, run_study
+from spibb.studies.registry import PLANS
+from spibb.studies.running import compute_rows, run_study
 
 SMOKE = PLANS["random-mdps-smoke"]
 
@@ -53,11 +53,11 @@ def smoke(tmp_path_factory):
 def test_every_cell_once(smoke):
     table = Store(smoke).read()
     assert table.num_rows == 8 * 2 * 2 * len(SMOKE.settings)
-    keys = set(zip(*(table[key].to_pylist() for key in KEYS), strict=True))
-    labels = [setting.label for setting in SMOKE.settings]
-    assert keys == {
+    assert table.column_names == ["run", "eta", "trajectories", "setting", "score"]
+    found = set(zip(*(table[key].to_pylist() for key in keys(SMOKE)), strict=True))
+    assert found == {
         (run, eta, size, label)
-        for run in range(8) for eta in (0.1, 0.9) for size in (10, 100) for label in labels
+        for run in range(8) for eta in (0.1, 0.9) for size in (10, 100) for label in SMOKE.labels
     }  # fmt: skip
     assert [str(field.type) for field in table.schema if field.name in ("run", "score")] == [
         "int32", "float",
@@ -79,7 +79,7 @@ def test_the_grouping_of_runs_changes_no_row(smoke, tmp_path, runs_per_job, work
 
 def test_other_runs_and_other_settings_change_no_row(smoke):
     """Run 5 alone, with one setting left out, has the rows that it has in company."""
-    alone = run_job(replace(SMOKE, settings=SMOKE.settings[1:]), 5, 6)
+    alone = compute_rows(replace(SMOKE, settings=SMOKE.settings[1:]), 5, 6)
     table = Store(smoke).read()
     rows = table.filter(pa.compute.equal(table["run"], 5))
     left = pa.compute.not_equal(rows["setting"].cast(pa.string()), SMOKE.settings[0].label)
@@ -87,7 +87,7 @@ def test_other_runs_and_other_settings_change_no_row(smoke):
 
 
 def test_another_seed_changes_the_scores(smoke):
-    assert ordered(run_job(replace(SMOKE, seed=2), 0, 8)) != ordered(Store(smoke).read())
+    assert ordered(compute_rows(replace(SMOKE, seed=2), 0, 8)) != ordered(Store(smoke).read())
 
 
 @pytest.mark.parametrize("second_goal", [1.0, 0.0, -1.0])
@@ -101,11 +101,11 @@ def test_the_score_by_hand(second_goal, unseen):
     }
     run, etas, sizes = 17, (0.3, 0.8), (5, 40)
     plan = replace(
-        SMOKE, seed=99, n_states=15, n_actions=3, n_successors=2, gamma=0.9, etas=etas, sizes=sizes,
-        max_steps=30, second_goal=second_goal, unseen=unseen,
+        SMOKE, seed=99, n_states=15, n_actions=3, n_successors=2, gamma=0.9, eta=etas,
+        trajectories=sizes, max_steps=30, second_goal=second_goal, unseen=unseen,
         settings=tuple(_setting(label, part) for label, part in algorithms.items()),
     )  # fmt: skip
-    found = run_job(plan, run, run + 1).to_pylist()
+    found = compute_rows(plan, run, run + 1).to_pylist()
 
     rng = np.random.default_rng(np.random.SeedSequence([99, run]))
     garnet = Garnet.random(rng, n_states=15, n_actions=3, n_successors=2, gamma=0.9)
@@ -124,7 +124,7 @@ def test_the_score_by_hand(second_goal, unseen):
                 policy = algorithm.improve(counts, **asked).policy
                 score = (evaluate(truth, policy).performance - low) / (high - low)
                 expected.append({
-                    "run": run, "eta": eta, "size": size, "setting": label,
+                    "run": run, "eta": eta, "trajectories": size, "setting": label,
                     "score": pytest.approx(score, rel=1e-5, abs=1e-6),
                 })  # fmt: skip
     assert found == expected
@@ -145,7 +145,7 @@ def test_the_models_are_those_of_the_counts_and_the_counts_those_of_the_log(unse
         counts = Counts.from_log(one.log())
         np.testing.assert_array_equal(problems.n_sa[place], counts.n_sa)
         assert (counts.n_sas != one.problem.counts.n_sas).nnz == 0
-        assert len(one.starts) == plan.sizes[one.size]
+        assert len(one.starts) == plan.trajectories[one.size]
 
 
 def test_a_problem_leaves_what_was_drawn_alone():
@@ -171,8 +171,8 @@ def test_algorithms_that_need_the_log_do_not_depend_on_grouping():
         _setting("robust", RobustMDP(delta=0.9)),
     )
     plan = replace(SMOKE, n_states=8, n_actions=2, n_successors=2, settings=settings)
-    together = run_job(plan, 0, 3).slice(8)
-    assert together.equals(pa.concat_tables([run_job(plan, 1, 2), run_job(plan, 2, 3)]))
+    together = compute_rows(plan, 0, 3).slice(8)
+    assert together.equals(pa.concat_tables([compute_rows(plan, 1, 2), compute_rows(plan, 2, 3)]))
     assert np.abs(together["score"].to_numpy()).max() > 0
 
 
@@ -181,13 +181,13 @@ import json, sys
 import numpy as np
 from pathlib import Path
 from spibb.runner.store import Store
-from spibb.studies.plan import Plan
-from spibb.studies.registry import run_study
-plan, out = Plan.from_toml(sys.stdin.read()), Path(sys.argv[1])
+from spibb.studies.registry import read_plan
+from spibb.studies.running import run_study
+plan, out = read_plan(sys.stdin.read()), Path(sys.argv[1])
 for engine in ("local", "cuda"):
     list(run_study(plan, out / engine, engine=engine, workers=1))
 local, cuda = (Store(out / engine).read() for engine in ("local", "cuda"))
-keys = ["run", "eta", "size", "setting"]
+keys = ["run", "eta", "trajectories", "setting"]
 scores = [table["score"].to_numpy().astype(float) for table in (local, cuda)]
 print(json.dumps({
     "keys": local.select(keys).equals(cuda.select(keys)),
@@ -201,8 +201,8 @@ def test_the_engines_local_and_cuda_agree(tmp_path):
     """On the GPU if there is one, else in Numba's simulator, which runs the same kernels."""
     pytest.importorskip("numba.cuda", reason="needs the extra gpu")
     plan = replace(
-        SMOKE, n_runs=1, n_states=6, n_actions=2, n_successors=2, max_steps=10, etas=(0.5,),
-        sizes=(20,), settings=(SMOKE.settings[0], *SMOKE.settings[3:6:2]),
+        SMOKE, n_runs=1, n_states=6, n_actions=2, n_successors=2, max_steps=10, eta=(0.5,),
+        trajectories=(20,), settings=(SMOKE.settings[0], *SMOKE.settings[3:6:2]),
     )  # fmt: skip
     simulated = {} if Path("/dev/nvidiactl").exists() else {"NUMBA_ENABLE_CUDASIM": "1"}
     done = subprocess.run(
@@ -221,14 +221,14 @@ def test_the_baseline_scores_zero():
         _setting("exact", ExactSoftSPIBB(epsilon=0.0, delta=1.0)),
         _setting("pi-b", PiBSPIBB(n_wedge=float("inf"))),
     )
-    scores = run_job(replace(SMOKE, settings=settings), 0, 4)["score"].to_numpy()
+    scores = compute_rows(replace(SMOKE, settings=settings), 0, 4)["score"].to_numpy()
     assert len(scores) == 4 * 4 * 3
     np.testing.assert_allclose(scores, 0.0, atol=1e-6)
 
 
 def test_no_score_above_the_optimum():
-    plan = replace(SMOKE, n_states=10, n_actions=2, n_successors=2, sizes=(10, 2_000))
-    table = run_job(plan, 0, 30)
+    plan = replace(SMOKE, n_states=10, n_actions=2, n_successors=2, trajectories=(10, 2_000))
+    table = compute_rows(plan, 0, 30)
     scores = table["score"].to_numpy()
     assert np.isfinite(scores).all()
     assert scores.max() <= 1 + 1e-6

@@ -20,16 +20,16 @@ from hypothesis import strategies as st
 
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
-from spibb.studies.aggregate import Aggregates, aggregate
-from spibb.studies.compact import Retention
-from spibb.studies.recording import (
+from spibb.studies.results.aggregates import Aggregates, aggregate
+from spibb.studies.results.kept import Kept, Retention
+from spibb.studies.results.recording import (
     Recorder,
     find_piece,
     jobs_of_piece,
     read_results,
     read_rows,
 )
-from spibb.studies.run_set import RunSet
+from spibb.studies.results.run_set import RunSet
 
 PROGRAM = [sys.executable, folded_study.__file__]
 
@@ -170,7 +170,8 @@ def test_results_of_a_study_that_is_not_finished(tmp_path):
     found = read_results(Store(out), PLAN, KEEPING)
     assert found.runs == (RunSet.of(runs),) * 2
     table = pa.concat_tables([make_rows(PLAN, run, run + 1) for run in runs])
-    expected, of_study = aggregate(table, PLAN), Aggregates.of_study(out, PLAN)
+    expected = aggregate(Kept.of_table(table, PLAN), PLAN)
+    of_study = Aggregates.of_study(out, PLAN)
     np.testing.assert_array_equal(of_study.n, expected.n)
     np.testing.assert_array_equal(of_study.mean, expected.mean)
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spibb.studies.run_set import RunSet
+from spibb.studies.results.run_set import RunSet
 
 RUNS = st.sets(st.integers(0, 30))
 

@@ -10,28 +10,31 @@ from folded_study import CONFIG, KEEPING, PLAN, content, record
 
 from spibb.cli.study_command import merge_folders
 from spibb.errors import DataError, SettingsError
-from spibb.report.study_figures import draw_study
 from spibb.runner.store import Store
 from spibb.studies.finite.plan import FinitePlan
-from spibb.studies.finite.plans import PLANS as FINITE
-from spibb.studies.merging import merge_plans
-from spibb.studies.plan import Plan, Setting
-from spibb.studies.registry import PLANS, find_plan, read_plan, rerun, run_study
+from spibb.studies.finite.plans import PLANS as FINITE_PLANS
+from spibb.studies.gallery import draw_study
+from spibb.studies.plan import Setting
+from spibb.studies.random_mdps.plans import RandomMDPPlan
+from spibb.studies.registry import PLANS, find_plan, read_plan
+from spibb.studies.results.merging import merge_plans
+from spibb.studies.running import rerun, run_study
 
 RESULTS = Path(__file__).parents[2] / "docs/results"
 OLD = replace(PLAN, rules=1)
+FINITE = {plan.name: plan for plan in FINITE_PLANS}
 
 
-def test_a_plan_says_its_rules_and_one_that_does_not_is_of_the_first():
-    present = PLAN.to_toml()
-    assert (f"rules = {Plan.present_rules}\n" in present, 'unseen = "terminal"\n' in present) == (
-        True, True,
-    )  # fmt: skip
-    old = OLD.to_toml()
-    assert "rules" not in old
-    assert "unseen" not in old
-    assert Plan.from_toml(old) == OLD
-    assert Plan.from_toml(present) == PLAN
+def test_a_plan_says_its_rules_and_one_of_version_1_that_does_not_is_of_the_first():
+    for plan, rules in ((PLAN, 2), (OLD, 1)):
+        text = plan.to_toml()
+        assert f"\nrules = {rules}\n" in text
+        assert '\nunseen = "terminal"\n' in text
+        assert RandomMDPPlan.from_toml(text) == plan
+    text = (Path(__file__).parent / "data/version1/rows/1/plan.toml").read_text("utf-8")
+    assert read_plan(text).rules == 2
+    old = read_plan(text.replace("rules = 2\n", "").replace('unseen = "terminal"\n', ""))
+    assert (old.rules, old.unseen) == (1, "terminal")
     assert OLD.fingerprint != PLAN.fingerprint
 
 
@@ -124,3 +127,7 @@ def test_settings_of_finite_plans_may_treat_the_unseen_in_their_own_way():
     text = plan.to_toml().replace('unseen = "terminal"', 'unseen = "other"', 1)
     with pytest.raises(SettingsError, match="unseen is 'other'"):
         FinitePlan.from_toml(text)
+    for wrong in ("[]", "{a = 1}", "3"):
+        text = plan.to_toml().replace('unseen = "terminal"', f"unseen = {wrong}", 1)
+        with pytest.raises(SettingsError, match=r"unseen of 'Basic RL .*; expected a text"):
+            FinitePlan.from_toml(text)

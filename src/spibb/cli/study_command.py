@@ -1,11 +1,11 @@
-"""``spibb study``: list, run, merge, figures."""
+"""``spibb study``: list, run, merge, figures, publish."""
 
 from __future__ import annotations
 
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
@@ -16,6 +16,10 @@ study = Typer(no_args_is_help=True, help="Run the studies of the paper, and your
 
 PlanName = Annotated[str, Argument(metavar="PLAN", help="Name of a plan, or a TOML file.")]
 Runs = Annotated[int | None, Option(help="Repetitions.")]
+Baselines = Annotated[
+    list[str] | None,
+    Option(metavar="FILE", help="A baseline of the helicopter, or shipped; may be repeated."),
+]
 Workers = Annotated[int | None, Option(help="Jobs at a time.")]
 Engine = Annotated[str, Option(help="Who computes: local, ray or cuda.")]
 Address = Annotated[
@@ -31,28 +35,35 @@ Folders = Annotated[list[Path], Argument(metavar="DIR", help="Pieces, or plans o
 
 @study.command("list")
 def list_studies(printed: PrintFormat = Format.table) -> None:
-    """List the plans that ship with the package."""
+    """List the plans that ship with the package, and those of other packages."""
     from rich.table import Column
 
     from spibb.cli.printing import print_as, print_table
+    from spibb.plugins import load_plugins
     from spibb.studies.registry import PLANS
 
-    facts = {
+    load_plugins()
+    facts: dict[str, dict[str, Any]] = {
         name: {
             "study": plan.study,
             "runs": plan.n_runs,
-            # A plan that cannot be told any has no strengths of a baseline.
-            "etas": len(plan.etas) if "etas" in plan.entries() else None,
-            "sizes": len(plan.sizes),
+            "factors": {factor: len(values) for factor, values in plan.factors.items()},
             "settings": len(plan.settings),
             "fingerprint": plan.fingerprint,
         }
         for name, plan in PLANS.items()
     }
     names = ["plan", *next(iter(facts.values()))]
-    rows = [[name, *fact.values()] for name, fact in facts.items()]
+    told = [
+        ", ".join(f"{factor} {n}" for factor, n in fact["factors"].items())
+        for fact in facts.values()
+    ]
+    rows = [
+        [name, *(fact | {"factors": factors}).values()]
+        for (name, fact), factors in zip(facts.items(), told, strict=True)
+    ]
     head = [Column("plan", no_wrap=True), *map(Column, names[1:-1])]
-    cells = (["" if cell is None else str(cell) for cell in row[:-1]] for row in rows)
+    cells = (list(map(str, row[:-1])) for row in rows)
     print_as(
         printed,
         json=lambda: facts,
@@ -66,6 +77,7 @@ def run_named_study(
     name: PlanName,
     out: StudyFolder,
     runs: Runs = None,
+    baseline: Baselines = None,
     workers: Workers = None,
     engine: Engine = "local",
     address: Address = None,
@@ -75,21 +87,25 @@ def run_named_study(
     """Run a plan; it may be killed at any moment and resumed."""
     from spibb.cli.printing import print_place
     from spibb.cli.study_progress import run_with_bar
-    from spibb.studies.recording import find_piece
-    from spibb.studies.registry import find_plan, run_study
+    from spibb.studies.registry import find_plan
+    from spibb.studies.results.recording import find_piece
+    from spibb.studies.running import run_study
 
-    plan = find_plan(name, runs)
-    steps = run_study(
-        plan, out, engine=engine, workers=workers, address=address, resume=resume, piece=piece
-    )
+    plan = find_plan(name, runs, baselines=baseline or [])
+    options: dict[str, Any] = {
+        "engine": engine,
+        "workers": workers,
+        "address": address,
+        "piece": piece,
+    }
     try:
-        run_with_bar(plan, steps)
+        run_with_bar(
+            plan, lambda listener: run_study(plan, out, resume=resume, listener=listener, **options)
+        )
     except KeyboardInterrupt:
-        named = engine if engine != "local" else None
-        options = {
-            "runs": runs, "workers": workers, "engine": named, "address": address, "piece": piece,
-        }  # fmt: skip
-        given = [f"--{option}={value}" for option, value in options.items() if value is not None]
+        told = {"runs": runs, **options} | ({"engine": None} if engine == "local" else {})
+        given = [f"--baseline={file}" for file in baseline or ()]
+        given += [f"--{option}={value}" for option, value in told.items() if value is not None]
         command = ["spibb", "study", "run", name, "--out", str(out), *given, "--resume"]
         kept = f"what is done is kept in {out}. Go on with: {shlex.join(command)}"
         print(f"Interrupted: {kept if out.exists() else 'nothing was done yet.'}", file=sys.stderr)
@@ -105,8 +121,8 @@ def merge_folders(
 ) -> None:
     """Make one study of pieces of a plan, or of plans with other settings on the same draws."""
     from spibb.cli.printing import print_place
-    from spibb.studies.merging import merge_studies
     from spibb.studies.registry import read_plan
+    from spibb.studies.results.merging import merge_studies
 
     merged = merge_studies(out, folders, read_plan=read_plan)
     numbers = sorted({len(runs) for runs in merged.runs})
@@ -122,7 +138,30 @@ def draw_figures(
     from rich.progress import track
 
     from spibb.cli.printing import console, print_place
-    from spibb.report.study_figures import draw_study
+    from spibb.studies.gallery import draw_study
 
-    files = draw_study(folder, track=lambda drawn: track(drawn, "drawing", console=console))
-    print_place(f"{len(files)} figures are in {folder / 'figures' / 'index.html'}")
+    drawn = draw_study(folder, track=lambda drawn: track(drawn, "drawing", console=console))
+    print_place(f"{len(drawn)} figures are in {folder / 'figures' / 'index.html'}")
+
+
+@study.command("publish")
+def publish_studies(
+    folders: Annotated[
+        list[Path], Argument(metavar="DIR... DOCS", help="Studies' folders, then that of the docs.")
+    ],
+) -> None:
+    """Put studies' numbers and figures into the docs, and fill the pages that tell of them."""
+    from spibb.cli.printing import print_place
+    from spibb.errors import SettingsError
+    from spibb.studies.publishing import publish
+
+    *studies, docs = folders
+    if not studies:
+        raise SettingsError(
+            f"there is nothing to publish in {docs}", expected="studies' folders, then the docs'"
+        )
+    published = publish(studies, docs)
+    for page, places in published.places.items():
+        print_place(f"{len(places)} places of {page} are filled: {', '.join(places)}")
+    for place in published.results:
+        print_place(f"numbers and figures are in {place}")

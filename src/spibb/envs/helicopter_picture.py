@@ -42,8 +42,8 @@ def helicopter_figure(
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
-    figure = Figure(figsize=(side * 1.2, side) if has_scale else (side, side), dpi=100)
-    axes = figure.add_axes((0.1, 0.1, 0.7, 0.84) if has_scale else (0.0, 0.0, 1.0, 1.0))
+    figure = Figure(figsize=(side * 1.2, side * 1.15) if has_scale else (side, side), dpi=100)
+    axes = figure.add_axes((0.1, 0.22, 0.7, 0.73) if has_scale else (0.0, 0.0, 1.0, 1.0))
     colours = _draw_rewards(axes, helicopter)
     axes.add_patch(Rectangle((0, 0), 1, 1, facecolor="#f4f7fc", edgecolor="none"))
     start = Rectangle((0, 0), helicopter.start_side, helicopter.start_side, facecolor=_START)
@@ -65,9 +65,11 @@ def helicopter_figure(
         axes.spines[:].set_visible(False)
         low, high = helicopter.reward_low, helicopter.reward_high
         ticks = sorted({low, min(max(0.0, low), high), high})
-        bar = figure.colorbar(colours, cax=figure.add_axes((0.84, 0.1, 0.03, 0.84)), ticks=ticks)
+        bar = figure.colorbar(colours, cax=figure.add_axes((0.84, 0.22, 0.03, 0.73)), ticks=ticks)
         bar.set_label("reward of leaving the box")
         bar.outline.set_visible(False)
+        if len(trajectories):
+            _add_legend(figure)
     else:
         axes.set_axis_off()
     return figure
@@ -103,6 +105,24 @@ def _draw_rewards(axes: Any, helicopter: Helicopter) -> Any:
     )
     extent = (-_FRAME, 1 + _FRAME, -_FRAME, 1 + _FRAME)
     return axes.imshow(reward, origin="lower", extent=extent, cmap=shades, norm=norm, zorder=0)
+
+
+def _add_legend(figure: Any) -> None:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    ring: dict[str, Any] = {
+        "markerfacecolor": "#f4f7fc",
+        "markeredgecolor": "#111111",
+        "linestyle": "none",
+    }
+    handles = [
+        Patch(facecolor=_START, label="start region"),
+        Line2D([], [], color=_FLIGHT, marker="o", markersize=3, label="a flight, from its dot on"),
+        Line2D([], [], marker="o", markersize=8, label="left the box", **ring),
+        Line2D([], [], marker="x", color="#111111", linestyle="none", label="flew too fast"),
+    ]
+    figure.legend(handles=handles, loc="lower center", ncols=2, fontsize="small", frameon=False)
 
 
 def _draw_flight(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from spibb.mdp.policy import TabularPolicy
+from spibb.pictures import any_alphabet
 from spibb.report.changes import Change
 
 _LESS, _MORE, _KEPT = "#f6ad55", "#63b3ed", "#cbd5e0"
@@ -50,7 +47,7 @@ def change_figure(
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     axes.set_xlabel("grey: kept, orange: taken away, blue: added (baseline → new, in %)")
-    with _any_alphabet():
+    with any_alphabet():
         figure.tight_layout()
     return figure
 
@@ -65,14 +62,6 @@ def _short(name: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
-@contextmanager
-def _any_alphabet() -> Iterator[None]:
-    """Let names be in any alphabet: the page is drawn with the reader's fonts, not with ours."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
-        yield
-
-
 def _draw_cell(axes: Any, row: int, action: int, old: float, new: float) -> None:
     kept = min(old, new)
     width = 0.9
@@ -83,15 +72,3 @@ def _draw_cell(axes: Any, row: int, action: int, old: float, new: float) -> None
     same = abs(new - old) < 0.005
     label = f"{100 * old:.0f}" if same else f"{100 * old:.0f} → {100 * new:.0f}"
     axes.text(action + width / 2, row + 0.5, label, ha="center", va="center", fontsize=8.5)
-
-
-def to_svg(figure: Any) -> str:
-    """Return a figure as SVG text, without dates, so that equal figures are equal files."""
-    import matplotlib
-
-    buffer = io.StringIO()
-    # Text stays text: searchable, and half the size.
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "spibb"}), _any_alphabet():
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    text = buffer.getvalue()
-    return text[text.index("<svg") :]

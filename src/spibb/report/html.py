@@ -7,9 +7,9 @@ from importlib import resources
 from typing import Any
 
 from spibb.algorithms.improvement import Improvement
-from spibb.pictures import own_settings
+from spibb.pictures import own_settings, to_svg
 from spibb.report.changes import Change
-from spibb.report.figures import change_figure, to_svg
+from spibb.report.figures import change_figure
 from spibb.settings import in_words
 
 _N_SHOWN = 100

@@ -8,7 +8,7 @@ from typing import Any
 
 from spibb.errors import SettingsError
 from spibb.names import nearest
-from spibb.runner.jobs import Engine, Job
+from spibb.runner.jobs import Engine, Job, Listener
 from spibb.runner.local import run_local
 
 
@@ -24,8 +24,10 @@ def _cuda(workers: int | None, address: str | None) -> Engine:
     _check_address("cuda", address)
     check_gpu()
 
-    def engine(function: Callable[..., Any], jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-        return run_local(partial(function, device="cuda"), jobs, workers=workers)
+    def engine(
+        function: Callable[..., Any], jobs: Sequence[Job], listener: Listener
+    ) -> Iterator[tuple[Job, Any]]:
+        return run_local(partial(function, device="cuda"), jobs, listener, workers=workers)
 
     return engine
 

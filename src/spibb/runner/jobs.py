@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,13 @@ class Answer:
     trace: str = ""
 
 
-# What an engine is: it takes a function and jobs, and yields (job, result) as they finish.
-Engine = Callable[[Callable[..., Any], Sequence[Job]], Iterator[tuple[Job, Any]]]
+# Is told a job and which part of it is done.
+Listener = Callable[[Job, float], None]
+# What an engine is: it takes a function, jobs and a listener, who may be told how far they are, and
+# yields (job, result) as they finish.
+Engine = Callable[[Callable[..., Any], Sequence[Job], Listener], Iterator[tuple[Job, Any]]]
+# Who is told how far the job at hand is.
+_LISTENER: ContextVar[Callable[[float], None]] = ContextVar("listener")
 
 
 class JobError(SpibbError):
@@ -70,12 +76,32 @@ class JobError(SpibbError):
         self.trace = trace
 
 
-def attempt(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Answer:
-    """Compute a job; an exception becomes an answer too, which any process can send."""
+def attempt(
+    function: Callable[..., Any],
+    arguments: tuple[Any, ...],
+    listener: Callable[[float], None] = lambda share: None,
+) -> Answer:
+    """Compute a job; an exception becomes an answer too, which any process can send.
+
+    Args:
+        function: Computes it.
+        arguments: What it is called with.
+        listener: Is told which part of the job is done, where it tells that itself.
+    """
+    token = _LISTENER.set(listener)
     try:
         return Answer(function(*arguments))
     except Exception as error:
         return Answer(reason=describe(error), trace=traceback.format_exc())
+    finally:
+        _LISTENER.reset(token)
+
+
+def tell_progress(share: float) -> None:
+    """Tell, from within a job that takes long, which part of it is done; nobody may listen."""
+    listener = _LISTENER.get(None)
+    if listener is not None:
+        listener(share)
 
 
 def settle(job: Job, answer: Answer) -> tuple[Job, Any]:

@@ -13,6 +13,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import connection, resource_tracker
 from typing import Any
 
@@ -23,6 +24,7 @@ from spibb.runner.jobs import (
     Answer,
     Job,
     JobError,
+    Listener,
     attempt,
     describe,
     settle,
@@ -33,25 +35,30 @@ _CONTEXT = multiprocessing.get_context("spawn")
 
 
 def run_local(
-    function: Callable[..., Any], jobs: Sequence[Job], *, workers: int | None = None
+    function: Callable[..., Any],
+    jobs: Sequence[Job],
+    listener: Listener = lambda job, share: None,
+    *,
+    workers: int | None = None,
 ) -> Iterator[tuple[Job, Any]]:
     """Yield (job, result) as jobs finish.
 
     Args:
         function: A function that other processes can import.
         jobs: What to call it with.
+        listener: Is told how far jobs are.
         workers: Processes; None: one for each core; 1 runs here, on all cores where a kernel can.
     """
     n_workers = min(n_threads() if workers is None else workers, len(jobs))
     if n_workers > 1:
-        yield from _run_in_processes(function, jobs, n_workers)
+        yield from _run_in_processes(function, jobs, listener, n_workers)
         return
     for job in jobs:
-        yield settle(job, attempt(function, job.arguments))
+        yield settle(job, attempt(function, job.arguments, partial(listener, job)))
 
 
 def _run_in_processes(
-    function: Callable[..., Any], jobs: Sequence[Job], n_workers: int
+    function: Callable[..., Any], jobs: Sequence[Job], listener: Listener, n_workers: int
 ) -> Iterator[tuple[Job, Any]]:
     waiting = iter(jobs)
     workers: list[_Worker] = []
@@ -63,6 +70,9 @@ def _run_in_processes(
             for pipe in connection.wait(list(busy)):
                 worker = busy[pipe]
                 done, answer = worker.job, worker.take()
+                if not isinstance(answer, Answer):
+                    listener(done, answer)
+                    continue
                 following = next(waiting, None)
                 # The next job goes out before this one is stored, so that the worker need not wait.
                 if following is None or answer.reason:
@@ -94,10 +104,10 @@ class _Worker:
         except OSError:
             raise self._loss() from None
 
-    def take(self) -> Answer:
-        """Return the answer to the job at hand."""
+    def take(self) -> Answer | float:
+        """Return the answer to the job at hand, or which part of it is done."""
         try:
-            answer: Answer = self.pipe.recv()
+            answer: Answer | float = self.pipe.recv()
         except (EOFError, OSError):
             raise self._loss() from None
         return answer
@@ -183,9 +193,8 @@ def _serve(pipe: Any, function: Callable[..., Any]) -> None:
             arguments = pipe.recv()
         except EOFError:
             return
-        answer = attempt(function, arguments)
         try:
-            pipe.send(answer)
+            pipe.send(attempt(function, arguments, pipe.send))
         except OSError:
             return
         except Exception as error:

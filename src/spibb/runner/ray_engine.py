@@ -26,7 +26,16 @@ from pathlib import Path
 from typing import Any
 
 from spibb.errors import MissingDependencyError, SettingsError
-from spibb.runner.jobs import THREADS_VARIABLE, Answer, Job, JobError, attempt, describe, settle
+from spibb.runner.jobs import (
+    THREADS_VARIABLE,
+    Answer,
+    Job,
+    JobError,
+    Listener,
+    attempt,
+    describe,
+    settle,
+)
 
 # A lost node costs each of its tasks one retry; a job that kills its worker every time must end.
 _RETRIES = 4
@@ -41,6 +50,7 @@ _TOKEN_PLACES = ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 def run_ray(
     function: Callable[..., Any],
     jobs: Sequence[Job],
+    listener: Listener = lambda job, share: None,
     *,
     workers: int | None = None,
     address: str | None = None,
@@ -50,6 +60,7 @@ def run_ray(
     Args:
         function: A function that the nodes can import.
         jobs: What to call it with.
+        listener: Is told nothing: what happens inside of a job stays on its node.
         workers: Tasks at a time; None: as many as the cluster has cores.
         address: Of a running cluster: HOST:PORT, or "auto" for the one on this machine. None: that
             of ``RAY_ADDRESS``; without it, a cluster is started here and ended afterwards.

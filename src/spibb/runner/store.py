@@ -137,13 +137,13 @@ class Store:
     def read(
         self,
         jobs: Iterable[str] | None = None,
-        check: Callable[[pa.Table, str], None] | None = None,
+        convert: Callable[[pa.Table, str], pa.Table] = lambda part, where: part,
     ) -> pa.Table:
         """Return the parts of jobs, or all that are not folded away, as one table in their order.
 
         Args:
             jobs: Names of jobs; None for all.
-            check: Refuses a part, given with its place, that does not hold what it should.
+            convert: Makes of a part, given with its place, what is wanted, or refuses it.
         """
         import pyarrow as pa
 
@@ -151,10 +151,7 @@ class Store:
         if not files:
             what = "has no results yet" if self.folded() is None else "keeps no rows but the worst"
             raise DataError(f"{self.folder} {what}", hint="run the study first")
-        tables = [read_checked(file) for file in files]
-        if check is not None:
-            for table, file in zip(tables, files, strict=True):
-                check(table, str(file))
+        tables = [convert(read_checked(file), str(file)) for file in files]
         try:
             return pa.concat_tables(tables)
         except pa.ArrowInvalid:

@@ -1,27 +1,28 @@
 """What the figures of all studies share: names and styles of algorithms, curves and heatmaps.
 
 Heatmaps are red below, yellow at and green above the baseline. For readers who do not tell red from
-green, the number stands in every cell and cells below the baseline are hatched.
+green, the number stands in every cell and cells below the baseline have a stroke under it.
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.studies.aggregate import Aggregates, describe_runs
-from spibb.studies.gallery import Drawing
-from spibb.studies.metrics import Measure
-from spibb.studies.plan import Plan
+from spibb.studies.metrics import MIN_TAIL, Measure, has_interval
+from spibb.studies.plan import Setting
+from spibb.studies.results.aggregates import describe_runs
+from spibb.studies.results.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
+    from matplotlib.figure import Figure
 
 MEAN, CVAR, RARE = Measure(), Measure(0.01), Measure(0.001)
 _SYMBOLS = {
@@ -53,6 +54,7 @@ _STYLES = {
 }
 # What names end with where pairs never tried end for nothing, beside others where they do not.
 ENDS = " (unseen end)"
+GREY = "#4a5568"
 _RED, _YELLOW, _GREEN = "#b3001b", "#fff7b2", "#00795f"
 # The curves of unsafe algorithms would press all others together.
 _LOWEST = -1.0
@@ -63,6 +65,23 @@ _LONG_TITLE = 40
 _LETTERS = 98  # of a title, in a line of the narrowest figure
 _MARKS = 28  # letters of the sizes that have room under half a figure
 _SCALE = "normalised performance\n(0: baseline, 1: optimum)"
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure and what to say about it.
+
+    Attributes:
+        stem: Name of its files, without the ending.
+        title: What it shows, in one line.
+        caption: How to read it.
+        figure: The picture.
+    """
+
+    stem: str
+    title: str
+    caption: str
+    figure: Figure
 
 
 @dataclass(frozen=True)
@@ -78,8 +97,13 @@ class FigureSetting:
 
     place: int
     name: str
-    parameter: str
-    value: float
+    parameter: str = ""
+    value: float = 0.0
+
+    @classmethod
+    def of(cls, place: int, setting: Setting) -> FigureSetting:
+        """Return a setting of a plan."""
+        return cls(place, setting.name, setting.parameter, float(setting.value))
 
     @property
     def title(self) -> str:
@@ -112,7 +136,7 @@ class FigureSetting:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One heatmap: values of shape (rows, sizes)."""
+    """One heatmap: values of shape (rows, columns), and the runs behind the fewest of them."""
 
     measure: Measure
     title: str
@@ -123,35 +147,44 @@ class Panel:
 
 
 @dataclass(frozen=True, eq=False)
-class StudyView:
-    """A plan with its results, and the parts of them that figures show.
+class View:
+    """Results, and the part of them that figures show.
 
     Attributes:
-        plan: The plan.
-        aggregates: Its results.
+        results: The results.
+        rows: The factor that heatmaps have as rows, such as the strength of the baseline.
+        columns: The factor that figures are drawn over, such as the size of the log.
+        cell: Values of the other factors.
         chosen: The value that stands for a family of settings where one must, by the beginning of
-            the family's group.
-        places: Settings to show, as places in the plan; None: all.
-        axis: What the figures call the strength of the baseline.
-        unit: What the sizes count.
+            "parameter: family".
+        remarks: What to say on every figure that shows a hyper-parameter, by its name.
     """
 
-    plan: Plan
-    aggregates: Aggregates
-    chosen: dict[str, float] = field(default_factory=dict)
-    places: Sequence[int] | None = None
-    axis: str = "η"
-    unit: str = "trajectories"
+    results: Results[Any]
+    rows: str
+    columns: str
+    cell: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, float] = field(default_factory=dict)
+    remarks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def x(self) -> tuple[Any, ...]:
+        """Where figures have values."""
+        return tuple(self.results.plan.factors[self.columns])
+
+    @property
+    def unit(self) -> str:
+        """What the abscissa counts."""
+        return str(self.results.plan.declared()[self.columns].title)
+
+    @property
+    def axis(self) -> str:
+        """What the rows are."""
+        return str(self.results.plan.declared()[self.rows].title)
 
     def algorithms(self) -> list[FigureSetting]:
         """Return the settings in the paper's order."""
-        found = []
-        for place in range(len(self.plan.settings)) if self.places is None else self.places:
-            setting = self.plan.settings[place]
-            parameter, _, name = setting.group.partition(": ")
-            # A label may begin with the process that a plan of several runs it on.
-            name = name or setting.label.rpartition(": ")[2]
-            found.append(FigureSetting(place, name, parameter, float(setting.value)))
+        found = [FigureSetting.of(k, one) for k, one in enumerate(self.results.plan.settings)]
         return sorted(found, key=lambda one: (one.rank, one.name, one.value))
 
     def families(self, parameter: str) -> list[list[FigureSetting]]:
@@ -165,41 +198,41 @@ class StudyView:
     def benchmark(self) -> list[FigureSetting]:
         """Return one setting of each algorithm: the one that was chosen, or the only one."""
         algorithms = self.algorithms()
-        groups = {one.place: self.plan.settings[one.place].group for one in algorithms}
-        sizes = list(groups.values())
+        names = [one.name for one in algorithms]
+        return [one for one in algorithms if names.count(one.name) == 1 or self._is_chosen(one)]
 
-        def is_chosen(group: str, value: float) -> bool:
-            return any(group.startswith(k) and value == v for k, v in self.chosen.items())
+    def _is_chosen(self, one: FigureSetting) -> bool:
+        group = f"{one.parameter}: {one.name}"
+        return any(group.startswith(k) and one.value == v for k, v in self.chosen.items())
 
-        return [
-            one for one in algorithms
-            if not one.parameter or sizes.count(groups[one.place]) == 1
-            or is_chosen(groups[one.place], one.value)
-        ]  # fmt: skip
-
-    def by_eta(self, measure: Measure, one: FigureSetting) -> Panel:
-        """Return the panel of one setting: strength of the baseline against size."""
-        values = self.aggregates.of(measure).value[:, :, one.place]
-        n_runs = int(self.aggregates.n[:, :, one.place].min())
+    def by_row(self, measure: Measure, one: FigureSetting) -> Panel:
+        """Return the panel of one setting: rows against columns."""
+        values = self.results.of(measure, one.place, **self.cell).value
+        n_runs = int(self.results.n_runs(one.place, **self.cell).min())
         title = f"{measure.name}: {one.label}{self.note(n_runs)}"
-        return Panel(measure, title, self.axis, self.plan.etas, values, n_runs)
+        rows = self.results.plan.factors[self.rows]
+        return Panel(measure, title, self.axis, rows, values, n_runs)
 
-    def by_value(self, measure: Measure, family: list[FigureSetting], eta: float) -> Panel:
-        """Return the panel of one family: value of the hyper-parameter against size."""
-        row, places = self.plan.etas.index(eta), [one.place for one in family]
-        values = self.aggregates.of(measure).value[row][:, places].T
-        n_runs = int(self.aggregates.n[row][:, places].min())
-        title = f"{measure.name}: {family[0].title}, {self.axis} = {eta:.12g}{self.note(n_runs)}"
+    def by_value(self, measure: Measure, family: list[FigureSetting], row: float) -> Panel:
+        """Return the panel of one family: value of the hyper-parameter against columns."""
+        cell = {**self.cell, self.rows: row}
+        values = np.stack([self.results.of(measure, one.place, **cell).value for one in family])
+        n_runs = min(int(self.results.n_runs(one.place, **cell).min()) for one in family)
+        title = f"{measure.name}: {family[0].title}, {self.axis} = {row:.12g}{self.note(n_runs)}"
         rows = [one.value for one in family]
         return Panel(measure, title, family[0].symbol, rows, values, n_runs)
 
-    def etas(self, *wanted: float) -> list[float]:
-        """Return those of some strengths that the plan has."""
-        return [eta for eta in wanted if eta in self.plan.etas]
+    def having(self, *wanted: float) -> list[float]:
+        """Return those of some rows that the plan has."""
+        return [row for row in wanted if row in self.results.plan.factors[self.rows]]
 
     def note(self, n_runs: int) -> str:
         """Say how many runs a part has if it has fewer than others."""
-        return f" ({n_runs:,} runs)" if n_runs < self.aggregates.n.max() else ""
+        return f" ({n_runs:,} runs)" if n_runs < self.results.aggregates.n.max() else ""
+
+    def remark(self, parameters: set[str]) -> str:
+        """Return what to say about hyper-parameters."""
+        return "".join(f" {self.remarks[one]}" for one in sorted(parameters) if one in self.remarks)
 
     def head(self, title: str, shown: Sequence[tuple[Measure, int]]) -> str:
         """Return a figure's title: what, of which plan and how many runs, and what these allow.
@@ -207,35 +240,47 @@ class StudyView:
         The plan's name is its maker's: dollars in it are no mathematics.
         """
         remarks = dict.fromkeys(measure.remark(n) for measure, n in shown)
-        runs = describe_runs([n for _, n in shown], self.plan)
-        lines = "; ".join([f"{self.plan.name}, {runs}", *filter(None, remarks)])
+        plan = self.results.plan
+        runs = describe_runs([n for _, n in shown], plan)
+        lines = "; ".join([f"{plan.name}, {runs}", *filter(None, remarks)])
         return f"{title}\n" + textwrap.fill(lines, _LETTERS)
 
 
 def draw_curves(
-    study: StudyView, stem: str, title: str, algorithms: list[FigureSetting], eta: float
+    view: View, stem: str, title: str, algorithms: list[FigureSetting], row: float
 ) -> Drawing:
-    """Draw mean and 1 %-CVaR of some settings against the size, for one strength."""
+    """Draw mean and 1 %-CVaR of some settings against the columns, for one row."""
     from matplotlib.figure import Figure
 
-    row = study.plan.etas.index(eta)
     figure = Figure(figsize=(10, 5.6), layout="constrained")
+    cell = {**view.cell, view.rows: row}
     for axes, measure in zip(figure.subplots(1, 2), (MEAN, CVAR), strict=True):
         for one in algorithms:
-            _curve(axes, study, one, measure, row)
-        lowest = axes.get_ylim()[0]
-        cut = f", cut off at {_LOWEST:g}" if lowest < _LOWEST else ""
-        axes.axhline(0, color="#4a5568", linewidth=1, linestyle=":")
-        axes.set(title=measure.name + cut, ylim=(max(lowest, _LOWEST), 1.02), xscale="log",
-                 xlabel=study.unit, ylabel=_SCALE)  # fmt: skip
-        mark_sizes(axes, study.plan.sizes)
-    n_runs = [int(study.aggregates.n[row, :, one.place].min()) for one in algorithms]
+            _curve(axes, view, one, measure, cell)
+        low, high = axes.get_ylim()
+        cut = f", cut off at {_MINUS}1" if low < _LOWEST else ""
+        axes.axhline(0, color=GREY, linewidth=1, linestyle=":", label="baseline")
+        # Nothing is better than the optimum.
+        axes.set(title=measure.name + cut, ylim=(max(low, _LOWEST), min(high, 1.0)), xscale="log",
+                 xlabel=view.unit, ylabel=_SCALE)  # fmt: skip
+        mark_sizes(axes, view.x)
+    n_runs = [int(view.results.n_runs(one.place, **cell).min()) for one in algorithms]
     shown = [(measure, n) for measure in (MEAN, CVAR) for n in n_runs]
-    figure.suptitle(study.head(title, shown), fontsize=11, parse_math=False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3,
+    add_head(figure, view.head(title, shown), 3)
+    caption = "Shaded: 95 % intervals, where the runs allow one."
+    remark = view.remark({one.parameter for one in algorithms})
+    return Drawing(stem, title, caption + remark, figure)
+
+
+def add_head(figure: Figure, title: str, n_columns: int) -> None:
+    """Write the title above a figure, and one legend for all panels below it."""
+    figure.suptitle(title, fontsize=11, parse_math=False)
+    found: dict[str, Any] = {}
+    for axes in figure.axes:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    figure.legend(list(found.values()), list(found), loc="outside lower center", ncols=n_columns,
                   fontsize="small", frameon=False)  # fmt: skip
-    caption = "Shaded: 95 % intervals, where the runs allow one. Dotted: the baseline."
-    return Drawing(stem, title, caption, figure)
 
 
 def legend_name(label: str) -> str:
@@ -258,70 +303,125 @@ def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
     axes.grid(color="#e2e8f0", linewidth=0.6)
 
 
-def _curve(axes: Axes, study: StudyView, one: FigureSetting, measure: Measure, row: int) -> None:
-    sizes, n_runs = study.plan.sizes, int(study.aggregates.n[row, :, one.place].min())
-    value, low, high = (part[row, :, one.place] for part in study.aggregates.of(measure))
+def _curve(
+    axes: Axes, view: View, one: FigureSetting, measure: Measure, cell: Mapping[str, Any]
+) -> None:
+    n_runs = int(view.results.n_runs(one.place, **cell).min())
+    value, low, high = view.results.of(measure, one.place, **cell)
     colour, marker, line = one.style
-    axes.plot(sizes, value, color=colour, marker=marker, linestyle=line, markersize=5,
-              linewidth=1.4, label=legend_name(one.label) + study.note(n_runs))  # fmt: skip
-    axes.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
+    axes.plot(view.x, value, color=colour, marker=marker, linestyle=line, markersize=5,
+              linewidth=1.4, label=legend_name(one.label) + view.note(n_runs))  # fmt: skip
+    axes.fill_between(view.x, low, high, color=colour, alpha=0.12, linewidth=0)
 
 
 def draw_heatmaps(
-    study: StudyView, stem: str, title: str, panels: list[Panel]
+    view: View, stem: str, title: str, panels: list[Panel], parameters: set[str]
 ) -> Iterator[Drawing]:
-    """Draw panels on one scale, two in a row; nothing without any."""
+    """Draw panels on one scale, two in a row; nothing without any.
+
+    Args:
+        view: What they show.
+        stem: Name of the file.
+        title: What they show, in one line.
+        panels: The panels; those of other runs than most are drawn paler.
+        parameters: The hyper-parameters that are named in them.
+    """
     from matplotlib.figure import Figure
 
     if not panels:
         return
     n_rows = -(-len(panels) // 2)
     # A panel has room for its titles also where it has few cells.
-    width = 1.2 + 0.44 * max(6, len(study.plan.sizes))
+    width = 1.2 + 0.44 * max(6, len(view.x))
     height = 0.8 + 0.25 * max(6, *(len(panel.rows) for panel in panels))
     figure = Figure(figsize=(2 * width, n_rows * height + 0.8), layout="constrained")
     grid = figure.subplots(n_rows, 2, squeeze=False).ravel().tolist()
     for axes in grid[len(panels) :]:
         axes.remove()
+    values = np.concatenate([panel.values.ravel() for panel in panels])
+    low, high = _limits(values[np.isfinite(values)])
     for axes, panel in zip(grid, panels, strict=False):
-        mesh = _fill(axes, panel, study.plan.sizes, study.unit)
-    figure.colorbar(mesh, ax=grid[: len(panels)], extend="min", aspect=40, label=_SCALE,
-                    ticks=[-1, -0.5, -0.1, 0, 0.1, 0.5, 1])  # fmt: skip
+        mesh = _fill(axes, panel, view, (low, high))
+    marks = [x for x in (-1, -0.5, -0.1, 0, 0.1, 0.5, 1) if low <= x <= high]
+    figure.colorbar(mesh, ax=grid[: len(panels)], extend="min" if values.min() < low else "neither",
+                    aspect=40, label=_SCALE, ticks=marks)  # fmt: skip
     shown = [(panel.measure, panel.n_runs) for panel in panels]
-    figure.suptitle(study.head(title, shown), fontsize=11, parse_math=False)
-    caption = "Red and hatched: below the baseline; yellow: at it; green: above it."
-    yield Drawing(stem, title, caption, figure)
+    figure.suptitle(view.head(title, shown), fontsize=11, parse_math=False)
+    caption = "Red and underlined: below the baseline; yellow: at it; green: above it."
+    if any(_is_thin(panel) for panel in panels):
+        caption += f" Pale: a CVaR of fewer than {MIN_TAIL} runs."
+    yield Drawing(stem, title, caption + view.remark(parameters), figure)
 
 
-def _fill(axes: Axes, panel: Panel, sizes: Sequence[int], unit: str) -> QuadMesh:
+def _limits(values: NDArray[Any]) -> tuple[float, float]:
+    """Return the ends of the colours: what is there, and the baseline in between."""
+    low, high = (float(part) for part in (values.min(initial=0), values.max(initial=0)))
+    return max(-1.0, min(low, -0.1)), min(1.0, max(high, 0.1))
+
+
+def _is_thin(panel: Panel) -> bool:
+    return panel.measure.share is not None and not has_interval(panel.n_runs, panel.measure.share)
+
+
+def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> QuadMesh:
     from matplotlib.colors import FuncNorm, LinearSegmentedColormap
 
-    colours = LinearSegmentedColormap.from_list("baseline", [_RED, _YELLOW, _GREEN])
     # Square roots show on which side of the baseline a small difference is.
-    scale = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda y: y * np.abs(y)), -1, 1)
+    scale = FuncNorm((_root, lambda y: y * np.abs(y)), *limits)
+    middle = float(scale(0.0))
+    # As dark as the scale reaches: a small loss stays pale where there are no large ones.
+    depth = [float(np.sqrt(abs(end))) for end in limits]
+    ends = [_mix(colour, part) for colour, part in zip((_RED, _GREEN), depth, strict=True)]
+    colours = LinearSegmentedColormap.from_list(
+        "baseline", [(0.0, ends[0]), (middle, _YELLOW), (1.0, ends[1])]
+    )
     values = np.ma.masked_invalid(panel.values)
-    mesh = axes.pcolormesh(values, cmap=colours, norm=scale, edgecolors="white", linewidth=0.5)
-    is_dark = mesh.to_rgba(values)[..., :3] @ _LUMINANCE < _DARK
+    mesh = axes.pcolormesh(values, cmap=colours, norm=scale, edgecolors="white", linewidth=0.5,
+                           alpha=0.4 if _is_thin(panel) else 1.0)  # fmt: skip
+    shades = mesh.to_rgba(values)[..., :3]
+    if _is_thin(panel):
+        shades = 0.4 * shades + 0.6
+    is_dark = shades @ _LUMINANCE < _DARK
+    for row, column in np.argwhere(~np.isnan(panel.values)):
+        ink = "white" if is_dark[row, column] else "black"
+        axes.text(column + 0.5, row + 0.5, _in_digits(float(values[row, column])), ha="center",
+                  va="center", fontsize=7, color=ink, in_layout=False)  # fmt: skip
     for ink, cells in (("black", ~is_dark), ("white", is_dark)):
-        _hatch(axes, np.argwhere(cells & (panel.values < 0)), ink)
-        for row, column in np.argwhere(cells & ~np.isnan(panel.values)):
-            text = f"{values[row, column]:.{2 if values[row, column] > -9.995 else 0}f}"
-            axes.text(column + 0.5, row + 0.5, text.replace("-", _MINUS), ha="center", va="center",
-                      fontsize=7, color=ink, in_layout=False)  # fmt: skip
+        _underline(axes, np.argwhere(cells & (panel.values < 0)), ink)
     # Two panels stand side by side: a long title would run into its neighbour's.
     size = "medium" if len(panel.title) < _LONG_TITLE else "small"
     axes.set_title(panel.title, fontsize=size)
-    axes.set_xticks(np.arange(len(sizes)) + 0.5, [f"{size}" for size in sizes], fontsize=8)
+    axes.set_xticks(np.arange(len(view.x)) + 0.5, [f"{x}" for x in view.x], fontsize=8)
     axes.set_yticks(np.arange(len(panel.rows)) + 0.5, [f"{x:g}" for x in panel.rows], fontsize=8)
-    axes.set(xlabel=unit, ylabel=panel.axis)
+    axes.set(xlabel=view.unit, ylabel=panel.axis)
     axes.tick_params(length=0)
     return mesh
 
 
-def _hatch(axes: Axes, cells: NDArray[np.int64], ink: str) -> None:
-    """Draw diagonals through cells (row, column), all as one line: small files, any backend."""
-    starts = np.array([[0, 2 / 3], [0, 1 / 3], [0, 0], [1 / 3, 0], [2 / 3, 0]])
-    strokes = np.stack([starts, 1 - starts[:, ::-1], np.full_like(starts, np.nan)], axis=1)
-    x, y = (cells[:, None, ::-1] + strokes.reshape(-1, 2)).reshape(-1, 2).T
-    axes.plot(x, y, color=ink, alpha=0.35, linewidth=0.6, scalex=False, scaley=False,
-              in_layout=False)  # fmt: skip
+def _root(x: Any) -> Any:
+    return np.sign(x) * np.sqrt(np.abs(x))
+
+
+def _mix(colour: str, part: float) -> Any:
+    """Return a colour, diluted towards the middle of the scale."""
+    from matplotlib.colors import to_rgb
+
+    return part * np.array(to_rgb(colour)) + (1 - part) * np.array(to_rgb(_YELLOW))
+
+
+def _in_digits(value: float) -> str:
+    """Return a number for a cell; what rounds to nothing has no sign.
+
+    Example:
+        >>> _in_digits(-0.001), _in_digits(0.25)
+        ('0.00', '0.25')
+    """
+    text = f"{value:.{2 if value > -9.995 else 0}f}"
+    return "0.00" if text == "-0.00" else text.replace("-", _MINUS)
+
+
+def _underline(axes: Axes, cells: NDArray[np.int64], ink: str) -> None:
+    """Draw a stroke at the foot of cells (row, column), all as one line: small files."""
+    strokes = np.array([[0.25, 0.12], [0.75, 0.12], [np.nan, np.nan]])
+    x, y = (cells[:, None, ::-1] + strokes).reshape(-1, 2).T
+    axes.plot(x, y, color=ink, linewidth=0.9, scalex=False, scaley=False, in_layout=False)

@@ -1,31 +1,81 @@
-"""One page with all figures of a study; it loads nothing from elsewhere."""
+"""The figures of a study as files, and one page with all of them that needs nothing else."""
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from spibb.errors import OutputError
+from spibb.pictures import own_settings, to_png, to_svg
+from spibb.studies.drawing import Drawing
+from spibb.studies.registry import read_results
+from spibb.studies.results.aggregates import FILE, describe_runs
+from spibb.studies.results.results import Results
+from spibb.whole_files import write_whole
+
+# Passes figures on as they are drawn.
+Track = Callable[[Sequence[Drawing]], Iterable[Drawing]]
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """A figure and what to say about it.
+def draw_study(folder: str | Path, *, track: Track = iter) -> list[Drawing]:
+    """Write aggregates.parquet, every figure as SVG and PNG, and a page with all of them.
 
-    Attributes:
-        stem: Name of its files, without the ending.
-        title: What it shows, in one line.
-        caption: How to read it.
-        figure: The picture.
+    A folder that has a plan and aggregates only, as a published study may, is drawn from those.
+
+    Args:
+        folder: The study's folder; figures go to ``figures/`` in it, and are linked by
+            ``figures/index.html``.
+        track: Called with the figures, to tell how far their drawing is, as `rich.progress.track`.
     """
+    folder = Path(folder)
+    study, results = read_results(folder)
+    if not (results.plan.version1 and (folder / FILE).exists()):
+        results.aggregates.write(folder / FILE, results.plan)
+    with own_settings():
+        drawings = list(study.draw(results))
+        try:
+            _write(folder / "figures", drawings, results, track)
+        except OSError as error:
+            raise OutputError(f"cannot write the figures: {error.strerror or error}") from None
+    return drawings
 
-    stem: str
-    title: str
-    caption: str
-    figure: Figure
+
+def _write(folder: Path, drawings: Sequence[Drawing], results: Results[Any], track: Track) -> None:
+    folder.mkdir(exist_ok=True)
+    stems = [drawing.stem.casefold() for drawing in drawings]
+    if len(set(stems)) < len(stems):  # one would overwrite the other
+        twice = next(stem for stem in stems if stems.count(stem) > 1)
+        raise OutputError(
+            f"two figures would be called {twice!r}",
+            expected="values of each factor that differ in twelve digits",
+        )
+    images = []
+    for drawing in track(drawings):
+        # It is laid out once, for both of its files.
+        drawing.figure.draw_without_rendering()
+        drawing.figure.set_layout_engine("none")
+        images.append(to_svg(drawing.figure))
+        write_whole(folder / f"{drawing.stem}.svg", images[-1].encode())
+        write_whole(folder / f"{drawing.stem}.png", to_png(drawing.figure))
+    title = f"Figures of the study {results.plan.name}"
+    page = render_gallery(title, _facts(results), drawings, images)
+    write_whole(folder / "index.html", page.encode())
+
+
+def _facts(results: Results[Any]) -> dict[str, str]:
+    plan = results.plan
+    runs = describe_runs(results.aggregates.n, plan)
+    return {
+        "Results": f"{runs} of {len(plan.settings)} settings",
+        "Plan": f"{plan.name}, fingerprint {plan.fingerprint}, seed {plan.seed}",
+        **{
+            plan.declared()[name].title: ", ".join(map(str, values))
+            for name, values in plan.factors.items()
+        },
+        "Numbers": f"../{FILE}: one row for each of these and setting",
+    }
 
 
 def render_gallery(

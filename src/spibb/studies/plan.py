@@ -1,4 +1,9 @@
-"""A plan: what a study varies, as data that survives TOML."""
+"""A plan: what a study varies, as data that survives TOML.
+
+Each study has its own kind of plan, a dataclass whose fields say all that its results depend on.
+Those made by :func:`factor` are its factors: lists of values, every combination of which is a cell
+that every setting is tried in.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,17 @@ import json
 import re
 import sys
 import tomllib
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import date, time
 from typing import Any, ClassVar, Self
 
 from spibb.algorithms.base import Algorithm
-from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
+from spibb.studies.version1 import Renamed, Version1, upgraded
 
+# How plans, and the rows of their results, are written.
+VERSION = 2
 # Rows hold runs and sizes as numbers of 32 bits.
 _LARGEST = 2**31 - 1
 # Each job is a file, and a line of a list in memory.
@@ -25,25 +33,72 @@ _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
+class Factor:
+    """What is varied under one name.
+
+    Attributes:
+        title: What figures call it.
+        kind: What its values are: int (of at least 1), float or str.
+        is_valid: Whether a value is one that the study takes.
+        expected: What such values are, in words.
+    """
+
+    title: str
+    kind: type = float
+    is_valid: Callable[[Any], bool] = lambda value: True
+    expected: str = ""
+
+    def check(self, value: object, name: str) -> None:
+        """Refuse a value."""
+        if self.kind is int:
+            check_whole(value, f"one of {name}", 1)
+        elif self.kind is str:
+            check_text(value, f"one of {name}")
+        else:
+            check_number(value, f"one of {name}")
+        if not self.is_valid(value):
+            raise SettingsError(f"{name} is {value}", expected=self.expected)
+
+
+def factor(
+    title: str, kind: type = float, is_valid: Callable[[Any], bool] = lambda value: True,
+    expected: str = "", **options: Any,
+) -> Any:  # fmt: skip
+    """Make a field of a plan one of its factors; a plan without values for it does not vary it.
+
+    Args:
+        title: What figures call it.
+        kind: What its values are: int (of at least 1), float or str.
+        is_valid: Whether a value is one that the study takes.
+        expected: What such values are, in words.
+        options: Further options of `dataclasses.field`.
+    """
+    options.setdefault("default", ())
+    return field(**options, metadata={"factor": Factor(title, kind, is_valid, expected)})
+
+
+@dataclass(frozen=True)
 class Setting:
     """One algorithm with its settings, as the study calls it.
 
     Attributes:
         label: Its name in tables and figures.
         config: What ``Algorithm.to_config`` returns.
-        group: The figure family it belongs to, such as "epsilon"; empty for the benchmark itself.
-        value: The value of the hyper-parameter that the family varies.
+        family: The settings of one algorithm that differ in a hyper-parameter; empty: the label.
+        parameter: The hyper-parameter that the family varies; empty for none.
+        value: Its value.
     """
 
     label: str
     config: dict[str, Any]
-    group: str = ""
+    family: str = ""
+    parameter: str = ""
     value: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("label", "group"):
-            _check_text(getattr(self, name), f"the {name} of a setting")
-        _check_number(self.value, f"the value of {self.label!r}")
+        for name in ("label", "family", "parameter"):
+            check_text(getattr(self, name), f"the {name} of a setting")
+        check_number(self.value, f"the value of {self.label!r}")
         if not isinstance(self.config, dict):
             raise SettingsError(
                 f"the config of {self.label!r} is {self.config!r}", expected="a table"
@@ -51,105 +106,123 @@ class Setting:
 
     @classmethod
     def of(
-        cls, label: str, algorithm: Algorithm, group: str = "", value: float = 0.0, **more: Any
+        cls, name: str, algorithm: Any, parameter: str = "", value: float = 0.0, **more: Any
     ) -> Self:
-        """Return the setting of an algorithm; TOML has no word for nothing, which is left out."""
-        config = {name: part for name, part in algorithm.to_config().items() if part is not None}
-        return cls(label, config, group, value, **more)
+        """Return the setting of an algorithm, with its hyper-parameter in the label.
 
-    def build(self) -> Algorithm:
-        """Return the algorithm."""
+        Example:
+            >>> from spibb.algorithms.penalised import RaMDP
+            >>> Setting.of("RaMDP", RaMDP(kappa=0.5), "kappa", 0.5).label
+            'RaMDP, kappa=0.5'
+        """
+        # TOML has no word for nothing, which is left out.
+        config = {key: part for key, part in algorithm.to_config().items() if part is not None}
+        label = f"{name}, {parameter}={value:g}" if parameter else name
+        return cls(label, config, name if parameter else "", parameter, value, **more)
+
+    @property
+    def name(self) -> str:
+        """The algorithm's name, without its hyper-parameter."""
+        return self.family or self.label
+
+    def build(self) -> Any:
+        """Return the algorithm, or refuse what is none."""
         try:
-            return Algorithm.named(self.config["algorithm"]).from_config(self.config)
+            return self._build()
         except (KeyError, TypeError, ValueError) as error:
             reason = f"lacks {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
             raise SettingsError(f"the setting {self.label!r} cannot be built: {reason}") from None
 
+    def _build(self) -> Any:
+        return Algorithm.named(self.config["algorithm"]).from_config(self.config)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a study on random MDPs varies.
+    """What a study varies; each study adds its factors, and what else its results depend on.
 
     Attributes:
-        study: Id of the study that knows how to run it.
         name: Name of the plan.
         seed: Root of all randomness.
-        n_runs: Independent repetitions: a new process, baselines and logs in each.
+        n_runs: Independent repetitions.
         runs_per_job: Runs that are computed, and stored, together.
-        etas: Strengths of the baselines.
-        sizes: Numbers of trajectories.
-        max_steps: Longest trajectory; those that reach it are truncated.
-        second_goal: Reward of a second goal that is added after the baseline was made; 0: none.
         settings: Algorithms with their settings.
-        n_states: States of the processes.
-        n_actions: Actions.
-        n_successors: Successors of a pair.
-        gamma: The discount.
-        unseen: What pairs without data do in the estimated models; the paper's end for nothing.
         rules: By which version of the algorithms results are made. Results of different rules
             differ on the same draws, so they are never mixed: a study of older rules can be read,
             merged with its like and drawn, but not gone on with.
+        version1: The plan as it was read, where that was written in version 1.
     """
 
-    study: str
     name: str
     seed: int
     n_runs: int
     runs_per_job: int
-    etas: tuple[float, ...]
-    sizes: tuple[int, ...]
-    max_steps: int
-    second_goal: float
     settings: tuple[Setting, ...]
-    n_states: int = 50
-    n_actions: int = 4
-    n_successors: int = 4
-    gamma: float = 0.95
-    unseen: Unseen = "terminal"
     rules: int = 0  # 0: the present ones
+    version1: str = field(default="", compare=False, repr=False)
 
-    # 2: rows move for more than rounding; the robust algorithms' sets hold at random counts and
-    # know the start; R-MIN's terminal states are worth 0.
-    present_rules: ClassVar[int] = 2
-    # How the settings of this kind of plan are read.
+    # Id of the study that knows how to run it.
+    study: ClassVar[str]
+    present_rules: ClassVar[int] = 1
+    # How its settings are read.
     setting_kind: ClassVar[type[Setting]] = Setting
     # Whether its statistics need every row; those of other kinds are folded where runs are many.
     keeps_rows: ClassVar[bool] = False
+    # What rows hold beyond the score: "flags" or "whole numbers", by column.
+    columns: ClassVar[Mapping[str, str]] = {}
+    # How its folders of version 1 are read.
+    reader1: ClassVar[Version1] = Renamed("eta", "size")
 
     def __post_init__(self) -> None:
-        for name in ("study", "name"):
-            _check_text(getattr(self, name), name)
-        checked_unseen(self.unseen)
+        check_text(self.name, "name")
         if self.rules == 0:
             object.__setattr__(self, "rules", self.present_rules)
-        check_whole(self.rules, "rules", 1)
-        least = {"seed": 0, "n_runs": 1, "runs_per_job": 1, "max_steps": 0}
-        for name, smallest in least.items():
-            check_whole(getattr(self, name), name, smallest)
-        for name in ("n_states", "n_actions", "n_successors"):
-            check_whole(getattr(self, name), name, 0)
-        for name in ("second_goal", "gamma"):
-            _check_number(getattr(self, name), name)
-        if not 0 <= self.gamma <= 1:
-            raise SettingsError(f"gamma is {self.gamma}", expected="a discount in [0, 1]")
-        for eta in self.etas:
-            _check_number(eta, "one of the etas")
-        for size in self.sizes:
-            check_whole(size, "one of the sizes", 1)
+        for name, least in {"rules": 1, "seed": 0, "n_runs": 1, "runs_per_job": 1}.items():
+            check_whole(getattr(self, name), name, least)
         labels = [setting.label for setting in self.settings]
         if len(set(labels)) != len(labels):
             raise SettingsError("two settings of a plan have the same label", expected="one each")
-        for name in ("etas", "sizes", "settings"):
-            found = getattr(self, name)
-            if not found:
-                raise SettingsError(f"the plan has no {name}", expected="at least one")
-            if name != "settings" and len(set(found)) != len(found):
-                raise SettingsError(f"{name} are {list(found)}", expected="each once")
+        if not labels:
+            raise SettingsError("the plan has no settings", expected="at least one")
+        for name, values in self.factors.items():
+            for value in values:
+                self.declared()[name].check(value, name)
+            if len(set(values)) != len(values):
+                raise SettingsError(f"{name} is {list(values)}", expected="each value once")
 
-    def build_settings(self) -> None:
-        """Build every setting once, to refuse those that cannot be before any work is done."""
-        for setting in self.settings:
-            setting.build()
+    @classmethod
+    def declared(cls) -> dict[str, Factor]:
+        """Return the factors that a plan of this kind may have."""
+        return {one.name: one.metadata["factor"] for one in fields(cls) if "factor" in one.metadata}
+
+    @property
+    def factors(self) -> dict[str, tuple[Any, ...]]:
+        """The values of each factor, in the order of the cells."""
+        every = {name: tuple(getattr(self, name)) for name in self.declared()}
+        return {name: values for name, values in every.items() if values}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of values of each factor, and of settings."""
+        return *map(len, self.factors.values()), len(self.settings)
+
+    @property
+    def labels(self) -> list[str]:
+        """What the settings are called."""
+        return [setting.label for setting in self.settings]
+
+    def demand(self, *choices: str) -> list[str]:
+        """Return which factor of each choice, such as "steps or trajectories", the plan has."""
+        found = []
+        for choice in choices:
+            here = [name for name in choice.split(" or ") if name in self.factors]
+            if len(here) != 1:
+                raise SettingsError(
+                    f"the plan has {' and '.join(here) or f'no {choice}'}",
+                    expected=f"values of {choice}",
+                )
+            found += here
+        return found
 
     def jobs(self) -> list[tuple[str, int, int]]:
         """Return (id, first run, run after the last) of every job."""
@@ -165,29 +238,39 @@ class Plan:
         ]
 
     def to_toml(self) -> str:
-        """Return the plan as TOML, without what this kind of plan has no use for."""
-        facts = asdict(self)
+        """Return the plan as TOML."""
+        facts: dict[str, Any] = {"version": VERSION, "study": self.study}
+        facts |= {name: part for name, part in asdict(self).items() if name in self.entries()}
         settings = facts.pop("settings")
-        if self.rules == 1:  # as such plans were written before there were others
-            facts = {name: fact for name, fact in facts.items() if name not in ("rules", "unseen")}
-        lines = [f"{name} = {_toml(facts[name])}" for name in self.entries() if name in facts]
+        # What a plan does not vary, or a setting does not say, is not written.
+        lines = [f"{name} = {_toml(fact)}" for name, fact in facts.items() if fact != ()]
         for setting in settings:
             lines += ["", "[[settings]]"]
-            facts = {name: value for name, value in setting.items() if name != "unseen" or value}
-            lines += [f"{name} = {_toml(value)}" for name, value in facts.items()]
+            said = {name: fact for name, fact in setting.items() if fact != "" or name == "label"}
+            lines += [f"{name} = {_toml(fact)}" for name, fact in said.items()]
         return "\n".join(lines) + "\n"
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """Read a plan; one that does not say its rules was written under the first."""
-        facts = {"rules": 1, **read_toml(text)}
-        _check_entries(facts, cls, "the plan")
-        settings = _as_tuple(facts.get("settings", []), "settings", "a list of tables")
-        facts["settings"] = tuple(cls._read_setting(one) for one in settings)
-        for name in {"etas", "sizes"}.intersection(facts):
-            facts[name] = _as_tuple(facts[name], name, "a list of numbers")
+        """Read a plan; one that does not say its version is of the first."""
+        given = read_toml(text)
+        version = given.pop("version", 1)
+        if version not in (1, VERSION):
+            raise SettingsError(
+                f"the plan is of version {version!r}",
+                expected=f"1 or {VERSION}",
+                hint="read it with a newer spibb",
+            )
+        if version == 1:
+            given = upgraded(given, cls.reader1)
+        given.pop("study", None)
+        _check_entries(given, cls, "the plan")
+        settings = _as_tuple(given["settings"], "settings", "a list of tables")
+        given["settings"] = tuple(cls._read_setting(one) for one in settings)
+        for name in set(cls.declared()).intersection(given):
+            given[name] = _as_tuple(given[name], name, "a list of values")
         try:
-            return cls(**facts)
+            return cls(**given, version1=text if version == 1 else "")
         except TypeError as error:
             raise SettingsError(f"the plan has a wrong entry ({error})") from None
 
@@ -200,13 +283,13 @@ class Plan:
 
     @classmethod
     def entries(cls) -> list[str]:
-        """Return the names of what this kind of plan can be told."""
-        return [item.name for item in fields(cls) if item.init]
+        """Return the names of what a plan of this kind can be told."""
+        return [item.name for item in fields(cls) if item.init and item.name != "version1"]
 
     @property
     def fingerprint(self) -> str:
         """A short hash of everything that decides the results."""
-        return hashlib.sha256(self.to_toml().encode()).hexdigest()[:12]
+        return hashlib.sha256((self.version1 or self.to_toml()).encode()).hexdigest()[:12]
 
 
 def read_toml(text: str) -> dict[str, Any]:
@@ -246,9 +329,9 @@ def _too_long() -> SettingsError:
     return SettingsError("the plan holds a number of hundreds of digits", expected="a smaller one")
 
 
-def _check_entries(facts: dict[str, Any], kind: type[Plan | Setting], what: str) -> None:
+def _check_entries(facts: Mapping[str, Any], kind: type[Plan | Setting], what: str) -> None:
     """Refuse a table with an entry that is not known, or without one that is needed."""
-    known = {item.name: item.default for item in fields(kind) if item.init}
+    known = {one.name: one.default for one in fields(kind) if one.init and one.name != "version1"}
     unknown = sorted(set(facts) - set(known))
     if unknown:
         raise SettingsError(
@@ -265,10 +348,11 @@ def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def _check_text(value: object, name: str) -> None:
+def check_text(value: object, name: str) -> None:
+    """Refuse what is no text, or none that can be printed and drawn."""
     if not isinstance(value, str):
         raise SettingsError(f"{name} is {value!r}", expected="a text")
-    if not value.isprintable():  # it is printed, and drawn
+    if not value.isprintable():
         raise SettingsError(f"{name} is {value!r}", expected="a text of letters that can be seen")
 
 
@@ -282,11 +366,18 @@ def check_whole(value: object, name: str, least: int) -> None:
         raise SettingsError(f"{name} is {value}", expected=f"at most {_LARGEST}")
 
 
-def _check_number(value: object, name: str) -> None:
-    # A whole number may be finite and yet have no float.
+def check_number(value: object, name: str) -> None:
+    """Refuse what is no finite number; a whole one may be finite and yet have no float."""
     is_float = isinstance(value, int | float) and abs(value) <= sys.float_info.max
     if not is_float or isinstance(value, bool):
         raise SettingsError(f"{name} is {value!r}", expected="a finite number")
+
+
+def check_discount(value: object) -> None:
+    """Refuse what is no discount."""
+    check_number(value, "gamma")
+    if not 0 <= value <= 1:  # type: ignore[operator]
+        raise SettingsError(f"gamma is {value}", expected="a discount in [0, 1]")
 
 
 def _toml(value: Any) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.studies.claims import Finding, to_markdown, verdict
 from spibb.studies.complexity.plan import ComplexityPlan
-from spibb.studies.random_mdps.claims import Finding, verdict
+from spibb.studies.complexity.timings import facts_of, read_timings
+from spibb.studies.results.results import Results
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,51 +34,72 @@ def times(table: pa.Table, plan: ComplexityPlan) -> dict[str, NDArray[np.float64
         chosen = [row["seconds"] for row in alone if (row["setting"], row["n_actions"]) == key]
         return float(np.mean(chosen))
 
-    labels = [setting.label for setting in plan.settings]
-    return {label: np.array([mean(label, size) for size in plan.sizes]) for label in labels}
+    return {label: np.array([mean(label, n) for n in plan.actions]) for label in plan.labels}
 
 
 def findings(table: pa.Table, plan: ComplexityPlan) -> list[Finding]:
-    """Judge the paper's claims on the time to convergence."""
-    found = times(table, plan)
+    """Judge the paper's claims on the time to convergence whose settings the plan has."""
+    found, named = times(table, plan), dict[str, NDArray[np.float64]]()
+    for setting in plan.settings:
+        named.setdefault(setting.name, found[setting.label])
+    return list(_judged(named, plan))
 
-    def of(name: str) -> NDArray[np.float64]:
-        return next(value for label, value in found.items() if label.startswith(name))
 
-    approx, exact = of("Approx-Soft-SPIBB"), of("Exact-Soft-SPIBB")
-    faster, twice = of("Pi_b-SPIBB") / approx, approx / of("Basic RL")
-    # Few actions leave most of the time to what does not depend on them.
-    many = len(plan.sizes) // 2
-    slope = float(np.polyfit(np.log(plan.sizes[many:]), np.log(exact[many:]), 1)[0])
-    return [
-        Finding(
+def _judged(named: Mapping[str, NDArray[np.float64]], plan: ComplexityPlan) -> Iterator[Finding]:
+    approx = named.get("Approx-Soft-SPIBB")
+    if approx is None:
+        return
+    if "Pi_b-SPIBB" in named:
+        faster = named["Pi_b-SPIBB"] / approx
+        yield Finding(
             "Approx-Soft-SPIBB is faster than Π_b-SPIBB",
             verdict(bool((faster > 1).all()), bool((faster > 1).any())),
             _ratios(plan, "Π_b-SPIBB takes", faster, "times as long"),
-        ),
-        Finding(
+        )
+    if "Basic RL" in named:
+        twice = approx / named["Basic RL"]
+        yield Finding(
             "Approx-Soft-SPIBB takes about twice the time of Basic RL",
             verdict(*_between(twice, _TWICE)),
             _ratios(plan, "it takes", twice, "times as long"),
-        ),
-        Finding(
+        )
+    # Few actions leave most of the time to what does not depend on them.
+    many = plan.actions[len(plan.actions) // 2 :]
+    if "Exact-Soft-SPIBB" in named and len(many) > 1:
+        exact = named["Exact-Soft-SPIBB"]
+        slope = float(np.polyfit(np.log(many), np.log(exact[-len(many) :]), 1)[0])
+        yield Finding(
             "Exact-Soft-SPIBB is linear in the number of actions",
             verdict(_LINEAR[0] <= slope <= _LINEAR[1]),
-            f"from {plan.sizes[many]} actions on its time grows as their number to the power "
+            f"from {many[0]} actions on its time grows as their number to the power "
             f"{slope:.2f}; it takes "
             f"{float(np.exp(np.log(exact / approx).mean())):.2f} times the approximate one's",
-        ),
-    ]
+        )
 
 
-def to_table(table: pa.Table, plan: ComplexityPlan) -> str:
+def complexity_pages(given: Sequence[Results[ComplexityPlan]]) -> dict[str, dict[str, str]]:
+    """Return what a study says in the page on random MDPs: times, with the machine, and claims."""
+    if not given:
+        return {}
+    plan, table = given[-1].plan, read_timings(given[-1].folder, given[-1].plan)
+    machine = ", ".join(f"{name} {value}" for name, value in facts_of(table).items()
+                        if name not in ("format", "fingerprint", "plan"))  # fmt: skip
+    text = (
+        "One log of the gridworld with its actions multiplied, from the estimated model to the "
+        f"converged policy, one thread ({machine}):\n\n{_table(table, plan)}"
+    )
+    judged = to_markdown(findings(table, plan))
+    return {"random-mdps.md": {"complexity": text, "complexity-claims": judged}}
+
+
+def _table(table: pa.Table, plan: ComplexityPlan) -> str:
     """Return the times as Markdown, in microseconds."""
-    head = ["| actions |", *(f" {setting.label} |" for setting in plan.settings)]
-    lines = ["".join(head), "|---|" + "---|" * len(plan.settings)]
+    head = ["| actions |", *(f" {label} |" for label in plan.labels)]
+    lines = ["".join(head), "|---|" + "---|" * len(plan.labels)]
     found = times(table, plan)
-    for place, size in enumerate(plan.sizes):
-        cells = [f" {1e6 * found[setting.label][place]:,.0f} µs |" for setting in plan.settings]
-        lines.append("".join([f"| {size} |", *cells]))
+    for place, n_actions in enumerate(plan.actions):
+        cells = [f" {1e6 * found[label][place]:,.0f} µs |" for label in plan.labels]
+        lines.append("".join([f"| {n_actions} |", *cells]))
     return "\n".join(lines)
 
 
@@ -85,5 +109,5 @@ def _between(values: NDArray[np.float64], bounds: tuple[float, float]) -> tuple[
 
 
 def _ratios(plan: ComplexityPlan, begin: str, values: NDArray[np.float64], end: str) -> str:
-    parts = (f"{value:.2f} ({size})" for value, size in zip(values, plan.sizes, strict=True))
+    parts = (f"{value:.2f} ({size})" for value, size in zip(values, plan.actions, strict=True))
     return f"{begin} {', '.join(parts)} {end}, by number of actions"

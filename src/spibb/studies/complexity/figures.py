@@ -3,92 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.studies.aggregate import Aggregates
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.timings import facts_of, read_timings
-from spibb.studies.drawing import FigureSetting, StudyView, draw_curves, legend_name, mark_sizes
-from spibb.studies.gallery import Drawing
+from spibb.studies.drawing import (
+    GREY,
+    Drawing,
+    FigureSetting,
+    View,
+    add_head,
+    draw_curves,
+    legend_name,
+    mark_sizes,
+)
+from spibb.studies.results.results import Results
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False)
-class _Timings:
-    """The table of timings as arrays of shape (numbers of actions, logs)."""
-
-    plan: ComplexityPlan
-    columns: dict[str, NDArray[Any]]
-
-    @classmethod
-    def of(cls, plan: ComplexityPlan, table: pa.Table) -> _Timings:
-        return cls(plan, {name: np.array(table[name].to_pylist()) for name in table.column_names})
-
-    def of_setting(self, name: str, label: str, eta: float, n_problems: int) -> NDArray[Any]:
-        found = self.columns
-        is_meant = (found["setting"] == label) & (found["eta"] == eta)
-        is_meant &= found["n_problems"] == n_problems
-        by_size = [found[name][is_meant & (found["n_actions"] == n)] for n in self.plan.sizes]
-        return np.stack(by_size)
-
-
-def draw_complexity(plan: ComplexityPlan, aggregates: Aggregates, folder: Path) -> list[Drawing]:
-    """Draw times to convergence, and what was reached in them, for each baseline.
-
-    Args:
-        plan: The plan.
-        aggregates: Its results.
-        folder: The study's folder, where the timings are.
-    """
-    table = read_timings(folder, plan)
-    timings = _Timings.of(plan, table)
-    view = StudyView(plan, aggregates, axis="temperature", unit="number of actions")
+def draw_complexity(results: Results[ComplexityPlan]) -> list[Drawing]:
+    """Draw times to convergence, and what was reached in them, for each baseline."""
+    plan, table = results.plan, read_timings(results.folder, results.plan)
+    view = View(results, "temperature", "actions")
     drawings = []
-    for eta in plan.etas:
-        suffix = "" if len(plan.etas) == 1 else f"-{eta:.12g}"
-        drawings.append(_times(view, timings, facts_of(table), eta, f"time-to-convergence{suffix}"))
-        title = f"Performance against the number of actions, temperature {eta:.12g}"
+    for row in plan.temperature:
+        suffix = "" if len(plan.temperature) == 1 else f"-{row:.12g}"
+        drawings.append(_times(view, table, row, f"time-to-convergence{suffix}"))
+        title = f"Performance against the number of actions, temperature {row:.12g}"
         stem = f"performance-by-actions{suffix}"
-        drawings.append(draw_curves(view, stem, title, view.algorithms(), eta))
+        drawings.append(draw_curves(view, stem, title, view.algorithms(), row))
     return drawings
 
 
-def _times(
-    view: StudyView, timings: _Timings, facts: dict[str, Any], eta: float, stem: str
-) -> Drawing:
+def _times(view: View, table: pa.Table, temperature: float, stem: str) -> Drawing:
     from matplotlib.figure import Figure
 
-    plan = timings.plan
+    plan: ComplexityPlan = view.results.plan
+    columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
+
+    def measured(name: str, one: FigureSetting, n_problems: int) -> NDArray[Any]:
+        """Return a column for one setting, shape (numbers of actions, logs)."""
+        is_meant = columns["setting"] == plan.labels[one.place]
+        is_meant &= (columns["temperature"] == temperature) & (columns["n_problems"] == n_problems)
+        return np.stack([columns[name][is_meant & (columns["n_actions"] == n)] for n in view.x])
+
     batches = [1] + ([plan.n_together] if plan.n_together > 1 else [])
     figure = Figure(figsize=(3.6 * (len(batches) + 1), 4.6), layout="constrained")
     grid = figure.subplots(1, len(batches) + 1).tolist()
     for axes, n_problems in zip(grid, batches, strict=False):
         for one in view.algorithms():
-            label = plan.settings[one.place].label
-            seconds = timings.of_setting("seconds", label, eta, n_problems)
-            _line(axes, plan.sizes, 1e3 * seconds, one)
+            _line(axes, view.x, 1e3 * measured("seconds", one, n_problems), one)
         name = "one log at a time" if n_problems == 1 else f"in a batch of {n_problems} logs"
-        _dress(axes, name, "milliseconds a log", plan.sizes)
+        _dress(axes, name, "milliseconds a log", view.x)
         axes.set_yscale("log")
-        _guides(axes, plan.sizes)
+        _guides(axes, view.x)
     for one in view.algorithms():
-        steps = timings.of_setting("n_iterations", plan.settings[one.place].label, eta, 1)
-        _line(grid[-1], plan.sizes, steps.mean(axis=1, keepdims=True), one)
-    _dress(grid[-1], "improvement steps", "steps to convergence", plan.sizes)
+        steps = measured("n_iterations", one, 1).mean(axis=1, keepdims=True)
+        _line(grid[-1], view.x, steps, one)
+    _dress(grid[-1], "improvement steps", "steps to convergence", view.x)
     grid[-1].set_ylim(bottom=0)
-    title = "Average time to convergence"
+    title, facts = "Average time to convergence", facts_of(table)
     made_on = f"{plan.name}, {plan.n_timed} logs, {facts['machine']}"
-    figure.suptitle(f"{title}\n{made_on}", fontsize=11, parse_math=False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4,
-                  fontsize="small", frameon=False)  # fmt: skip
+    add_head(figure, f"{title}\n{made_on}", 4)
     return Drawing(stem, title, _caption(plan, facts), figure)
 
 
@@ -103,20 +85,16 @@ def _line(axes: Axes, sizes: Sequence[int], values: NDArray[Any], one: FigureSet
 
 
 def _guides(axes: Axes, sizes: Sequence[int]) -> None:
-    """Draw what is in proportion to the number of actions, and to its square, to compare with."""
+    """Show what linear and quadratic growth look like, in the corner above the curves' begin."""
     low, high = axes.get_ylim()
-    last = sizes[-1]
-    # The names stand in the upper left and at the lower end, away from the curves.
-    places = {1: last / 8, 2: last * (1.1 * low / high) ** 0.5}
+    begin = 1.2 * max(float(np.max(np.asarray(line.get_ydata())[:3])) for line in axes.lines)
+    ends = np.array([sizes[0], 4 * sizes[0]])
     for power, name in ((1, "linear"), (2, "quadratic")):
-        place = places[power]
-        ends = np.array([sizes[0], last])
-        axes.plot(ends, high * (ends / last) ** power, color="#718096", linewidth=0.8,
-                  linestyle=(0, (1, 2)))  # fmt: skip
-        axes.annotate(name, (place, high * (place / last) ** power), xytext=(5, -2),
-                      textcoords="offset points", va="top" if power == 1 else "bottom",
-                      fontsize=7, color="#4a5568", in_layout=False)  # fmt: skip
-    axes.set_ylim(low, high)
+        heights = begin * (ends / ends[0]) ** power
+        axes.plot(ends, heights, color=GREY, linewidth=0.8, linestyle=(0, (1, 2)))
+        axes.annotate(name, (ends[1], heights[1]), xytext=(3, 0), textcoords="offset points",
+                      va="center", fontsize=7, color=GREY, in_layout=False)  # fmt: skip
+    axes.set_ylim(low, max(high, 20 * begin))
 
 
 def _dress(axes: Axes, title: str, label: str, sizes: Sequence[int]) -> None:
@@ -131,6 +109,6 @@ def _caption(plan: ComplexityPlan, facts: dict[str, Any]) -> str:
         "estimated from a log, with the baseline evaluated in it, to the converged policy (errors, "
         f"improvement steps, evaluations), on one thread, median of {plan.n_repeats} calls after "
         "one that is not counted. Lines: means over logs; shades: the middle 80 % of them; dotted: "
-        "in proportion to the number of actions, and to its square. "
+        "what growth with the number of actions, and with its square, looks like. "
         f"Machine: {facts['machine']}, Python {facts['python']}, numba {facts['numba']}."
     )

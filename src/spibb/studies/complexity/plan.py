@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB
-from spibb.errors import SettingsError
-from spibb.studies.plan import Plan, Setting, check_whole
+from spibb.data.estimate import Unseen, checked_unseen
+from spibb.studies.plan import Plan, Setting, check_discount, check_whole, factor
+from spibb.studies.version1 import Renamed
 
 # Actions of the gridworld before they are multiplied.
 N_MOVES = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComplexityPlan(Plan):
-    """What the study varies; fields as in :class:`Plan`, but for these.
+    """What the study varies; a run is a new log.
 
     Attributes:
-        etas: Temperatures of the baseline, a softmax of the optimal Q.
-        sizes: Numbers of actions, multiples of 4.
+        temperature: Temperatures of the baseline, a softmax of the optimal Q.
+        actions: Numbers of actions, multiples of 4.
+        max_steps: Longest trajectory.
+        gamma: The discount.
+        unseen: What pairs without data do in the estimated models.
         trajectories_per_action: Trajectories of a log for each action, so that pairs are seen as
             often however many actions there are.
         n_timed: Logs that are timed alone, one after another: those of the first runs.
@@ -28,10 +34,19 @@ class ComplexityPlan(Plan):
         n_repeats: How often each is timed; the median counts.
     """
 
-    second_goal: float = field(init=False, default=0.0)
-    n_states: int = field(init=False, default=0)
-    n_actions: int = field(init=False, default=0)
-    n_successors: int = field(init=False, default=0)
+    study: ClassVar[str] = "complexity"
+    # As those of the study on random MDPs.
+    present_rules: ClassVar[int] = 2
+    columns: ClassVar[Mapping[str, str]] = {"n_iterations": "whole numbers"}
+    reader1 = Renamed("temperature", "actions")
+
+    temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
+    actions: tuple[int, ...] = factor(
+        "number of actions", int, lambda x: x % N_MOVES == 0, f"multiples of its {N_MOVES} actions"
+    )
+    max_steps: int
+    gamma: float = 0.95
+    unseen: Unseen = "terminal"
     trajectories_per_action: int = 25
     n_timed: int = 20
     n_together: int = 50
@@ -39,14 +54,13 @@ class ComplexityPlan(Plan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        odd = [size for size in self.sizes if size < N_MOVES or size % N_MOVES]
-        if odd:
-            raise SettingsError(
-                f"a gridworld of {odd[0]} actions", expected=f"multiples of its {N_MOVES} actions"
-            )
-        if min(self.etas) <= 0:
-            raise SettingsError(f"the temperature is {min(self.etas)}", expected="a number > 0")
-        least = {"trajectories_per_action": 1, "n_timed": 1, "n_repeats": 1, "n_together": 0}
+        self.demand("temperature", "actions")
+        checked_unseen(self.unseen)
+        check_discount(self.gamma)
+        least = {
+            "max_steps": 1, "trajectories_per_action": 1, "n_timed": 1, "n_repeats": 1,
+            "n_together": 0,
+        }  # fmt: skip
         for name, smallest in least.items():
             check_whole(getattr(self, name), name, smallest)
 
@@ -54,21 +68,20 @@ class ComplexityPlan(Plan):
 def _complexity() -> ComplexityPlan:
     exact, approx = (kind(epsilon=1.0, delta=1.0) for kind in (ExactSoftSPIBB, ApproxSoftSPIBB))
     return ComplexityPlan(
-        study="complexity",
         name="complexity",
         seed=2021,
         n_runs=200,
         runs_per_job=10,
-        etas=(0.1,),
-        sizes=(4, 8, 16, 32, 64, 128, 256),
+        temperature=(0.1,),
+        actions=(4, 8, 16, 32, 64, 128, 256),
         max_steps=50,
         settings=(
             Setting.of("Basic RL", BasicRL()),
-            Setting.of("Pi_b-SPIBB, n_wedge=10", PiBSPIBB(n_wedge=10), "n_wedge: Pi_b-SPIBB", 10),
-            Setting.of("Exact-Soft-SPIBB, epsilon=1", exact, "epsilon: Exact-Soft-SPIBB", 1),
-            Setting.of("Approx-Soft-SPIBB, epsilon=1", approx, "epsilon: Approx-Soft-SPIBB", 1),
+            Setting.of("Pi_b-SPIBB", PiBSPIBB(n_wedge=10), "n_wedge", 10),
+            Setting.of("Exact-Soft-SPIBB", exact, "epsilon", 1),
+            Setting.of("Approx-Soft-SPIBB", approx, "epsilon", 1),
         ),
     )
 
 
-PLANS: dict[str, ComplexityPlan] = {plan.name: plan for plan in (_complexity(),)}
+PLANS = (_complexity(),)

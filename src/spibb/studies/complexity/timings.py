@@ -31,6 +31,7 @@ from spibb.runner.jobs import THREADS_VARIABLE
 from spibb.runner.store import as_written, to_bytes
 from spibb.studies.complexity.plan import ComplexityPlan
 from spibb.studies.complexity.run import draw_counts, make_baseline
+from spibb.studies.version1 import rename
 from spibb.whole_files import replace_whole
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 FILE = "timings.parquet"
 _FORMAT = 1
 _METADATA = b"spibb"
-_COLUMNS = ("eta", "n_actions", "setting", "n_problems", "run", "seconds", "n_iterations")
+_COLUMNS = ("temperature", "n_actions", "setting", "n_problems", "run", "seconds", "n_iterations")
 
 
 def ensure_timings(plan: ComplexityPlan, folder: Path) -> None:
@@ -53,25 +54,27 @@ def measure(plan: ComplexityPlan) -> pa.Table:
     """Time every setting on the first logs, one at a time and in a batch.
 
     Returns:
-        Columns ``eta, n_actions, setting, n_problems, run, seconds, n_iterations``: seconds for
-        each of ``n_problems`` logs that were solved together, the first of them that of ``run``,
-        and the mean of their iterations.
+        Columns ``temperature, n_actions, setting, n_problems, run, seconds, n_iterations``: seconds
+        for each of ``n_problems`` logs that were solved together, the first of them that of
+        ``run``, and the mean of their iterations.
     """
     import pyarrow as pa
 
     rows: list[tuple[Any, ...]] = []
     with _one_thread():
-        for eta in plan.etas:
-            for n_actions in plan.sizes:
-                rows += _measure_world(plan, eta, n_actions)
+        for temperature in plan.temperature:
+            for n_actions in plan.actions:
+                rows += _measure_world(plan, temperature, n_actions)
     table = pa.table(dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
     return table.replace_schema_metadata({_METADATA: json.dumps(_facts(plan))})
 
 
-def _measure_world(plan: ComplexityPlan, eta: float, n_actions: int) -> Iterator[tuple[Any, ...]]:
+def _measure_world(
+    plan: ComplexityPlan, temperature: float, n_actions: int
+) -> Iterator[tuple[Any, ...]]:
     n_logs = max(plan.n_timed, plan.n_together)
-    baseline = make_baseline(plan, eta, n_actions)
-    drawn = [_problem(plan, run, eta, n_actions, baseline) for run in range(n_logs)]
+    baseline = make_baseline(plan, temperature, n_actions)
+    drawn = [_problem(plan, run, temperature, n_actions, baseline) for run in range(n_logs)]
     groups = [(run, drawn[run : run + 1]) for run in range(plan.n_timed)]
     if plan.n_together:
         groups.append((0, drawn[: plan.n_together]))
@@ -80,7 +83,7 @@ def _measure_world(plan: ComplexityPlan, eta: float, n_actions: int) -> Iterator
         for setting in plan.settings:
             seconds, n_iterations = _time(setting.build(), problems, plan.n_repeats)
             n, label = len(group), setting.label
-            yield eta, n_actions, label, n, run, seconds / n, float(n_iterations.mean())
+            yield temperature, n_actions, label, n, run, seconds / n, float(n_iterations.mean())
 
 
 def _time(
@@ -96,9 +99,9 @@ def _time(
 
 
 def _problem(
-    plan: ComplexityPlan, run: int, eta: float, n_actions: int, baseline: TabularPolicy
+    plan: ComplexityPlan, run: int, temperature: float, n_actions: int, baseline: TabularPolicy
 ) -> Problem:
-    counts = draw_counts(plan, run, eta, n_actions)
+    counts = draw_counts(plan, run, temperature, n_actions)
     values = ValueRange.of(counts, plan.gamma, None)
     return Problem(counts, baseline, values, unseen=plan.unseen)
 
@@ -134,7 +137,7 @@ def read_timings(folder: Path, plan: ComplexityPlan) -> pa.Table:
             expected=f"timings of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
             hint="delete it and run the study with --resume to measure again",
         )
-    return table
+    return rename(table, {"eta": "temperature"})  # which it was in version 1
 
 
 def facts_of(table: pa.Table) -> dict[str, Any]:

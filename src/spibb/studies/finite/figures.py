@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from spibb.studies.aggregate import Aggregates
-from spibb.studies.drawing import CVAR, MEAN, StudyView, draw_curves, draw_heatmaps
+from spibb.studies.drawing import CVAR, MEAN, Drawing, View, draw_curves, draw_heatmaps
 from spibb.studies.finite.plan import FinitePlan
 from spibb.studies.finite.processes import PROCESSES
-from spibb.studies.gallery import Drawing
+from spibb.studies.results.results import Results
 
-# The value that stands for a family in the curves, by process and beginning of the group.
+# The value that stands for a family in the curves, by process and beginning of
+# "parameter: family".
 _CHOSEN: dict[str, dict[str, float]] = {
     "wet-chicken": {
         "epsilon": 1.0, "n_wedge: R-MIN": 3, "n_wedge: Pi": 7, "kappa": 2.0, "xi": 0.5,
@@ -26,33 +26,33 @@ _MOST_PANELS = 12  # of a figure that still fits a page
 _PARAMETERS = ("epsilon", "n_wedge", "kappa", "xi", "delta")
 
 
-def draw_finite(plan: FinitePlan, aggregates: Aggregates) -> list[Drawing]:
+def draw_finite(results: Results[FinitePlan]) -> list[Drawing]:
     """Draw the figures of every process of the plan."""
-    return [drawing for process in plan.places() for drawing in _draw(plan, aggregates, process)]
+    return [drawing for process in results.plan.process for drawing in _draw(results, process)]
 
 
-def _draw(plan: FinitePlan, aggregates: Aggregates, process: str) -> Iterator[Drawing]:
-    facts = PROCESSES[process]
+def _draw(results: Results[FinitePlan], process: str) -> Iterator[Drawing]:
+    plan, title = results.plan, PROCESSES[process].title
     chosen = _CHOSEN.get(process, _CHOSEN_ELSEWHERE)
-    study = StudyView(plan, aggregates, chosen, plan.places()[process], facts.axis, plan.unit)
-    for eta in plan.etas:
-        title = f"{facts.title}: performance against the size of the log, {facts.axis} = {eta:.12g}"
-        stem = f"{process}-performance-{eta:.12g}"
-        yield draw_curves(study, stem, title, study.benchmark(), eta)
+    view = View(results, plan.strength, plan.size, {"process": process}, chosen)
+    for row in plan.factors[plan.strength]:
+        name = f"{title}: performance against the size of the log, {view.axis} = {row:.12g}"
+        stem = f"{process}-performance-{row:.12g}"
+        yield draw_curves(view, stem, name, view.benchmark(), row)
     for parameter in _PARAMETERS:
-        yield from _searches(study, process, parameter)
+        yield from _searches(view, process, parameter)
 
 
-def _searches(study: StudyView, process: str, parameter: str) -> Iterator[Drawing]:
+def _searches(view: View, process: str, parameter: str) -> Iterator[Drawing]:
     """Draw the heatmaps of a parameter: all baselines in one figure, or each in its own."""
-    families, etas = study.families(parameter), study.plan.etas
-    few = 2 * len(families) * len(etas) <= _MOST_PANELS
-    for group in [etas] if few else [(eta,) for eta in etas]:
+    families, rows = view.families(parameter), view.results.plan.factors[view.rows]
+    few = 2 * len(families) * len(rows) <= _MOST_PANELS
+    for group in [rows] if few else [(row,) for row in rows]:
         panels = [
-            study.by_value(measure, family, eta)
-            for eta in group for family in families for measure in (MEAN, CVAR)
+            view.by_value(measure, family, row)
+            for row in group for family in families for measure in (MEAN, CVAR)
         ]  # fmt: skip
         suffix = "" if few else f"-{group[0]:.12g}"
         stem = f"{process}-{parameter.replace('_', '-')}-search{suffix}"
         title = f"{PROCESSES[process].title}: search for {parameter}"
-        yield from draw_heatmaps(study, stem, title, panels)
+        yield from draw_heatmaps(view, stem, title, panels, {parameter})

@@ -2,71 +2,151 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from spibb.data.estimate import checked_unseen
+from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
-from spibb.studies.finite.processes import PROCESSES
-from spibb.studies.plan import Plan, Setting
+from spibb.studies.finite.processes import PROCESSES, find_process
+from spibb.studies.plan import (
+    Plan,
+    Setting,
+    check_discount,
+    check_text,
+    check_whole,
+    factor,
+    read_toml,
+)
+from spibb.studies.version1 import rename
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
 class FiniteSetting(Setting):
-    """One algorithm with its settings, on one process.
+    """One algorithm with its settings.
 
     Attributes:
-        process: Id of the process, a key of ``PROCESSES``.
         unseen: What pairs without data do in its models; empty: as the plan says.
     """
 
-    process: str = ""
     unseen: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_text(self.unseen, f"unseen of {self.label!r}")
         if self.unseen:
             checked_unseen(self.unseen)
 
 
-@dataclass(frozen=True)
-class FinitePlan(Plan):
-    """What a study on fixed processes varies.
+class _Version1:
+    """Version 1, where each setting named its process, in its label too."""
 
-    Fields as in :class:`Plan`, except that ``etas`` are what each process calls the strength of its
-    baselines, and that ``max_steps = 0`` makes each log one trajectory whose steps ``sizes`` count.
+    def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return what the plan says in the present version."""
+        settings: dict[str, dict[str, Any]] = {}
+        for one in facts.get("settings", ()):
+            label = _label(one, facts)
+            found = {name: fact for name, fact in one.items() if name != "process"}
+            if settings.setdefault(label, found | {"label": label}) != found | {"label": label}:
+                raise SettingsError(
+                    f"{one['label']!r} is another setting than that of another process",
+                    expected="the same settings on every process",
+                )
+        strengths = {PROCESSES[name].strength for name in _processes(facts) if name in PROCESSES}
+        size = "trajectories" if facts.get("max_steps") else "steps"
+        names = {"etas": next(iter(strengths), "eta"), "sizes": size}
+        named = {names.get(name, name): fact for name, fact in facts.items()}
+        return named | (
+            {"process": _processes(facts), "settings": list(settings.values())} if settings else {}
+        )
+
+    def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
+        """Return a table with the present columns."""
+        import pyarrow as pa
+
+        facts = read_toml(plan.version1)
+        now = {one["label"]: (one["process"], _label(one, facts)) for one in facts["settings"]}
+        coded = table["setting"].combine_chunks().dictionary_encode()
+        found = [now.get(label, ("", label)) for label in coded.dictionary.to_pylist()]
+        processes, labels = (
+            pa.DictionaryArray.from_arrays(coded.indices, pa.array([one[k] for one in found]))
+            for k in (0, 1)
+        )
+        table = table.set_column(table.column_names.index("setting"), "setting", labels)
+        strength, size = list(plan.factors)[1:]
+        return rename(table.append_column("process", processes), {"eta": strength, "size": size})
+
+    def labels(self, plan: Plan) -> list[str]:
+        """Return what the settings are called now, in the order of the plan of version 1."""
+        facts = read_toml(plan.version1)
+        return [_label(one, facts) for one in facts["settings"]]
+
+
+def _processes(facts: dict[str, Any]) -> list[str]:
+    given = facts.get("settings", ())
+    return list(dict.fromkeys(str(one.get("process", "")) for one in given))
+
+
+def _label(setting: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Return a label without the process that it began with, where a plan had several."""
+    label = str(setting["label"])
+    return label.rpartition(": ")[2] if len(_processes(facts)) > 1 else label
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinitePlan(Plan):
+    """What a study on fixed processes varies; a run is a new log of each process.
+
+    Attributes:
+        process: Ids of the processes, keys of ``PROCESSES``.
+        share: Strengths of the baselines: their share of uniform actions,
+        temperature: or the temperature of their softmax,
+        eta: or their performance between the uniform policy's (0) and the optimum's (1).
+        trajectories: Sizes of the logs: numbers of trajectories,
+        steps: or steps of a single one.
+        max_steps: Longest of several trajectories.
+        gamma: The discount.
+        unseen: What pairs without data do in the estimated models.
     """
 
+    study: ClassVar[str] = "finite"
+    # As those of the study on random MDPs.
+    present_rules: ClassVar[int] = 2
     setting_kind: ClassVar[type[FiniteSetting]] = FiniteSetting
+    reader1 = _Version1()
 
     settings: tuple[FiniteSetting, ...]
-    second_goal: float = field(init=False, default=0.0)
-    n_states: int = field(init=False, default=0)
-    n_actions: int = field(init=False, default=0)
-    n_successors: int = field(init=False, default=0)
+    process: tuple[str, ...] = factor("process", str, lambda x: bool(find_process(x)))
+    share: tuple[float, ...] = factor("uniform share", float, lambda x: 0 <= x <= 1, "in [0, 1]")
+    temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
+    eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
+    trajectories: tuple[int, ...] = factor("trajectories", int)
+    steps: tuple[int, ...] = factor("steps of one trajectory", int)
+    max_steps: int = 0
+    gamma: float = 0.95
+    unseen: Unseen = "terminal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for setting in self.settings:
-            process = getattr(setting, "process", "")
-            if process not in PROCESSES:
+        checked_unseen(self.unseen)
+        check_discount(self.gamma)
+        check_whole(self.max_steps, "max_steps", 1 if self.size == "trajectories" else 0)
+        strength = self.strength
+        for name in self.process:
+            if PROCESSES[name].strength != strength:
                 raise SettingsError(
-                    f"no process is called {process!r}",
-                    where=f"the setting {setting.label!r}",
-                    expected=f"one of {', '.join(PROCESSES)}",
+                    f"baselines of {name} have no {strength}",
+                    expected=f"values of {PROCESSES[name].strength}",
                 )
-            for eta in self.etas:
-                if not PROCESSES[process].is_strength(eta):
-                    raise SettingsError(f"{process} has no baseline for {eta}, one of the etas")
 
     @property
-    def unit(self) -> str:
-        """What the sizes count."""
-        return "trajectories" if self.max_steps else "steps of one trajectory"
+    def strength(self) -> str:
+        """The factor that is the strength of the baselines."""
+        return self.demand("process", "share or temperature or eta")[1]
 
-    def places(self) -> dict[str, list[int]]:
-        """Return the settings of each process, as places in the plan."""
-        found: dict[str, list[int]] = {}
-        for place, setting in enumerate(self.settings):
-            found.setdefault(setting.process, []).append(place)
-        return found
+    @property
+    def size(self) -> str:
+        """The factor that is the size of the logs."""
+        return self.demand("trajectories or steps")[0]

@@ -7,7 +7,6 @@ MDPs' plans carry the paper's labels instead, which stand for twice the budget.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
 from spibb.algorithms.base import Algorithm
@@ -53,32 +52,24 @@ _SMALL = (
 )  # fmt: skip
 
 
-def settings_on(
-    process: str,
-    grid: Grid,
-    families: Iterable[str] = _FAMILIES,
-    prefix: str = "",
-    unseen: str = "",
-    suffix: str = "",
+def _settings(
+    grid: Grid, families: Iterable[str] = _FAMILIES, unseen: str = "", suffix: str = ""
 ) -> list[FiniteSetting]:
-    """Return basic RL and some families, each with all values of its parameter, on one process.
+    """Return basic RL and some families, each with all values of its parameter.
 
     Args:
-        process: Id of the process.
         grid: Values by parameter; a family whose parameter is not there is left out.
         families: Names of the families.
-        prefix: What labels begin with, where a plan has several processes.
         unseen: What pairs without data do; empty: as the plan says.
         suffix: What names end with, where a plan has several such treatments.
     """
-    more: dict[str, Any] = {"process": process, "unseen": unseen}
-    found = [FiniteSetting.of(f"{prefix}Basic RL{suffix}", BasicRL(), **more)]
+    found = [FiniteSetting.of(f"Basic RL{suffix}", BasicRL(), unseen=unseen)]
     for name in families:
         parameter, build = _FAMILIES[name]
-        for value in grid.get(parameter, ()):
-            label = f"{prefix}{name}{suffix}, {parameter}={value:g}"
-            group = f"{parameter}: {name}{suffix}"
-            found.append(FiniteSetting.of(label, build(value), group, float(value), **more))
+        found += [
+            FiniteSetting.of(f"{name}{suffix}", build(x), parameter, float(x), unseen=unseen)
+            for x in grid.get(parameter, ())
+        ]
     return found
 
 
@@ -91,16 +82,15 @@ def _wet_chicken() -> FinitePlan:
         "delta": (0.05, 0.5, 1.0),
     }
     return FinitePlan(
-        study="finite",
         name="wet-chicken",
         seed=2022,
         n_runs=1_000,
         runs_per_job=4,
-        etas=(0.1, 0.2, 0.5),
-        sizes=(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
-        max_steps=0,
+        process=("wet-chicken",),
+        share=(0.1, 0.2, 0.5),
+        steps=(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
         unseen="average",
-        settings=tuple(settings_on("wet-chicken", grid)),
+        settings=tuple(_settings(grid)),
     )
 
 
@@ -113,17 +103,17 @@ def _gridworld() -> FinitePlan:
         "delta": (0.05, 0.5, 1.0),
     }
     return FinitePlan(
-        study="finite",
         name="gridworld",
         seed=2023,
         n_runs=1_000,
         runs_per_job=1,
+        process=("gridworld",),
         # The standard baseline, and a strong one.
-        etas=(0.1, 0.02),
-        sizes=(10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
+        temperature=(0.1, 0.02),
+        trajectories=(10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
         max_steps=50,
         unseen="average",
-        settings=tuple(settings_on("gridworld", grid)),
+        settings=tuple(_settings(grid)),
     )
 
 
@@ -134,22 +124,17 @@ def _toy_text() -> FinitePlan:
         "kappa": (0.01, 0.1, 1.0),
         "xi": (0.1, 0.5, 1.0),
     }
-    titles = {"frozen-lake": "FrozenLake", "cliff-walking": "CliffWalking", "taxi": "Taxi"}
     return FinitePlan(
-        study="finite",
         name="toy-text",
         seed=2024,
         n_runs=100,
         runs_per_job=1,
-        etas=(0.5, 0.9),
-        sizes=(10, 30, 100, 300, 1_000, 3_000),
+        process=("frozen-lake", "cliff-walking", "taxi"),
+        eta=(0.5, 0.9),
+        trajectories=(10, 30, 100, 300, 1_000, 3_000),
         max_steps=200,
         unseen="average",
-        settings=tuple(
-            setting
-            for process, title in titles.items()
-            for setting in settings_on(process, grid, _SMALL, f"{title}: ")
-        ),
+        settings=tuple(_settings(grid, _SMALL)),
     )
 
 
@@ -163,24 +148,21 @@ def _costs() -> FinitePlan:
     families = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
     treatments = (("", "average"), (ENDS, "terminal"))
     return FinitePlan(
-        study="finite",
         name="costs",
         seed=2026,
         n_runs=5_000,
         runs_per_job=50,
-        etas=(0.1, 0.3),
-        sizes=(10, 20, 50, 100, 200, 500, 1_000),
+        process=("queue", "inventory", "maintenance"),
+        share=(0.1, 0.3),
+        trajectories=(10, 20, 50, 100, 200, 500, 1_000),
         max_steps=50,
         unseen="average",
         settings=tuple(
             setting
-            for process in ("queue", "inventory", "maintenance")
             for suffix, unseen in treatments
-            for setting in settings_on(process, grid, families, f"{process}: ", unseen, suffix)
+            for setting in _settings(grid, families, unseen, suffix)
         ),
     )
 
 
-PLANS: dict[str, FinitePlan] = {
-    plan.name: plan for plan in (_wet_chicken(), _gridworld(), _toy_text(), _costs())
-}
+PLANS = (_wet_chicken(), _gridworld(), _toy_text(), _costs())

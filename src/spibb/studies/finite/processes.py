@@ -1,8 +1,8 @@
 """The fixed processes of the study, each with its baselines of several strengths.
 
-``eta`` of a plan means what the literature on the process varies: the share of uniform actions in
-Wet Chicken and in the processes with costs, the temperature of the softmax in the gridworld, and
-for the toy-text environments, as for random MDPs, the performance between the uniform policy (0)
+Their strength is what the literature on the process varies: the share of uniform actions in Wet
+Chicken and in the processes with costs, the temperature of the softmax in the gridworld, and for
+the toy-text environments, as for random MDPs, eta: the performance between the uniform policy (0)
 and the optimum (1).
 """
 
@@ -25,6 +25,7 @@ from spibb.mdp.evaluation import evaluate
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
+from spibb.settings import checked_entry
 
 # The temperature of a softened optimum is sought between these, in units of the range of Q*.
 _COLDEST, _HOTTEST = 1e-9, 1e6
@@ -37,17 +38,15 @@ class Process:
 
     Attributes:
         title: What figures call it.
-        axis: What figures call the strength of its baselines.
+        strength: The factor that varies its baselines: "share", "temperature" or "eta".
         make: gamma -> the exact process.
-        soften: (exact process, eta) -> a baseline.
-        is_strength: Whether an eta is one that ``soften`` takes.
+        soften: (exact process, strength) -> a baseline.
     """
 
     title: str
-    axis: str
+    strength: str
     make: Callable[[float], TabularMDP]
     soften: Callable[[TabularMDP, float], TabularPolicy]
-    is_strength: Callable[[float], bool] = lambda eta: 0 <= eta <= 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +62,22 @@ class TrueProcess:
     best: float
 
 
+def find_process(name: str) -> Process:
+    """Return a process by its id; other packages may have added it."""
+    return checked_entry(name, PROCESSES, "process")
+
+
 @lru_cache(maxsize=32)
 def true_process(name: str, gamma: float) -> TrueProcess:
     """Build a process, once in each worker."""
-    truth = PROCESSES[name].make(gamma)
+    truth = find_process(name).make(gamma)
     return TrueProcess(truth, solve(truth).performance)
 
 
 @lru_cache(maxsize=128)
 def make_baseline(name: str, gamma: float, eta: float) -> TabularPolicy:
     """Build a baseline of a process, once in each worker."""
-    return PROCESSES[name].soften(true_process(name, gamma).truth, eta)
+    return find_process(name).soften(true_process(name, gamma).truth, eta)
 
 
 def softened_optimum(mdp: TabularMDP, eta: float) -> TabularPolicy:
@@ -152,7 +156,7 @@ def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Proce
     """Return a process with costs, whose heuristic baseline takes a share of uniform actions."""
     return Process(
         title,
-        "baseline's ε",
+        "share",
         lambda gamma: kind().to_mdp(gamma),
         lambda mdp, eta: kind().baseline(epsilon=eta),
     )
@@ -161,7 +165,7 @@ def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Proce
 PROCESSES: dict[str, Process] = {
     "wet-chicken": Process(
         "Wet Chicken",
-        "baseline's ε",
+        "share",
         lambda gamma: WetChicken().to_mdp(gamma),
         lambda mdp, eta: WetChicken().baseline(epsilon=eta),
     ),
@@ -170,12 +174,11 @@ PROCESSES: dict[str, Process] = {
         "temperature",
         lambda gamma: GridWorld().to_mdp(gamma),
         lambda mdp, eta: GridWorld().baseline(temperature=eta, gamma=mdp.gamma),
-        lambda eta: eta > 0,
     ),
     "queue": _heuristic("queue", Queue),
     "inventory": _heuristic("inventory", Inventory),
     "maintenance": _heuristic("maintenance", Maintenance),
-    "frozen-lake": Process("FrozenLake", "η", _frozen_lake, softened_optimum),
-    "cliff-walking": Process("CliffWalking", "η", _cliff_walking, softened_optimum),
-    "taxi": Process("Taxi", "η", _taxi, softened_optimum),
+    "frozen-lake": Process("FrozenLake", "eta", _frozen_lake, softened_optimum),
+    "cliff-walking": Process("CliffWalking", "eta", _cliff_walking, softened_optimum),
+    "taxi": Process("Taxi", "eta", _taxi, softened_optimum),
 }

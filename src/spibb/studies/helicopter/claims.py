@@ -7,15 +7,16 @@ largest mean under the long evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from spibb.studies.aggregate import Aggregates
+from spibb.errors import DataError
+from spibb.studies.claims import Finding, verdict
 from spibb.studies.helicopter.figures import on_axis
-from spibb.studies.helicopter.plan import HelicopterPlan
-from spibb.studies.helicopter.scores import Scores, aggregate_scores
+from spibb.studies.helicopter.plan import LONG, HelicopterPlan
+from spibb.studies.helicopter.scores import Cell, HelicopterResults, Scores
 from spibb.studies.helicopter.tables import CVAR, MEAN, SCORES, Best, best_settings, families
 from spibb.studies.metrics import IntervalEstimate, Measure
 
@@ -26,68 +27,63 @@ _APPROX, _EXACT = "Approx-Soft-SPIBB-DQN", "Exact-Soft-SPIBB-DQN"
 _PART = 0.8
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A claim with what became of it.
-
-    Attributes:
-        text: What is claimed.
-        verdict: "confirmed", "in part", "not confirmed", or why nothing can be said.
-        evidence: The numbers.
-    """
-
-    text: str
-    verdict: str
-    evidence: str
-
-
 @dataclass(frozen=True, eq=False)
 class _Results:
-    scores: Scores
-    aggregates: Aggregates
+    all: HelicopterResults
     best: dict[tuple[str, int], Best]
 
     @property
     def plan(self) -> HelicopterPlan:
-        return self.scores.plan
+        return self.all.plan
+
+    @property
+    def scores(self) -> Scores:
+        if self.all.scores is None:
+            raise DataError(
+                f"{self.all.folder} has statistics only",
+                expected="rows, which claims are judged by",
+            )
+        return self.all.scores
 
     def has(self, *names: str) -> bool:
-        return all((name, size) in self.best for name in names for size in self.plan.sizes)
+        return all((name, size) in self.best for name in names for size in self.plan.transitions)
 
-    def cell(self, name: str, size: int, score: int) -> tuple[int, int, int]:
-        return score, self.plan.sizes.index(size), self.best[name, size].place
+    def cell(self, name: str, size: int, evaluation: str) -> Cell:
+        place = self.best[name, size].place
+        return self.all.where(place, evaluation=evaluation, transitions=size)
 
     def better(
-        self, measure: Measure, name: str, other: str, score: int, than: Measure | None = None
+        self, measure: Measure, name: str, other: str, evaluation: str, than: Measure | None = None
     ) -> dict[int, IntervalEstimate]:
         """Return by size how much one algorithm's best is above another's."""
         return {
             size: self.scores.difference(
-                measure, self.cell(name, size, score), self.cell(other, size, score), than
+                measure, self.cell(name, size, evaluation), self.cell(other, size, evaluation), than
             )
-            for size in self.plan.sizes
+            for size in self.plan.transitions
         }
 
 
-def judged_claims(scores: Scores, speeds: Mapping[str, float] | None = None) -> list[Claim]:
+def findings(
+    results: HelicopterResults, speeds: Mapping[str, float] | None = None
+) -> list[Finding]:
     """Go through the paper's claims as far as the plan has what they speak of.
 
     Args:
-        scores: The results.
+        results: The results over one baseline.
         speeds: Gradient steps a second by the rule's id, where they were measured.
     """
-    aggregates = aggregate_scores(scores)
-    rows = best_settings(scores.plan, aggregates)
-    results = _Results(scores, aggregates, {(one.name, one.size): one for one in rows})
+    best = {(one.name, one.size): one for one in best_settings(results)}
+    asked = _Results(results, best)
     return [
-        *_on_performance(results),
-        *_on_worst_runs(results),
-        *_on_robustness(results),
+        *_on_performance(asked),
+        *_on_worst_runs(asked),
+        *_on_robustness(asked),
         *_on_speed(speeds or {}),
     ]
 
 
-def _on_performance(results: _Results) -> Iterator[Claim]:
+def _on_performance(results: _Results) -> Iterator[Finding]:
     for name in (_PI_B, _APPROX, _EXACT):
         if results.has(name, _BASELINE):
             text = f"{name} outperforms the baseline in mean and 10 %-CVaR"
@@ -105,62 +101,62 @@ def _on_performance(results: _Results) -> Iterator[Claim]:
     ):
         if results.has(name, other):
             yield _compared(results, text, name, other)
-    small = results.plan.sizes[:2]
+    small = results.plan.transitions[:2]
     if results.has(_RAMDP, _BASELINE):
-        found = results.better(MEAN, _BASELINE, _RAMDP, 1)
+        found = results.better(MEAN, _BASELINE, _RAMDP, LONG)
         told = {size: found[size] for size in small}
         text = f"RaMDP-DQN is poor on small data ({_sizes(small)}): below the baseline"
         numbers = f"{_BASELINE} - {_RAMDP}, mean, long: {_told(told)}"
-        yield Claim(text, _verdict(told.values()), numbers)
+        yield Finding(text, _verdict(told.values()), numbers)
 
 
-def _on_worst_runs(results: _Results) -> Iterator[Claim]:
+def _on_worst_runs(results: _Results) -> Iterator[Finding]:
     """Count the runs below anything that the baseline itself scores."""
     names = [name for name in (_PI_B, _PI_LEQ_B, _APPROX, _EXACT) if results.has(name, _BASELINE)]
     if not names:
         return
     n_below = {}
     for name in names:
-        for size in results.plan.sizes:
-            worst = results.scores.of(results.cell(_BASELINE, size, 1)).min()
+        for size in results.plan.transitions:
+            worst = results.scores.of(results.cell(_BASELINE, size, LONG)).min()
             n_below[name, size] = int(
-                (results.scores.of(results.cell(name, size, 1)) < worst).sum()
+                (results.scores.of(results.cell(name, size, LONG)) < worst).sum()
             )
-    yield Claim(
+    yield Finding(
         "(ours) No training ends below the baseline's worst run",
-        _by_share([n == 0 for n in n_below.values()]),
+        verdict(*(n == 0 for n in n_below.values())),
         f"runs (long) of {len(results.scores.runs)} below it: <br>"
         + "<br>".join(
             f"{name}: "
-            + "; ".join(f"{size:,}: {n_below[name, size]}" for size in results.plan.sizes)
+            + "; ".join(f"{size:,}: {n_below[name, size]}" for size in results.plan.transitions)
             for name in names
         ),
     )
 
 
-def _compared(results: _Results, text: str, name: str, other: str) -> Claim:
+def _compared(results: _Results, text: str, name: str, other: str) -> Finding:
     """Compare mean and CVaR, both evaluations; the long one decides."""
     lines, deciding = [f"{name} - {other}:"], []
     for measure in (MEAN, CVAR):
-        for score, title in enumerate(SCORES):
-            found = results.better(measure, name, other, score)
-            lines.append(f"{measure.name}, {title}: {_told(found)}")
-            deciding += list(found.values()) if score == 1 else []
-    return Claim(text, _verdict(deciding), "<br>".join(lines))
+        for evaluation in SCORES:
+            found = results.better(measure, name, other, evaluation)
+            lines.append(f"{measure.name}, {evaluation}: {_told(found)}")
+            deciding += list(found.values()) if evaluation == LONG else []
+    return Finding(text, _verdict(deciding), "<br>".join(lines))
 
 
-def _tail_above_mean(results: _Results, name: str) -> Claim:
-    found = [results.better(CVAR, name, _BASELINE, score, MEAN) for score in (0, 1)]
+def _tail_above_mean(results: _Results, name: str) -> Finding:
+    found = [results.better(CVAR, name, _BASELINE, evaluation, MEAN) for evaluation in SCORES]
     lines = [f"{CVAR.name} of {name} - mean of {_BASELINE}:"]
     lines += [f"{title}: {_told(one)}" for title, one in zip(SCORES, found, strict=True)]
-    return Claim(
+    return Finding(
         f"The 10 %-CVaR of {name} is above the baseline's mean",
         _verdict(found[1].values()),
         "<br>".join(lines),
     )
 
 
-def _on_robustness(results: _Results) -> Iterator[Claim]:
+def _on_robustness(results: _Results) -> Iterator[Finding]:
     if not results.has(_PI_B, _APPROX, _BASELINE):
         return
     widths = {name: _plateaus(results, name) for name in (_APPROX, _PI_B)}
@@ -169,25 +165,25 @@ def _on_robustness(results: _Results) -> Iterator[Claim]:
     wider = [
         widths[_APPROX][size].factor > widths[_PI_B][size].factor
         and not widths[_PI_B][size].is_open
-        for size in results.plan.sizes
+        for size in results.plan.transitions
     ]
     evidence = "<br>".join(
         f"{name}: " + "; ".join(f"{size:,}: {one}" for size, one in found.items())
         for name, found in widths.items()
     )
-    yield Claim(
+    yield Finding(
         "Approx-Soft-SPIBB-DQN is less sensitive to its hyper-parameter than Pi_b-SPIBB-DQN",
-        _by_share(wider),
+        verdict(*wider),
         "factor on the common abscissa over which the mean (long) keeps "
         f"{_PART:.0%} of the best gain: <br>{evidence}",
     )
     losses = {name: _losses(results, name) for name in (_APPROX, _PI_B)}
     text = "Approx-Soft-SPIBB-DQN is more stable over the sizes than Pi_b-SPIBB-DQN"
-    largest = results.plan.sizes[-1]
+    largest = results.plan.transitions[-1]
     ours, theirs = (max(losses[name].values()) for name in (_APPROX, _PI_B))
-    yield Claim(
+    yield Finding(
         text,
-        "no difference" if ours == theirs else _by_share([ours < theirs]),
+        "no difference" if ours == theirs else verdict(ours < theirs),
         f"mean (long) of the best value - of the value that is best at {largest:,}: <br>"
         + "<br>".join(
             f"{name} ({results.best[name, largest].value:g}): "
@@ -255,8 +251,8 @@ def _plateaus(results: _Results, name: str) -> dict[int, Plateau]:
     where = on_axis(results.plan, families(results.plan)[name])
     order = sorted(where, key=where.__getitem__)
     found = {}
-    for row, size in enumerate(results.plan.sizes if order else ()):
-        means = results.aggregates.mean.value[1, row]
+    for row, size in enumerate(results.plan.transitions if order else ()):
+        means = results.all.aggregates.mean.value[1, row]
         gain = means[order] - means[results.best[_BASELINE, size].place]
         found[size] = find_plateau([where[k] for k in order], gain.tolist())
     return found
@@ -264,15 +260,15 @@ def _plateaus(results: _Results, name: str) -> dict[int, Plateau]:
 
 def _losses(results: _Results, name: str) -> dict[int, float]:
     """Return by size what the value that is best on the largest size costs in mean."""
-    fixed = results.best[name, results.plan.sizes[-1]].place
-    means = results.aggregates.mean.value[1]
+    fixed = results.best[name, results.plan.transitions[-1]].place
+    means = results.all.aggregates.mean.value[1]
     return {
         size: float(means[row, results.best[name, size].place] - means[row, fixed])
-        for row, size in enumerate(results.plan.sizes)
+        for row, size in enumerate(results.plan.transitions)
     }
 
 
-def _on_speed(speeds: Mapping[str, float]) -> Iterator[Claim]:
+def _on_speed(speeds: Mapping[str, float]) -> Iterator[Finding]:
     names = {"approx-soft-spibb-dqn": "approximate", "exact-soft-spibb-dqn": "exact"}
     told = {
         title: speeds["pi-b-spibb-dqn"] / speeds[name] - 1
@@ -281,24 +277,18 @@ def _on_speed(speeds: Mapping[str, float]) -> Iterator[Claim]:
     }
     if told:
         near = 0.25 <= told.get("approximate", 0.0) <= 0.75
-        yield Claim(
+        yield Finding(
             "Soft-SPIBB-DQN takes about 50 % more time than SPIBB-DQN",
-            "confirmed" if near else "not confirmed",
+            verdict(near),
             "; ".join(f"{name}: {100 * more:+.0f} %" for name, more in told.items()),
         )
 
 
-def _verdict(differences: object) -> str:
-    found: list[IntervalEstimate] = list(differences)  # type: ignore[call-overload]
+def _verdict(differences: Iterable[IntervalEstimate]) -> str:
+    found = list(differences)
     if any(np.isnan(one.low) for one in found):
         return "too few data sets to tell"
-    return _by_share([one.low > 0 for one in found])
-
-
-def _by_share(shown: Sequence[bool]) -> str:
-    if all(shown):
-        return "confirmed"
-    return "in part" if any(shown) else "not confirmed"
+    return verdict(*(one.low > 0 for one in found))
 
 
 def _told(found: Mapping[int, IntervalEstimate]) -> str:

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spibb.envs.helicopter_picture import helicopter_figure
-from spibb.studies.aggregate import Aggregates, describe_runs
-from spibb.studies.drawing import FigureSetting, legend_name, mark_sizes
-from spibb.studies.gallery import Drawing
-from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
+from spibb.studies.drawing import (
+    GREY,
+    Drawing,
+    FigureSetting,
+    add_head,
+    legend_name,
+    mark_sizes,
+)
+from spibb.studies.helicopter.plan import BASELINE, LONG, SHORT, HelicopterPlan
+from spibb.studies.helicopter.scores import HelicopterResults
 from spibb.studies.helicopter.tables import (
     CVAR,
     MEAN,
@@ -25,12 +31,12 @@ from spibb.studies.helicopter.tables import (
     families,
 )
 from spibb.studies.metrics import IntervalEstimate, Measure
+from spibb.studies.results.aggregates import describe_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_GREY = "#4a5568"
 # A root's bar is drawn with a font that browsers have not.
 _ABSCISSA = r"$\kappa\,/\,10$,   $N_\wedge^{-1/2}$,   $\epsilon$"
 # Beyond these powers of two, as at 0 and infinity, a value has no place on the axis.
@@ -59,17 +65,20 @@ def on_axis(plan: HelicopterPlan, places: Sequence[int]) -> dict[int, float]:
     found = {}
     for place in places:
         setting = plan.settings[place]
-        x = abscissa(setting.group.partition(": ")[0], setting.value)
+        x = abscissa(setting.parameter, setting.value)
         if 2.0**-_FARTHEST <= x <= 2.0**_FARTHEST:
             found[place] = x
     return found
 
 
-def draw_helicopter(plan: HelicopterPlan, aggregates: Aggregates) -> list[Drawing]:
-    """Draw the domain, one figure for each size, and one against the sizes."""
-    drawings = [_domain(plan)]
-    drawings += [_by_parameter(plan, aggregates, row) for row in range(len(plan.sizes))]
-    return [*drawings, *_by_size(plan, aggregates)]
+def draw_helicopter(results: HelicopterResults) -> list[Drawing]:
+    """Draw the domain, and over each baseline one figure against the sizes and one for each."""
+    drawings = [_domain(results.plan)]
+    for name, one in results.by_baseline().items():
+        of_baseline = (f"-{name}", f", baseline {name}") if results.plan.baseline else ("", "")
+        drawings += _by_size(one, *of_baseline)
+        drawings += [_by_parameter(one, size, *of_baseline) for size in one.plan.transitions]
+    return drawings
 
 
 def _domain(plan: HelicopterPlan) -> Drawing:
@@ -86,61 +95,74 @@ def _domain(plan: HelicopterPlan) -> Drawing:
     )
 
 
-def _by_parameter(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> Drawing:
+def _panels(
+    results: HelicopterResults,
+) -> tuple[Figure, dict[tuple[Measure, str], Axes]]:
+    """Return a figure with a panel for each measure and evaluation."""
     from matplotlib.figure import Figure
 
-    size = plan.sizes[row]
     figure = Figure(figsize=(10, 8), layout="constrained")
-    grid = figure.subplots(2, 2, sharex=True, sharey="row")
-    for k, measure in enumerate((MEAN, CVAR)):
-        for score, name in enumerate(_evaluations(plan)):
-            axes = grid[k, score]
-            for shown, x, estimate in _parameter_lines(plan, aggregates, measure, (score, row)):
-                _line(axes, x, estimate, shown)
-            _level(axes, plan, aggregates, measure, (score, row))
+    grid, panels = figure.subplots(2, 2, sharex=True, sharey="row"), {}
+    for row, measure in enumerate((MEAN, CVAR)):
+        for column, (evaluation, name) in enumerate(_evaluations(results.plan).items()):
+            axes = panels[measure, evaluation] = grid[row, column]
             axes.set_title(f"{measure.name}, {name}", fontsize=_LETTERS)
             axes.set_xscale("log")
             axes.grid(color="#e2e8f0", linewidth=0.6)
-            if score == 0:
+            if column == 0:
                 axes.set_ylabel(f"{measure.name} of the return")
-        _cut(grid[k], plan, aggregates, measure, row)
-    _mark_abscissa(grid[1], plan)
-    title = f"Performance against the hyper-parameter, {size:,} transitions"
-    _add_title(figure, title, f"{plan.name}, {describe_runs(aggregates.n[:, row], plan)}")
+    return figure, panels
+
+
+def _by_parameter(results: HelicopterResults, size: int, suffix: str, name: str) -> Drawing:
+    plan = results.plan
+    figure, panels = _panels(results)
+    for (measure, evaluation), axes in panels.items():
+        cell = {"evaluation": evaluation, "transitions": size}
+        for shown, places in _on_axes(plan).items():
+            parts = [results.of(measure, place, **cell) for place in places]
+            estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
+            _line(axes, list(places.values()), estimate, shown)
+        baseline = plan.place(BASELINE)
+        if baseline is not None:
+            level = float(results.of(measure, baseline, **cell).value)
+            axes.axhline(level, color=GREY, linewidth=1.2, linestyle=":", label="baseline")
+    for measure in (MEAN, CVAR):
+        _cut([panels[measure, evaluation] for evaluation in (SHORT, LONG)], results, measure, size)
+    _mark_abscissa([panels[CVAR, evaluation] for evaluation in (SHORT, LONG)], plan)
+    seen = [x for axes in panels.values() for line in axes.lines
+            if len(x := np.asarray(line.get_xdata())) > 2 and line.get_label() != "_"]  # fmt: skip
+    if seen:
+        low, high = min(map(np.min, seen)), max(map(np.max, seen))
+        panels[MEAN, SHORT].set_xlim(low / 1.5, high * 1.5)
+    title = f"Performance against the hyper-parameter, {size:,} transitions{name}"
+    n = results.aggregates.n[:, plan.transitions.index(size)]
+    add_head(figure, f"{title}\n{plan.name}, {describe_runs(n, plan)} of each setting", 3)
     caption = (
-        "Undiscounted return; dotted: the baseline under the same evaluation. Shaded: 95 % "
-        "bootstrap intervals over data sets. "
-        + _aside(plan, aggregates, row)
-        + _below(plan, aggregates, row)
+        "Undiscounted return. Shaded: 95 % bootstrap intervals over data sets. "
+        + _aside(results, size)
+        + _below(results, size)
         + _left_out(plan)
         + "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
-    return Drawing(f"helicopter-{size}", title, caption, figure)
+    return Drawing(f"helicopter-{size}{suffix}", title, caption, figure)
 
 
-def _add_title(figure: Figure, title: str, runs: str) -> None:
-    """Write the title, and one legend for all panels."""
-    figure.suptitle(f"{title}\n{runs} of each setting", fontsize=11, parse_math=False)
-    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
-                  fontsize="small", frameon=False)  # fmt: skip
+def _evaluations(plan: HelicopterPlan) -> dict[str, str]:
+    return {
+        SHORT: f"short: {plan.n_steps:,} steps a run (the paper's)",
+        LONG: f"long: {plan.n_episodes:,} episodes a run",
+    }
 
 
-def _evaluations(plan: HelicopterPlan) -> tuple[str, str]:
-    return (
-        f"short: {plan.n_steps:,} steps a run (the paper's)",
-        f"long: {plan.n_episodes:,} episodes a run",
-    )
-
-
-def _parameter_lines(
-    plan: HelicopterPlan, aggregates: Aggregates, measure: Measure, cell: tuple[int, int]
-) -> Iterator[tuple[FigureSetting, list[float], IntervalEstimate]]:
-    """Yield each family with its places on the abscissa and its results there."""
+def _on_axes(plan: HelicopterPlan) -> dict[FigureSetting, dict[int, float]]:
+    """Return each family with where its settings, as places in the plan, stand on the axis."""
+    found = {}
     for name, places in families(plan).items():
-        parameter, x = plan.settings[places[0]].group.partition(": ")[0], on_axis(plan, places)
+        parameter, x = plan.settings[places[0]].parameter, on_axis(plan, places)
         if parameter and x:
-            found = IntervalEstimate(*(part[cell][list(x)] for part in aggregates.of(measure)))
-            yield FigureSetting(places[0], name, parameter, 0.0), list(x.values()), found
+            found[FigureSetting(places[0], name, parameter)] = x
+    return found
 
 
 def _line(axes: Axes, x: Sequence[float], estimate: IntervalEstimate, shown: FigureSetting) -> None:
@@ -151,24 +173,12 @@ def _line(axes: Axes, x: Sequence[float], estimate: IntervalEstimate, shown: Fig
     axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.13, linewidth=0)
 
 
-def _level(
-    axes: Axes, plan: HelicopterPlan, aggregates: Aggregates, measure: Measure,
-    cell: tuple[int, int],
-) -> None:  # fmt: skip
-    place = plan.place(BASELINE)
-    if place is not None:
-        axes.axhline(aggregates.of(measure).value[(*cell, place)], color=_GREY, linewidth=1.2,
-                     linestyle=":", label="baseline")  # fmt: skip
-
-
-def _cut(
-    both: Sequence[Axes], plan: HelicopterPlan, aggregates: Aggregates, measure: Measure, row: int
-) -> None:
+def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, size: int) -> None:
     """Let the scale start below the baseline, and say so where a curve's points lie lower."""
-    place = plan.place(BASELINE)
+    place = results.plan.place(BASELINE)
     if place is None:
         return
-    least = float(np.nanmin(aggregates.of(measure).value[:, row, place])) - _DEPTH
+    least = float(np.nanmin(results.of(measure, place, transitions=size).value)) - _DEPTH
     if both[0].get_ylim()[0] < least:
         drawn = np.concatenate([line.get_ydata() for axes in both for line in axes.lines])
         cut = np.floor(10 * drawn[drawn >= least].min()) / 10 - 0.1
@@ -176,11 +186,14 @@ def _cut(
         for axes in both:
             if any(np.less(line.get_ydata(), cut).any() for line in axes.lines):
                 axes.set_title(f"{axes.get_title()}, axis starts at {cut:.1f}", fontsize=_LETTERS)
+            for line in axes.lines:
+                if np.less(line.get_ydata(), cut).all():  # nothing of it is seen
+                    line.set_label("_")
 
 
 def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
     """Mark powers of two, as many as have room."""
-    varied = [k for k, setting in enumerate(plan.settings) if setting.group]
+    varied = [k for k, setting in enumerate(plan.settings) if setting.parameter]
     places = on_axis(plan, varied).values() or [1.0]
     low, high = np.ceil(np.log2(min(places))), np.floor(np.log2(max(places)))
     step = max(1, int(np.ceil((high - low + 1) / _MOST_MARKS)))
@@ -194,85 +207,78 @@ def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
 
 def _left_out(plan: HelicopterPlan) -> str:
     """Name the settings of a family that have no place on the axis."""
-    varied = [k for k, setting in enumerate(plan.settings) if setting.group]
+    varied = [k for k, setting in enumerate(plan.settings) if setting.parameter]
     labels = [plan.settings[k].label for k in varied if k not in on_axis(plan, varied)]
     return f"Beyond the axis: {'; '.join(labels)}. " if labels else ""
 
 
-def _aside(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> str:
+def _aside(results: HelicopterResults, size: int) -> str:
     """Tell the numbers of Double-DQN, which has no hyper-parameter and is far below."""
-    place = plan.place("double-dqn")
+    place = results.plan.place("double-dqn")
     if place is None:
         return ""
-    parts = [
-        f"{mean:.2f} / {tail:.2f}"
-        for mean, tail in zip(
-            aggregates.of(MEAN).value[:, row, place],
-            aggregates.of(CVAR).value[:, row, place],
-            strict=True,
-        )
-    ]
+    means, tails = (results.of(measure, place, transitions=size).value for measure in (MEAN, CVAR))
+    parts = [f"{mean:.2f} / {tail:.2f}" for mean, tail in zip(means, tails, strict=True)]
     return f"Double-DQN (mean / 10 %-CVaR): {parts[0]} short, {parts[1]} long. "
 
 
-def _below(plan: HelicopterPlan, aggregates: Aggregates, row: int) -> str:
+def _below(results: HelicopterResults, size: int) -> str:
     """Tell of algorithms that the cut leaves nothing of."""
-    baseline = plan.place(BASELINE)
+    baseline = results.plan.place(BASELINE)
     if baseline is None:
         return ""
-    means = aggregates.of(MEAN).value[1, row]
-    parts = [
-        f"{name} lies below the picture (best mean {means[places].max():.2f}, long). "
-        for name, places in families(plan).items()
-        if len(places) > 1 and means[places].max() < means[baseline] - _DEPTH
-    ]
-    return "".join(parts)
 
+    def mean(place: int) -> float:
+        return float(results.of(MEAN, place, evaluation=LONG, transitions=size).value)
 
-def _by_size(plan: HelicopterPlan, aggregates: Aggregates) -> Iterator[Drawing]:
-    """Draw every algorithm at its best hyper-parameter against the size."""
-    from matplotlib.figure import Figure
-
-    if len(plan.sizes) < 2:
-        return
-    rows = best_settings(plan, aggregates)
-    figure = Figure(figsize=(10, 8), layout="constrained")
-    grid = figure.subplots(2, 2, sharex=True, sharey="row")
-    for k, measure in enumerate((MEAN, CVAR)):
-        for score, name in enumerate(_evaluations(plan)):
-            axes = grid[k, score]
-            for algorithm in dict.fromkeys(one.name for one in rows):
-                found = [one for one in rows if one.name == algorithm]
-                _best_line(axes, found, measure, score)
-            axes.set_title(f"{measure.name}, {name}", fontsize="medium")
-            axes.set(xscale="log", xlabel="transitions" if k else "",
-                     ylabel="" if score else f"{measure.name} of the return")  # fmt: skip
-            mark_sizes(axes, plan.sizes, ",")
-    title = "Performance at the best hyper-parameter against the size of the data set"
-    _add_title(figure, title, f"{plan.name}, {describe_runs(aggregates.n, plan)}")
-    caption = (
-        "Best: of the largest mean under the long evaluation. Dotted: the baseline. Shaded: 95 % "
-        "bootstrap intervals over data sets. Hollow, left: what the paper published (its own "
-        "baseline and networks)."
+    best = {name: max(map(mean, places)) for name, places in families(results.plan).items()
+            if len(places) > 1}  # fmt: skip
+    return "".join(
+        f"{name} lies below the picture (best mean {highest:.2f}, long). "
+        for name, highest in best.items()
+        if highest < mean(baseline) - _DEPTH
     )
-    yield Drawing("helicopter-by-size", title, caption, figure)
 
 
-def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, score: int) -> None:
-    name = found[0].name
-    shown = FigureSetting(found[0].place, name, "", 0.0)
+def _by_size(results: HelicopterResults, suffix: str, name: str) -> Iterator[Drawing]:
+    """Draw every algorithm at its best hyper-parameter against the size."""
+    plan = results.plan
+    if len(plan.transitions) < 2:
+        return
+    rows = best_settings(results)
+    figure, panels = _panels(results)
+    for (measure, evaluation), axes in panels.items():
+        for algorithm in dict.fromkeys(one.name for one in rows):
+            found = [one for one in rows if one.name == algorithm]
+            _best_line(axes, found, measure, evaluation)
+        axes.set_xlabel("transitions" if measure == CVAR else "")
+        mark_sizes(axes, plan.transitions, ",")
+    title = f"Performance at the best hyper-parameter against the size of the data set{name}"
+    runs = describe_runs(results.aggregates.n, plan)
+    add_head(figure, f"{title}\n{plan.name}, {runs} of each setting", 3)
+    caption = (
+        "Best: of the largest mean under the long evaluation. Shaded: 95 % bootstrap intervals "
+        "over data sets. Hollow, left: what the paper published (its own baseline and networks)."
+    )
+    yield Drawing(f"helicopter-by-size{suffix}", title, caption, figure)
+
+
+def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, evaluation: str) -> None:
+    name, is_baseline = found[0].name, found[0].name == "Baseline"
+    shown = FigureSetting(found[0].place, name)
     sizes = [one.size for one in found]
-    parts = [(one.mean if measure == MEAN else one.cvar)[score] for one in found]
+    parts = [one.of(measure, evaluation) for one in found]
     estimate = IntervalEstimate(*(np.array(part) for part in zip(*parts, strict=True)))
     colour, marker, _ = shown.style
-    if name == "Baseline":
-        axes.plot(sizes, estimate.value, color=_GREY, linestyle=":", linewidth=1.2,
+    if is_baseline:
+        axes.plot(sizes, estimate.value, color=GREY, linestyle=":", linewidth=1.2,
                   label="baseline")  # fmt: skip
     else:
         _line(axes, sizes, estimate, shown)
     told = [(size, PUBLISHED[size][name]) for size in sizes if name in PUBLISHED.get(size, {})]
-    if told and score == 0:
-        colour = _GREY if name == "Baseline" else colour
+    if told and evaluation == SHORT:
+        title = "baseline" if is_baseline else shown.title
         axes.plot([size for size, _ in told], [pair[measure != MEAN] for _, pair in told],
-                  color=colour, marker=marker if name != "Baseline" else "_", markersize=9,
-                  markerfacecolor="none", linestyle="none")  # fmt: skip
+                  color=GREY if is_baseline else colour, marker="_" if is_baseline else marker,
+                  markersize=9, markerfacecolor="none", linestyle="none",
+                  label=f"{title}, as published")  # fmt: skip

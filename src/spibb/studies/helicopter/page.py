@@ -1,66 +1,78 @@
-"""What the helicopter study says for each place of its page: see spibb.studies.page."""
+"""What the helicopter study says in its page, and the files that go with it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spibb.studies.gallery import Drawing
-from spibb.studies.helicopter.claims import Claim, judged_claims
-from spibb.studies.helicopter.scores import Scores, aggregate_scores
-from spibb.studies.helicopter.tables import best_settings, to_markdown
+from spibb.errors import DataError
+from spibb.studies.claims import to_markdown
+from spibb.studies.helicopter.claims import findings
+from spibb.studies.helicopter.plan import LONG, HelicopterPlan
+from spibb.studies.helicopter.scores import HelicopterResults
+from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, best_table, to_csv
 
-_ORDER = {"helicopter-domain": 0, "helicopter-by-size": 1}
-
-
-def make_blocks(scores: Scores, costs: Mapping[str, Any] | None = None) -> dict[str, str]:
-    """Return what a study says for each place of the page.
-
-    Args:
-        scores: The results.
-        costs: Where and how long it ran, by name; "speeds" holds gradient steps a second by rule.
-    """
-    speeds: Mapping[str, float] = (costs or {}).get("speeds", {})
-    blocks = {
-        "facts": _facts(scores),
-        "table": to_markdown(best_settings(scores.plan, aggregate_scores(scores))),
-        "claims": _claims(judged_claims(scores, speeds)),
-    }
-    return blocks | ({"costs": _costs(costs)} if costs else {})
+# Where and how long a study ran, by name; "speeds" holds gradient steps a second by rule.
+COSTS = "costs.json"
 
 
-def figure_block(drawings: Sequence[Drawing], folder: str) -> str:
-    """Return the figures for the page, as Markdown, each with its caption below.
+def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, str]]:
+    """Return what studies say in the helicopter's page: the paper's, and one of more baselines."""
+    blocks: dict[str, str] = {}
+    named = {results.plan.name: results for results in given}
+    main = named.get("helicopter")
+    if main is not None:
+        costs = _read_costs(main)
+        blocks |= {
+            "facts": _facts(main),
+            "table": best_table(best_settings(main)),
+            "claims": to_markdown(findings(main, costs.get("speeds", {}))),
+            "costs": _costs(costs),
+        }
+    if "helicopter-baselines" in named:
+        every = [*([main] if main is not None else []), named["helicopter-baselines"]]
+        by_name = {name: one for results in every for name, one in results.by_baseline().items()}
+        blocks["baselines"] = _baselines(by_name)
+    return {"helicopter.md": blocks} if blocks else {}
 
-    Args:
-        drawings: The figures.
-        folder: Where the pictures are, seen from the page.
-    """
-    # What all sizes come to stands before the single ones.
-    ordered = sorted(drawings, key=lambda one: _ORDER.get(one.stem, len(_ORDER)))
-    return "\n\n".join(
-        f"![{one.title}]({folder}/{one.stem}.svg)\n\n*{one.caption}*" for one in ordered
-    )
+
+def table_files(results: HelicopterResults) -> dict[str, str]:
+    """Return the table of best settings as a file, for each baseline."""
+    every = results.by_baseline()
+    names = {name: f"table-{name}.csv" if results.plan.baseline else "table.csv" for name in every}
+    return {names[name]: to_csv(best_settings(one)) for name, one in every.items()}
 
 
-def _facts(scores: Scores) -> str:
-    plan, n_runs = scores.plan, len(scores.runs)
-    n_trained = sum(setting.rule() is not None for setting in plan.settings)
-    n_networks = n_runs * n_trained * len(plan.sizes)
+def _read_costs(results: HelicopterResults) -> dict[str, Any]:
+    file = results.folder / COSTS
+    if not file.exists():
+        return {}
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        speeds = {rule: float(speed) for rule, speed in found.get("speeds", {}).items()}
+        return {**found, "speeds": speeds}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise DataError(
+            f"cannot read {file}: {error}", expected="a JSON object of what was measured"
+        ) from None
+
+
+def _facts(results: HelicopterResults) -> str:
+    plan, scores = results.plan, results.scores
+    n_runs = int(results.aggregates.n.max())
+    n_trained = sum(rule is not None for rule in plan.rules_of_settings)
+    n_networks = n_runs * n_trained * len(plan.transitions)
     lines = [
         f"plan `{plan.name}`, fingerprint `{plan.fingerprint}`, seed {plan.seed}",
-        f"{n_runs} runs ({scores.n_data_sets} data sets x {plan.n_trainings} trainings) of "
-        f"{n_trained} settings and the baseline, on {len(plan.sizes)} sizes: {n_networks:,} "
+        f"{n_runs} runs ({n_runs // plan.n_trainings} data sets x {plan.n_trainings} trainings) of "
+        f"{n_trained} settings and the baseline, on {len(plan.transitions)} sizes: {n_networks:,} "
         f"networks of {plan.n_passes:,} passes each",
-        f"{int(scores.diverged.sum())} trainings diverged; they count with the least return, -1",
     ]
+    if scores is not None:
+        n_diverged = int(scores.diverged.any(axis=-4).sum())
+        lines.append(f"{n_diverged} trainings diverged; they count with the least return, -1")
     return "\n".join(f"* {line}" for line in lines)
-
-
-def _claims(claims: Sequence[Claim]) -> str:
-    lines = ["| claim | verdict | numbers |", "|---|---|---|"]
-    lines += [f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims]
-    return "\n".join(lines)
 
 
 def _costs(costs: Mapping[str, Any]) -> str:
@@ -77,3 +89,44 @@ def _costs(costs: Mapping[str, Any]) -> str:
         elif not name.startswith("predicted"):
             lines.append(f"{name}: {value}")
     return "\n".join(f"* {line}" for line in lines)
+
+
+def _baselines(by_name: Mapping[str, HelicopterResults]) -> str:
+    """Return mean and CVaR of every algorithm at its best over each baseline, and the verdicts."""
+    plan: HelicopterPlan = next(iter(by_name.values())).plan
+    parts = []
+    for size in plan.transitions:
+        best = {
+            name: {one.name: one for one in best_settings(results) if one.size == size}
+            for name, results in by_name.items()
+        }
+        runs = {name: int(results.aggregates.n.max()) for name, results in by_name.items()}
+        lines = [
+            f"| {size:,} transitions | "
+            + " | ".join(f"{name} ({n} runs)" for name, n in runs.items())
+            + " |",
+            "|---|" + "---|" * len(best),
+        ]
+        for algorithm in next(iter(best.values())):
+            cells = [_cell(found[algorithm], found) for found in best.values()]
+            lines.append(f"| {algorithm} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    judged = {name: findings(results) for name, results in by_name.items()}
+    lines = ["| claim | " + " | ".join(judged) + " |", "|---|" + "---|" * len(judged)]
+    for row in zip(*judged.values(), strict=True):
+        verdicts = " | ".join(one.verdict for one in row)
+        lines.append(f"| {row[0].claim} | {verdicts} |")
+    return "\n\n".join([*parts, "\n".join(lines)])
+
+
+def _cell(one: Best, found: Mapping[str, Best]) -> str:
+    """Return mean and CVaR, long; the best of each in bold."""
+    means, tails = (
+        {name: other.of(measure, LONG).value for name, other in found.items()}
+        for measure in (MEAN, CVAR)
+    )
+    numbers = []
+    for values in (means, tails):
+        text = f"{values[one.name]:.2f}"
+        numbers.append(f"**{text}**" if values[one.name] == max(values.values()) else text)
+    return " / ".join(numbers)

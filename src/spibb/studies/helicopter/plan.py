@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
-from spibb.data.estimate import Unseen
+from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.population import TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import (
@@ -17,13 +20,16 @@ from spibb.deep.rules import (
     RaMDPDQN,
     Rule,
 )
-from spibb.envs.helicopter import Helicopter
+from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
 from spibb.errors import SettingsError
-from spibb.studies.plan import Plan, Setting, check_whole
+from spibb.studies.plan import Plan, Setting, check_discount, check_whole, factor
+from spibb.studies.version1 import Renamed
 
 BASELINE = "baseline"
-# The two scores of a policy stand where other studies have strengths of the baseline.
-SHORT, LONG = 0.0, 1.0
+# The two scores of a policy: the paper's, and one of more episodes.
+SHORT, LONG = "short", "long"
+# The baseline that ships with the package, beside files of others.
+SHIPPED = "shipped"
 
 
 @dataclass(frozen=True)
@@ -31,11 +37,11 @@ class RuleSetting(Setting):
     """One rule with its settings, or the baseline; ``config`` is what ``Rule.to_config`` returns.
 
     Example:
-        >>> RuleSetting("Double-DQN", {"rule": "double-dqn"}).rule()
+        >>> RuleSetting("Double-DQN", {"rule": "double-dqn"}).build()
         DoubleDQN()
     """
 
-    def rule(self) -> Rule | None:
+    def _build(self) -> Rule | None:
         """Return the rule that networks are trained by; None for the baseline, which needs none."""
         if self.config.get("rule") != BASELINE:
             return Rule.from_config(self.config)
@@ -45,15 +51,18 @@ class RuleSetting(Setting):
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HelicopterPlan(Plan):
-    """What the study varies; fields as in :class:`Plan`, but for these.
+    """What the study varies.
 
     A run is one training of every setting on every size; runs ``n_trainings d`` to ``n_trainings
     (d + 1) - 1`` share data set d of each size.
 
     Attributes:
-        sizes: Numbers of transitions.
+        baseline: Files of baselines, or "shipped"; none: the shipped one.
+        evaluation: The short evaluation and the long one.
+        transitions: Sizes of the data sets.
+        digests: What the files of baselines hold, as hashes in their order.
         max_steps: Longest episode.
         settings: Rules, and the baseline.
         gamma: Discount of the training; scores are undiscounted.
@@ -63,19 +72,20 @@ class HelicopterPlan(Plan):
         n_episodes: The long evaluation: so many episodes, at least ``n_steps``, so that the
             short one is always a part of it.
         width: Kernel width of the pseudo-counts.
+        restarts: How often a network that died is trained again, from another seed.
     """
 
+    study: ClassVar[str] = "helicopter"
     setting_kind: ClassVar[type[RuleSetting]] = RuleSetting
-    present_rules: ClassVar[int] = 1  # networks are trained as ever
     keeps_rows: ClassVar[bool] = True  # the bootstrap draws data sets, all runs of each
+    columns: ClassVar[Mapping[str, str]] = {"n_episodes": "whole numbers", "diverged": "flags"}
+    reader1 = Renamed("evaluation", "transitions", {0.0: SHORT, 1.0: LONG})
 
-    settings: tuple[RuleSetting, ...] = ()
-    etas: tuple[float, ...] = field(init=False, default=(SHORT, LONG))
-    second_goal: float = field(init=False, default=0.0)
-    n_states: int = field(init=False, default=0)
-    n_actions: int = field(init=False, default=0)
-    n_successors: int = field(init=False, default=0)
-    unseen: Unseen = field(init=False, default="terminal")
+    settings: tuple[RuleSetting, ...]
+    baseline: tuple[str, ...] = factor("baseline", str)
+    evaluation: tuple[str, ...] = factor("evaluation", str, init=False, default=(SHORT, LONG))
+    transitions: tuple[int, ...] = factor("transitions", int)
+    digests: tuple[str, ...] = ()
     max_steps: int = 100
     gamma: float = 0.9
     n_trainings: int = 15
@@ -83,24 +93,67 @@ class HelicopterPlan(Plan):
     n_steps: int = 1_000
     n_episodes: int = 1_000
     width: float = 0.2
+    restarts: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.demand("transitions")
+        check_discount(self.gamma)
         for name in ("max_steps", "n_trainings", "n_passes", "n_steps", "n_episodes"):
             check_whole(getattr(self, name), name, 1)
+        check_whole(self.restarts, "restarts", 0)
         if self.n_episodes < self.n_steps:
             raise SettingsError(
                 f"n_episodes is {self.n_episodes}",
                 expected=f"at least n_steps = {self.n_steps}: an episode may be a single step",
             )
+        object.__setattr__(self, "digests", tuple(self.digests))
+        if len(self.digests) != len(self.baseline):
+            raise SettingsError(
+                f"the plan has {len(self.baseline)} baselines and {len(self.digests)} digests",
+                expected="one for each",
+                hint="give the files of baselines with --baseline",
+            )
+        names = [Path(file).stem for file in self.baseline]
+        if len(set(names)) < len(names):  # which figures and tables tell them apart by
+            raise SettingsError(
+                f"baselines are called {', '.join(names)}", expected="files of different names"
+            )
         # These refuse what they cannot be made of.
         _ = KernelCounts(self.width), self.training
-        self.build_settings()
-
-    def build_settings(self) -> None:
-        """Build every rule once."""
         for setting in self.settings:
-            setting.rule()
+            setting.build()
+
+    def with_baselines(self, files: Sequence[str]) -> HelicopterPlan:
+        """Return the plan over other baselines: files of networks, or "shipped"."""
+        digests = tuple("" if file == SHIPPED else _digest(file) for file in files)
+        return replace(self, baseline=tuple(files), digests=digests)
+
+    def baselines(self) -> list[SoftmaxNetwork]:
+        """Read the baselines; files must hold what they held when the plan was made."""
+        found = []
+        for file, digest in zip(self.baseline, self.digests, strict=True):
+            if file == SHIPPED:
+                found.append(self.helicopter.baseline())
+                continue
+            if _digest(file) != digest:
+                raise SettingsError(
+                    f"the baseline {file} is not the one that the plan was made with",
+                    expected=f"a file whose SHA-256 begins with {digest}",
+                )
+            found.append(SoftmaxNetwork.read(file))
+            sizes = found[-1].network.sizes
+            if (sizes[0], sizes[-1]) != (N_DIMENSIONS, N_ACTIONS):
+                raise SettingsError(
+                    f"the baseline {file} maps {sizes[0]} numbers to {sizes[-1]} actions",
+                    expected=f"a network from {N_DIMENSIONS} to {N_ACTIONS}",
+                )
+        return found or [self.helicopter.baseline()]
+
+    @property
+    def rules_of_settings(self) -> list[Rule | None]:
+        """The rule of each setting; None for the baseline."""
+        return [setting.build() for setting in self.settings]
 
     @property
     def helicopter(self) -> Helicopter:
@@ -120,6 +173,16 @@ class HelicopterPlan(Plan):
         """Return the place of the first setting of a rule's id; None if there is none."""
         found = [k for k, one in enumerate(self.settings) if one.config.get("rule") == name]
         return found[0] if found else None
+
+
+def _digest(file: str) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise SettingsError(
+            f"cannot read the baseline {file}: {error.strerror or error}",
+            expected=f"a file of a network, or {SHIPPED!r}",
+        ) from None
 
 
 # Name, hyper-parameter and rule of each family.
@@ -142,56 +205,48 @@ def make_settings(**grids: tuple[float, ...]) -> tuple[RuleSetting, ...]:
         >>> [setting.label for setting in make_settings(ramdp_dqn=(0.5,))]
         ['Baseline', 'Double-DQN', 'RaMDP-DQN, kappa=0.5']
     """
-    found = [
-        RuleSetting("Baseline", {"rule": BASELINE}),
-        RuleSetting("Double-DQN", DoubleDQN().to_config()),
-    ]
+    found = [RuleSetting("Baseline", {"rule": BASELINE}), RuleSetting.of("Double-DQN", DoubleDQN())]
     for name, parameter, kind in _FAMILIES:
-        for value in grids.get(kind.id.replace("-", "_"), ()):
-            config = kind(**{parameter: value}).to_config()
-            label, group = f"{name}, {parameter}={value:g}", f"{parameter}: {name}"
-            found.append(RuleSetting(label, config, group, float(value)))
+        found += [
+            RuleSetting.of(name, kind(**{parameter: value}), parameter, float(value))
+            for value in grids.get(kind.id.replace("-", "_"), ())
+        ]
     return tuple(found)
 
 
-def _helicopter() -> HelicopterPlan:
-    # Fifteen trainings on one data set of each size put the best kappa between 1 and 3 (on 1,000
-    # transitions no kappa helps), n_wedge between 1 and 2, epsilon between 0.25 and 1; the grids go
-    # on beyond, on both sides.
-    return HelicopterPlan(
-        study="helicopter",
-        name="helicopter",
-        seed=2019,
-        n_runs=300,
-        runs_per_job=15,
-        sizes=(1_000, 3_000, 6_000, 10_000),
-        settings=make_settings(
-            ramdp_dqn=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
-            pi_b_spibb_dqn=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
-            pi_leq_b_spibb_dqn=(0.5, 1.0, 2.0, 4.0, 8.0),
-            approx_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 1.4, 2.0),
-            exact_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 2.0),
-        ),
-    )
-
-
-def _smoke() -> HelicopterPlan:
-    return HelicopterPlan(
-        study="helicopter",
-        name="helicopter-smoke",
-        seed=2019,
-        n_runs=6,
-        runs_per_job=3,
-        n_trainings=3,
-        n_passes=100,
-        sizes=(1_000, 3_000),
-        settings=make_settings(
-            ramdp_dqn=(3.0,),
-            pi_b_spibb_dqn=(1.0, 4.0),
-            approx_soft_spibb_dqn=(0.5, 1.0),
-            exact_soft_spibb_dqn=(0.5,),
-        ),
-    )
-
-
-PLANS: dict[str, HelicopterPlan] = {plan.name: plan for plan in (_helicopter(), _smoke())}
+# Fifteen trainings on one data set of each size put the best kappa between 1 and 3 (on 1,000
+# transitions no kappa helps), n_wedge between 1 and 2, epsilon between 0.25 and 1; the grids go on
+# beyond, on both sides.
+_PAPER = HelicopterPlan(
+    name="helicopter",
+    seed=2019,
+    n_runs=300,
+    runs_per_job=15,
+    transitions=(1_000, 3_000, 6_000, 10_000),
+    settings=make_settings(
+        ramdp_dqn=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
+        pi_b_spibb_dqn=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0),
+        pi_leq_b_spibb_dqn=(0.5, 1.0, 2.0, 4.0, 8.0),
+        approx_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 1.4, 2.0),
+        exact_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 2.0),
+    ),
+)
+_SMOKE = HelicopterPlan(
+    name="helicopter-smoke",
+    seed=2019,
+    n_runs=6,
+    runs_per_job=3,
+    n_trainings=3,
+    n_passes=100,
+    transitions=(1_000, 3_000),
+    settings=make_settings(
+        ramdp_dqn=(3.0,),
+        pi_b_spibb_dqn=(1.0, 4.0),
+        approx_soft_spibb_dqn=(0.5, 1.0),
+        exact_soft_spibb_dqn=(0.5,),
+    ),
+)
+# Fewer trainings on each of more data sets: what baselines are compared by are intervals over
+# data sets.
+_BASELINES = replace(_PAPER, name="helicopter-baselines", n_runs=60, n_trainings=5, runs_per_job=5)
+PLANS = (_PAPER, _SMOKE, _BASELINES)

@@ -8,22 +8,21 @@ differences between settings of the same size have intervals too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.errors import DataError
 from spibb.runner.store import Store
-from spibb.studies.aggregate import FILE, SHARES, Aggregates
-from spibb.studies.compact import check_rows, find_cells, finite_scores, shape_of
-from spibb.studies.helicopter.plan import BASELINE, HelicopterPlan
-from spibb.studies.merging import merge_plans
+from spibb.studies.helicopter.plan import BASELINE, SHIPPED, HelicopterPlan
 from spibb.studies.metrics import IntervalEstimate, Measure, cvar, has_interval
-from spibb.studies.recording import read_rows
+from spibb.studies.results.aggregates import SHARES, Aggregates
+from spibb.studies.results.cells import checked_rows, scores_by_run
+from spibb.studies.results.recording import read_rows
+from spibb.studies.results.results import Results
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,10 +34,8 @@ _CONFIDENCE = 0.95
 MIN_DATA_SETS = 5
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
 _BOOTSTRAP = 0xB007
-# What rows have beyond those of other studies.
-_MORE = {"diverged": "flags"}
-# (score: 0 short or 1 long, size, setting), as places in the plan.
-Cell = tuple[int, int, int]
+# Places of the factors' values and of the setting.
+Cell = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +45,8 @@ class Scores:
     Attributes:
         plan: The plan.
         runs: The runs that are there, ascending.
-        values: Shape (2, sizes, settings, runs): short and long; NaN where a run is not there.
-        diverged: Whether a training diverged, shape (sizes, settings, runs).
+        values: Shape (*plan.shape, runs); NaN where a run is not there.
+        diverged: Whether a training diverged, likewise.
     """
 
     plan: HelicopterPlan
@@ -59,30 +56,15 @@ class Scores:
     _kept: dict[tuple[Measure, Cell], Floats] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of_studies(cls, *folders: Path) -> Scores:
-        """Read the rows of studies: one, pieces of one, or plans that try other settings."""
-        import pyarrow as pa
-
-        stores = [Store(Path(folder)) for folder in folders]
-        plans = [HelicopterPlan.from_toml(store.plan()) for store in stores]
-        plan = merge_plans(plans)
-        assert isinstance(plan, HelicopterPlan)
-        tables = [read_rows(store, ours, _MORE) for store, ours in zip(stores, plans, strict=True)]
-        return cls.of_table(pa.concat_tables(tables, promote_options="permissive"), plan)
-
-    @classmethod
     def of_table(cls, table: pa.Table, plan: HelicopterPlan) -> Scores:
-        """Sort rows ``run, eta, size, setting, score, diverged``, in any order, into an array."""
-        check_rows(table, plan, more=_MORE)
-        runs, columns = np.unique(table["run"].to_numpy(), return_inverse=True)
-        shape = (*shape_of(plan), len(runs))
-        spots = find_cells(table, plan) * len(runs) + columns
-        if len(np.unique(spots)) < len(spots):
-            raise DataError("a run is there twice", hint="keep one of the parts that hold it")
+        """Sort rows, in any order, into arrays."""
+        table = checked_rows(table, plan)
+        runs, spots, scores = scores_by_run(table, plan)
+        shape = (*plan.shape, len(runs))
         values, diverged = np.full(shape, np.nan), np.zeros(shape, np.bool_)
-        values.ravel()[spots] = finite_scores(table)
+        values.ravel()[spots] = scores
         diverged.ravel()[spots] = table["diverged"].to_numpy(zero_copy_only=False)
-        return cls(plan, runs.astype(np.int64), values, np.asarray(diverged.any(axis=0)))
+        return cls(plan, runs, values, diverged)
 
     @cached_property
     def _weights(self) -> NDArray[np.int64]:
@@ -181,21 +163,12 @@ def weighted_statistic(scores: Floats, weights: NDArray[np.int64], share: float 
         return np.asarray((in_tail @ scores[order][:n_needed]) / tail[:, 0])
 
 
-def aggregate_helicopter(folder: Path, plan: HelicopterPlan) -> Aggregates:
-    """Return the statistics of every cell of a study's folder, from its rows.
-
-    Where a study has aggregates and no rows, these are read. ``worse`` is the share of runs that
-    score below the baseline's mean under the same evaluation.
-    """
-    store, file = Store(Path(folder)), Path(folder) / FILE
-    if not store.files() and file.exists():
-        return Aggregates.read(file, plan)
-    return aggregate_scores(Scores.of_studies(folder))
-
-
 def aggregate_scores(scores: Scores) -> Aggregates:
-    """Return the statistics of every cell."""
-    shape = shape_of(scores.plan)
+    """Return the statistics of every cell.
+
+    ``worse`` is the share of runs that score below the baseline's mean under the same evaluation.
+    """
+    shape = scores.plan.shape
 
     def table(measure: Measure) -> IntervalEstimate:
         cells = [scores.estimate(measure, cell) for cell in np.ndindex(*shape)]
@@ -216,8 +189,51 @@ def _share_worse(scores: Scores) -> NDArray[np.float32]:
     n = (~np.isnan(scores.values)).sum(axis=-1)
     if place is None:
         return np.full(n.shape, np.nan, np.float32)
-    known = scores.values[:, :, place]
+    known = scores.values[..., place, :]
     with np.errstate(invalid="ignore"):
         mean = np.nansum(known, axis=-1) / (~np.isnan(known)).sum(axis=-1)
-        below = (scores.values < mean[:, :, None, None]).sum(axis=-1) / n
+        below = (scores.values < mean[..., None, None]).sum(axis=-1) / n
     return np.asarray(below, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class HelicopterResults(Results[HelicopterPlan]):
+    """What a study has found.
+
+    Attributes:
+        scores: Every score; None where a folder has statistics only.
+    """
+
+    scores: Scores | None = None
+
+    @classmethod
+    def of_folder(cls, folder: Path, plan: HelicopterPlan) -> Self:
+        """Read the results of a study's folder, from its rows if it has them."""
+        store = Store(Path(folder))
+        if not store.files():
+            return cls(plan, Aggregates.of_study(folder, plan), Path(folder))
+        scores = Scores.of_table(read_rows(store, plan), plan)
+        return cls(plan, aggregate_scores(scores), Path(folder), scores)
+
+    def by_baseline(self) -> dict[str, HelicopterResults]:
+        """Return the results over each baseline, as if there were no other."""
+        if not self.plan.baseline:
+            return {SHIPPED: self}
+        plan = replace(self.plan, baseline=(), digests=())
+        found = {}
+        for place, file in enumerate(self.plan.baseline):
+            parts = self.aggregates
+            of_one = Aggregates(
+                parts.n[place],
+                IntervalEstimate(*(part[place] for part in parts.mean)),
+                {
+                    share: IntervalEstimate(*(part[place] for part in estimate))
+                    for share, estimate in parts.cvar.items()
+                },
+                parts.worse[place],
+            )
+            scores = self.scores
+            if scores is not None:
+                scores = Scores(plan, scores.runs, scores.values[place], scores.diverged[place])
+            found[Path(file).stem] = HelicopterResults(plan, of_one, self.folder, scores)
+        return found

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spibb.studies.aggregate import Aggregates
-from spibb.studies.helicopter.plan import HelicopterPlan
+from spibb.studies.helicopter.plan import LONG, SHORT, HelicopterPlan
 from spibb.studies.metrics import IntervalEstimate, Measure
+from spibb.studies.results.results import Results
 
 MEAN, CVAR = Measure(), Measure(0.1)
-SCORES = ("short", "long")
+SCORES = (SHORT, LONG)
 
 # Mean and 10 %-CVaR of 300 runs as the paper's appendix prints them, by size and by our name.
 PUBLISHED: dict[int, dict[str, tuple[float, float]]] = {
@@ -67,57 +67,57 @@ class Best:
     cvar: tuple[IntervalEstimate, IntervalEstimate]
     published: tuple[float, float] | None
 
+    def of(self, measure: Measure, evaluation: str) -> IntervalEstimate:
+        """Return one of the four numbers."""
+        return (self.mean if measure == MEAN else self.cvar)[SCORES.index(evaluation)]
+
 
 def families(plan: HelicopterPlan) -> dict[str, list[int]]:
     """Return the settings of each algorithm as places in the plan, by rising value."""
     found: dict[str, list[int]] = {}
     for place, setting in enumerate(plan.settings):
-        name = setting.group.partition(": ")[2] or setting.label
-        found.setdefault(name, []).append(place)
+        found.setdefault(setting.name, []).append(place)
     return {
         name: sorted(places, key=lambda k: plan.settings[k].value) for name, places in found.items()
     }
 
 
-def best_settings(plan: HelicopterPlan, aggregates: Aggregates, by: Measure = MEAN) -> list[Best]:
+def best_settings(results: Results[HelicopterPlan], by: Measure = MEAN) -> list[Best]:
     """Return every algorithm at its best hyper-parameter, for each size.
 
     Args:
-        plan: The plan.
-        aggregates: Its results.
+        results: The results over one baseline.
         by: What "best" is measured by, under the long evaluation.
     """
+    plan = results.plan
     return [
-        _best(plan, aggregates, row, name, places, by)
-        for row in range(len(plan.sizes))
+        _best(results, size, name, places, by)
+        for size in plan.transitions
         for name, places in families(plan).items()
-        if aggregates.n[1, row, places].all()
+        if all(results.n_runs(place, evaluation=LONG, transitions=size) for place in places)
     ]
 
 
 def _best(
-    plan: HelicopterPlan, aggregates: Aggregates, row: int, name: str, places: list[int],
-    by: Measure,
-) -> Best:  # fmt: skip
-    rank = int(np.argmax(aggregates.of(by).value[1, row, places]))
-    place, size = places[rank], plan.sizes[row]
+    results: Results[HelicopterPlan], size: int, name: str, places: list[int], by: Measure
+) -> Best:
+    def of(measure: Measure, place: int, evaluation: str) -> IntervalEstimate:
+        found = results.of(measure, place, evaluation=evaluation, transitions=size)
+        return IntervalEstimate(*map(float, found))
 
-    def both(measure: Measure) -> tuple[IntervalEstimate, IntervalEstimate]:
-        short, long = (
-            IntervalEstimate(*(float(part[k, row, place]) for part in aggregates.of(measure)))
-            for k in (0, 1)
-        )
-        return short, long
-
+    rank = int(np.argmax([of(by, place, LONG).value for place in places]))
+    place = places[rank]
+    setting = results.plan.settings[place]
+    mean, cvar = ((of(measure, place, SHORT), of(measure, place, LONG)) for measure in (MEAN, CVAR))
     return Best(
         size=size,
         name=name,
-        parameter=plan.settings[place].group.partition(": ")[0],
-        value=float(plan.settings[place].value),
+        parameter=setting.parameter,
+        value=float(setting.value),
         place=place,
         is_inside=len(places) == 1 or 0 < rank < len(places) - 1,
-        mean=both(MEAN),
-        cvar=both(CVAR),
+        mean=mean,
+        cvar=cvar,
         published=PUBLISHED.get(size, {}).get(name),
     )
 
@@ -128,7 +128,7 @@ _HEAD = (
 )  # fmt: skip
 
 
-def to_markdown(rows: Sequence[Best]) -> str:
+def best_table(rows: Sequence[Best]) -> str:
     """Return the table as Markdown; an asterisk marks a best value at the end of its grid."""
     lines = ["| " + " | ".join(_HEAD) + " |", "|" + "---|" * len(_HEAD)]
     for one in rows:

@@ -6,18 +6,17 @@ what the rule returns: "confirmed", "in part" or "not confirmed", always with th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.studies.aggregate import Aggregates
+from spibb.studies.claims import Finding, to_markdown, verdict
 from spibb.studies.metrics import Measure
-from spibb.studies.plan import Plan
+from spibb.studies.random_mdps.plans import RandomMDPPlan
+from spibb.studies.results.results import Results
 
-Verdict = Literal["confirmed", "in part", "not confirmed"]
 _MEAN, _CVAR, _RARE = Measure(), Measure(0.01), Measure(0.001)
 _STRONG = 0.9
 _BASIC, _RAMDP = "Basic RL", "RaMDP, kappa=0.003"
@@ -27,71 +26,108 @@ _ONE_STEP = "Approx-Soft-SPIBB 1-step, epsilon=2"
 _SAFE = (*_SPIBB, _APPROX, _EXACT)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A claim of the paper and what was found.
-
-    Attributes:
-        claim: What the paper says, in short.
-        verdict: Whether the study bears it out.
-        numbers: On what grounds.
-    """
-
-    claim: str
-    verdict: Verdict
-    numbers: str
-
-
 @dataclass(frozen=True, eq=False)
 class _Results:
-    """The aggregates of a plan, by label and strength of the baseline."""
+    """Results, asked for the values of a setting by strength of the baseline."""
 
-    plan: Plan
-    aggregates: Aggregates
+    all: Results[RandomMDPPlan]
+
+    @property
+    def plan(self) -> RandomMDPPlan:
+        return self.all.plan
 
     def of(self, label: str, measure: Measure = _MEAN, eta: float = _STRONG) -> NDArray[np.float64]:
         """Return the values of a setting, one for each size."""
-        return np.asarray(self.by_eta(label, measure)[self.plan.etas.index(eta)])
+        return np.asarray(self.all.of(measure, label, eta=eta).value, dtype=np.float64)
 
     def by_eta(self, label: str, measure: Measure = _MEAN) -> NDArray[np.float64]:
-        """Return the values of a setting, shape (etas, sizes)."""
-        place = [setting.label for setting in self.plan.settings].index(label)
-        return np.asarray(self.aggregates.of(measure).value[:, :, place], dtype=np.float64)
+        """Return the values of a setting, shape (strengths, sizes)."""
+        return np.asarray(self.all.of(measure, label).value, dtype=np.float64)
 
     def has(self, *labels: str) -> bool:
-        known = {setting.label for setting in self.plan.settings}
-        return known.issuperset(labels)
+        return self.all.has(*labels)
 
-    def family(self, group: str) -> list[str]:
-        return [setting.label for setting in self.plan.settings if setting.group == group]
+    def family(self, name: str) -> list[str]:
+        return [setting.label for setting in self.plan.settings if setting.family == name]
 
     def sizes(self, which: NDArray[np.bool_]) -> str:
         """Name the sizes at which something holds."""
-        chosen = [
-            f"{size:,}" for size, is_one in zip(self.plan.sizes, which, strict=True) if is_one
-        ]
+        pairs = zip(self.plan.trajectories, which, strict=True)
+        chosen = [f"{size:,}" for size, is_one in pairs if is_one]
         return ", ".join(chosen) if chosen else "none"
 
 
-def findings(plan: Plan, aggregates: Aggregates) -> list[Finding]:
+def findings(results: Results[RandomMDPPlan]) -> list[Finding]:
     """Judge every claim whose settings the plan has, at eta = 0.9 unless it says otherwise."""
-    results = _Results(plan, aggregates)
-    if _STRONG not in plan.etas:
+    if _STRONG not in results.plan.eta:
         return []
-    return [found for judge in _JUDGES for found in judge(results)]
+    return [found for judge in _JUDGES for found in judge(_Results(results))]
 
 
-def to_markdown(found: list[Finding]) -> str:
-    """Return the findings as a table."""
-    rows = [f"| {one.claim} | **{one.verdict}** | {one.numbers} |" for one in found]
-    return "\n".join(["| the paper | verdict | here |", "|---|---|---|", *rows]) + "\n"
+def random_mdp_pages(given: Sequence[Results[RandomMDPPlan]]) -> dict[str, dict[str, str]]:
+    """Return what studies say in the page on random MDPs: the paper's, its search, unguarded."""
+    named = {results.plan.name.partition(" + ")[0]: results for results in given}
+    blocks: dict[str, str] = {}
+    if "random-mdps" in named:
+        main = named["random-mdps"]
+        blocks |= {"facts": _facts(main), "claims": to_markdown(findings(main))}
+        if "random-mdps-unguarded" in named:
+            blocks["guard"] = _guard(main, named["random-mdps-unguarded"])
+    if "spibb-search" in named:
+        blocks["search"] = _search(named["spibb-search"])
+    return {"random-mdps.md": blocks} if blocks else {}
 
 
-def verdict(*parts: bool) -> Verdict:
-    """Return what becomes of a claim whose parts hold or not."""
-    if all(parts):
-        return "confirmed"
-    return "in part" if any(parts) else "not confirmed"
+def _facts(results: Results[RandomMDPPlan]) -> str:
+    """Say what the study is."""
+    plan, n = results.plan, results.aggregates.n
+    return "\n".join([
+        f"* plan `{plan.name}`, fingerprint `{plan.fingerprint}`, seed {plan.seed}: "
+        f"{len(plan.eta)} strengths of the baseline x {len(plan.trajectories)} sizes of the log x "
+        f"{len(plan.settings)} settings",
+        f"* {int(n.max()):,} runs of {int((n[0, 0] == n.max()).sum())} settings, {int(n.min()):,} "
+        f"of the {int((n[0, 0] < n.max()).sum())} of robust MDP and HCPI: "
+        f"{int(n.sum()):,} policies trained and evaluated",
+    ])  # fmt: skip
+
+
+def _guard(main: Results[RandomMDPPlan], unguarded: Results[RandomMDPPlan]) -> str:
+    """Compare the study with one whose episodes end at a goal only."""
+    lines = ["| η = 0.9 | with the guard: mean, 1 %-CVaR | without |", "|---|---|---|"]
+    for label in (_BASIC, _SPIBB[0], _APPROX):
+        cells = [
+            ", ".join(
+                f"{_Results(one).of(label, measure).mean():.3f}" for measure in (_MEAN, _CVAR)
+            )
+            for one in (main, unguarded)
+        ]
+        lines.append(f"| {label} | {cells[0]} | {cells[1]} |")
+    n = int(unguarded.aggregates.n.max())
+    return (
+        f"Means over the eight sizes, {n:,} runs without it (`random-mdps-unguarded`; few for a "
+        "1 %-CVaR, which is the mean of the worst hundredth):\n\n" + "\n".join(lines)
+    )
+
+
+def _search(results: Results[RandomMDPPlan]) -> str:
+    """Name the best value of each searched hyper-parameter, by size."""
+    lines = ["| | by mean | by 1 %-CVaR |", "|---|---|---|"]
+    settings = results.plan.settings
+    for family in dict.fromkeys(setting.family for setting in settings if setting.family):
+        members = [setting for setting in settings if setting.family == family]
+        if len(members) == 1:
+            continue
+        cells = []
+        for measure in (_MEAN, _CVAR):
+            table = np.array([_Results(results).of(one.label, measure) for one in members])
+            # Where no value is better than another, none is the best.
+            alike = np.ptp(table, axis=0) == 0
+            best = [members[k].value for k in table.argmax(axis=0)]
+            pairs = zip(best, alike, strict=True)
+            cells.append(", ".join("any" if same else f"{value:g}" for value, same in pairs))
+        lines.append(f"| {members[0].parameter} of {family} | {cells[0]} | {cells[1]} |")
+    sizes = ", ".join(f"{size:,}" for size in results.plan.trajectories)
+    return f"Best value at {sizes} trajectories:\n\n" + "\n".join(lines)
 
 
 def _range(values: NDArray[np.float64]) -> str:
@@ -182,8 +218,8 @@ def _one_step(results: _Results) -> Iterator[Finding]:
     yield Finding(
         "… and is worse with much data",
         verdict(bool(loss > 0)),
-        f"mean at {results.plan.sizes[-1]:,} trajectories: iterated {results.of(_APPROX)[-1]:.3f}, "
-        f"one step {results.of(_ONE_STEP)[-1]:.3f}",
+        f"mean at {results.plan.trajectories[-1]:,} trajectories: iterated "
+        f"{results.of(_APPROX)[-1]:.3f}, one step {results.of(_ONE_STEP)[-1]:.3f}",
     )
 
 
@@ -201,11 +237,11 @@ def _by_strength(results: _Results) -> Iterator[Finding]:
     tail = results.by_eta(_APPROX, _RARE)
     below = tail < 0
     expected = np.zeros_like(below)
-    expected[-1] = np.array(results.plan.sizes) < 20
+    expected[-1] = np.array(results.plan.trajectories) < 20
     numbers = "no cell is below the baseline"
     if below.any():
         cells = [
-            f"η = {results.plan.etas[i]:g} with {results.plan.sizes[j]:,} ({tail[i, j]:.3f})"
+            f"η = {results.plan.eta[i]:g} with {results.plan.trajectories[j]:,} ({tail[i, j]:.3f})"
             for i, j in np.argwhere(below)
         ]
         numbers = f"{len(cells)} of {tail.size} cells are below: {', '.join(cells[:6])}"
@@ -219,7 +255,7 @@ def _by_strength(results: _Results) -> Iterator[Finding]:
 
 
 def _threshold(results: _Results) -> Iterator[Finding]:
-    family = results.family("kappa: RaMDP")
+    family = results.family("RaMDP")
     below, above = "RaMDP, kappa=0.003", "RaMDP, kappa=0.004"
     if not {below, above}.issubset(family):
         return
@@ -233,7 +269,7 @@ def _threshold(results: _Results) -> Iterator[Finding]:
 
 
 def _best_epsilon(results: _Results) -> Iterator[Finding]:
-    family = results.family("epsilon: Approx-Soft-SPIBB")
+    family = results.family("Approx-Soft-SPIBB")
     if len(family) < 2:
         return
     values = {setting.label: setting.value for setting in results.plan.settings}
@@ -245,7 +281,9 @@ def _best_epsilon(results: _Results) -> Iterator[Finding]:
             f"The best ε of Approx-Soft-SPIBB is between 0.5 and 2 ({measure.name}, η = 0.9)",
             verdict(bool(inside.all()), bool(inside.any())),
             "best ε by size: "
-            + ", ".join(f"{v:g} ({s:,})" for v, s in zip(best, results.plan.sizes, strict=True)),
+            + ", ".join(
+                f"{v:g} ({s:,})" for v, s in zip(best, results.plan.trajectories, strict=True)
+            ),
         )
 
 

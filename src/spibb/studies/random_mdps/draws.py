@@ -18,7 +18,6 @@ from spibb.data.counts import Counts
 from spibb.data.estimate import estimate_model
 from spibb.data.log import Log
 from spibb.envs.garnet import Garnet
-from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelArrays, ModelBatch, Rows
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.model import TabularMDP
@@ -29,7 +28,7 @@ from spibb.problem import Problem, ProblemBatch
 from spibb.problem.batch import Device, models_on
 from spibb.problem.declarations import Declarations
 from spibb.problem.ranges import ValueRange
-from spibb.studies.plan import Plan
+from spibb.studies.random_mdps.plans import RandomMDPPlan
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +48,7 @@ class Draw:
         starts: First states.
     """
 
-    plan: Plan
+    plan: RandomMDPPlan
     run: int
     eta: int
     size: int
@@ -78,26 +77,20 @@ class Draw:
         return Log.sample(
             self.truth,
             self.baseline,
-            n_episodes=self.plan.sizes[self.size],
+            n_episodes=self.plan.trajectories[self.size],
             max_steps=self.plan.max_steps,
             rng=_log_rng(self.plan, self.run, self.eta, self.size),
         )
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: RandomMDPPlan) -> None:
     """Refuse a plan whose jobs could not run, before any of them does."""
-    plan.build_settings()
-    if plan.max_steps < 1:
-        raise SettingsError(f"max_steps is {plan.max_steps}", expected="at least 1")
-    wrong = [eta for eta in plan.etas if not 0 <= eta <= 1]
-    if wrong:
-        raise SettingsError(f"eta is {wrong[0]}", expected="a strength in [0, 1]")
-    if plan.n_actions < 2:
-        raise SettingsError(f"n_actions is {plan.n_actions}", expected="at least 2 to choose from")
+    for setting in plan.settings:
+        setting.build()
     _draw_process(plan, np.random.default_rng(plan.seed))
 
 
-def _draw_process(plan: Plan, rng: np.random.Generator) -> tuple[Garnet, Garnet]:
+def _draw_process(plan: RandomMDPPlan, rng: np.random.Generator) -> tuple[Garnet, Garnet]:
     """Draw a process as the baseline's maker knows it, and as it is then."""
     garnet = Garnet.random(
         rng,
@@ -109,23 +102,23 @@ def _draw_process(plan: Plan, rng: np.random.Generator) -> tuple[Garnet, Garnet]
     return garnet, garnet.with_second_goal(rng, plan.second_goal) if plan.second_goal else garnet
 
 
-def draw_run(plan: Plan, run: int) -> list[Draw]:
+def draw_run(plan: RandomMDPPlan, run: int) -> list[Draw]:
     """Draw one process, a baseline for each eta, and a log for each size."""
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run]))
     garnet, world = _draw_process(plan, rng)
     best = solve(world.mdp).performance
     drawn = []
-    for i, eta in enumerate(plan.etas):
+    for i, eta in enumerate(plan.eta):
         baseline = garnet.baseline(eta, rng)
         sampler = Sampler(world.mdp, baseline)
-        for j, size in enumerate(plan.sizes):
+        for j, size in enumerate(plan.trajectories):
             rng_log = _log_rng(plan, run, i, j)
             tally = sampler.tally(n_episodes=size, max_steps=plan.max_steps, rng=rng_log)
             drawn.append(Draw(plan, run, i, j, world.mdp, best, baseline, *tally))
     return drawn
 
 
-def _log_rng(plan: Plan, run: int, eta: int, size: int) -> np.random.Generator:
+def _log_rng(plan: RandomMDPPlan, run: int, eta: int, size: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence([plan.seed, run, eta, size]))
 
 

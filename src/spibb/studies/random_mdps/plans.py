@@ -9,6 +9,9 @@ is a budget of 4 here, with delta = 1: errors as a scale.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.mbie import MBIE
@@ -16,7 +19,9 @@ from spibb.algorithms.penalised import RaMDP
 from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB, SoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.studies.plan import Plan, Setting
+from spibb.data.estimate import Unseen, checked_unseen
+from spibb.studies.plan import Plan, Setting, check_discount, check_number, check_whole, factor
+from spibb.studies.version1 import Renamed
 
 ETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -35,12 +40,55 @@ _SOFT: tuple[tuple[str, type[SoftSPIBB], bool], ...] = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class RandomMDPPlan(Plan):
+    """What a study on random MDPs varies: a run is a new process, with baselines and logs.
+
+    Attributes:
+        eta: Strengths of the baselines.
+        trajectories: Sizes of the logs.
+        max_steps: Longest trajectory; those that reach it are truncated.
+        second_goal: Reward of a second goal that is added after the baseline was made; 0: none.
+        n_states: States of the processes.
+        n_actions: Actions.
+        n_successors: Successors of a pair.
+        gamma: The discount.
+        unseen: What pairs without data do in the estimated models; the paper's end for nothing.
+    """
+
+    study: ClassVar[str] = "random-mdps"
+    # 2: rows move for more than rounding; the robust algorithms' sets hold at random counts and
+    # know the start; R-MIN's terminal states are worth 0.
+    present_rules: ClassVar[int] = 2
+    reader1 = Renamed("eta", "trajectories")
+
+    eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
+    trajectories: tuple[int, ...] = factor("trajectories", int)
+    max_steps: int
+    second_goal: float
+    n_states: int = 50
+    n_actions: int = 4
+    n_successors: int = 4
+    gamma: float = 0.95
+    unseen: Unseen = "terminal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.demand("eta", "trajectories")
+        checked_unseen(self.unseen)
+        for name in ("max_steps", "n_states", "n_successors"):
+            check_whole(getattr(self, name), name, 1)
+        check_whole(self.n_actions, "n_actions", 2)
+        check_number(self.second_goal, "second_goal")
+        check_discount(self.gamma)
+
+
 def _soft(epsilon: float) -> list[Setting]:
     return [
         Setting.of(
-            f"{name}, epsilon={epsilon:g}",
+            name,
             kind(epsilon=2 * epsilon, delta=1.0, max_iterations=1 if is_one_step else None),
-            f"epsilon: {name}",
+            "epsilon",
             epsilon,
         )
         for name, kind, is_one_step in _SOFT
@@ -48,30 +96,26 @@ def _soft(epsilon: float) -> list[Setting]:
 
 
 def _ramdp(kappa: float) -> Setting:
-    return Setting.of(f"RaMDP, kappa={kappa:g}", RaMDP(kappa=kappa), "kappa: RaMDP", kappa)
+    return Setting.of("RaMDP", RaMDP(kappa=kappa), "kappa", kappa)
 
 
 def _n_wedge(n: int) -> list[Setting]:
     return [
-        Setting.of(f"Pi_b-SPIBB, n_wedge={n}", PiBSPIBB(n_wedge=n), "n_wedge: Pi_b-SPIBB", n),
-        Setting.of(
-            f"Pi_<=b-SPIBB, n_wedge={n}", PiLeqBSPIBB(n_wedge=n), "n_wedge: Pi_<=b-SPIBB", n
-        ),
+        Setting.of("Pi_b-SPIBB", PiBSPIBB(n_wedge=n), "n_wedge", n),
+        Setting.of("Pi_<=b-SPIBB", PiLeqBSPIBB(n_wedge=n), "n_wedge", n),
     ]
 
 
 def _robust(delta: float) -> list[Setting]:
     # The released code records the plan that it did not test; MBIE is that, without the test.
-    tested, untested = "Robust MDP", "Robust MDP untested"
     return [
-        Setting.of(f"{tested}, delta={delta:g}", RobustMDP(delta=delta), f"delta: {tested}", delta),
-        Setting.of(f"{untested}, delta={delta:g}", MBIE(delta=delta), f"delta: {untested}", delta),
+        Setting.of("Robust MDP", RobustMDP(delta=delta), "delta", delta),
+        Setting.of("Robust MDP untested", MBIE(delta=delta), "delta", delta),
     ]
 
 
 def _hcpi(delta: float) -> Setting:
     """Return the paper's test as near as an honest one comes: see docs/studies.md."""
-    name = "HCPI doubly robust"
     algorithm = HCPI(
         delta=delta,
         estimator="dr",
@@ -81,84 +125,48 @@ def _hcpi(delta: float) -> Setting:
         pessimism=0.0,
         min_ess=0.0,
     )
-    return Setting.of(f"{name}, delta={delta:g}", algorithm, f"delta: {name}", delta)
+    return Setting.of("HCPI doubly robust", algorithm, "delta", delta)
 
 
 def _tested() -> list[Setting]:
     settings = [setting for delta in ROBUST_DELTAS for setting in _robust(delta)]
     settings += [_hcpi(delta) for delta in HCPI_DELTAS]
-    cautious = HCPI(delta=0.05)
-    settings.append(Setting.of("HCPI cautious, delta=0.05", cautious, "delta: HCPI cautious", 0.05))
-    return settings
+    return [*settings, Setting.of("HCPI cautious", HCPI(delta=0.05), "delta", 0.05)]
 
 
 def _paper() -> list[Setting]:
     settings = [Setting.of("Basic RL", BasicRL()), *_n_wedge(10)]
     settings += [_ramdp(kappa) for kappa in KAPPAS]
-    settings += [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
-    return settings
-
-
-def _benchmark(name: str, settings: list[Setting], *, max_steps: int = 50) -> Plan:
-    return Plan(
-        study="random-mdps",
-        name=name,
-        seed=2019,
-        n_runs=200,
-        runs_per_job=4,
-        etas=ETAS,
-        sizes=SIZES,
-        max_steps=max_steps,
-        second_goal=1.0,
-        settings=tuple(settings),
-    )
+    return settings + [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
 
 
 def _searched() -> list[Setting]:
     settings = [Setting.of("Basic RL", BasicRL())]
     settings += [setting for n in N_WEDGES for setting in _n_wedge(n)]
-    settings += [_ramdp(kappa) for kappa in KAPPAS]
-    return settings
+    return settings + [_ramdp(kappa) for kappa in KAPPAS]
 
 
-def _search(name: str, settings: list[Setting]) -> Plan:
-    return Plan(
-        study="random-mdps",
-        name=name,
-        seed=2020,
-        n_runs=200,
-        runs_per_job=4,
-        etas=ETAS,
-        sizes=SIZES,
-        max_steps=50,
-        second_goal=0.0,
-        settings=tuple(settings),
-    )
+def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
+    given: dict[str, Any] = {
+        "seed": 2019, "n_runs": 200, "runs_per_job": 4, "eta": ETAS, "trajectories": SIZES,
+        "max_steps": 50, "second_goal": 1.0,
+    }  # fmt: skip
+    return RandomMDPPlan(name=name, settings=tuple(settings), **(given | facts))
 
 
-def _smoke() -> Plan:
-    return Plan(
-        study="random-mdps",
-        name="random-mdps-smoke",
+PLANS = (
+    _plan("random-mdps", _paper()),
+    _plan("random-mdps-tests", _tested()),
+    _plan("random-mdps-unguarded", _paper(), max_steps=10_000),
+    _plan("spibb-search", _searched(), seed=2020, second_goal=0.0),
+    _plan("spibb-search-tests", _tested(), seed=2020, second_goal=0.0),
+    _plan(
+        "random-mdps-smoke",
+        [Setting.of("Basic RL", BasicRL()), *_n_wedge(10), _ramdp(0.003), *_soft(2.0)],
         seed=1,
         n_runs=8,
         runs_per_job=2,
-        etas=(0.1, 0.9),
-        sizes=(10, 100),
-        max_steps=50,
-        second_goal=1.0,
-        settings=(Setting.of("Basic RL", BasicRL()), *_n_wedge(10), _ramdp(0.003), *_soft(2.0)),
-    )
-
-
-PLANS: dict[str, Plan] = {
-    plan.name: plan
-    for plan in (
-        _benchmark("random-mdps", _paper()),
-        _benchmark("random-mdps-tests", _tested()),
-        _benchmark("random-mdps-unguarded", _paper(), max_steps=10_000),
-        _search("spibb-search", _searched()),
-        _search("spibb-search-tests", _tested()),
-        _smoke(),
-    )
-}
+        eta=(0.1, 0.9),
+        trajectories=(10, 100),
+    ),
+)

@@ -1,0 +1,158 @@
+"""Put results into the docs: numbers and figures beside a page, and their places in it filled.
+
+A page has places for them, ``<!-- fill: NAME -->`` to ``<!-- end: NAME -->``, each on a line of its
+own; what stands between is replaced. Nothing outside is touched, so that the page can be filled
+again after every run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from spibb.errors import DataError, OutputError
+from spibb.runner.store import PLAN_FILE
+from spibb.studies.drawing import Drawing
+from spibb.studies.gallery import draw_study
+from spibb.studies.registry import STUDIES, read_results
+from spibb.studies.results.aggregates import FILE
+from spibb.studies.results.results import Results
+from spibb.studies.study import Study
+from spibb.whole_files import replace_whole
+
+_PLACE = re.compile(r"(<!-- fill: ([\w-]+) -->\n)(.*?)(<!-- end: \2 -->)", re.S)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was put into the docs.
+
+    Attributes:
+        results: Folders of numbers and figures.
+        places: The places that were filled, by page.
+    """
+
+    results: list[Path]
+    places: dict[Path, list[str]]
+
+
+def publish(folders: Sequence[str | Path], docs: str | Path) -> Published:
+    """Publish studies: ``docs/results/NAME`` gets what their figures are drawn from, and these.
+
+    The pages of the docs that tell of them are filled, as far as the studies given say something
+    for their places.
+
+    Args:
+        folders: Studies' folders, which may be published ones.
+        docs: The folder of the docs.
+    """
+    docs = Path(docs)
+    if not docs.is_dir():
+        raise OutputError(f"{docs} is no folder", expected="the folder of the docs")
+    published: dict[str, list[tuple[Results[Any], Path, list[Drawing]]]] = {}
+    for folder in map(Path, folders):
+        study, results = read_results(folder)
+        place = _place(docs / "results", results.plan.name.partition(" + ")[0])
+        with _writing(place):
+            _store(folder, place, study)
+            for name, text in study.files(results).items():
+                replace_whole(place / name, text.encode())
+        drawings = draw_study(place)
+        for file in (place / "figures").iterdir():
+            if file.suffix != ".svg":
+                file.unlink()
+        published.setdefault(study.kind.study, []).append((results, place, drawings))
+    places: dict[Path, list[str]] = {}
+    for name, group in published.items():
+        figures = "\n\n".join(_figures(drawings, place, docs) for _, place, drawings in group)
+        for page, blocks in STUDIES[name].pages([results for results, _, _ in group]).items():
+            filled = _fill(docs / page, {"figures": figures, **blocks})
+            places.setdefault(docs / page, []).extend(filled)
+    return Published([place for group in published.values() for _, place, _ in group], places)
+
+
+def _place(results: Path, name: str) -> Path:
+    """Return the folder of a plan's results; its name is its maker's, and may lead elsewhere."""
+    if Path(os.path.normpath(results / name)).parent != Path(os.path.normpath(results)):
+        raise OutputError(
+            f"the plan is called {name!r}", expected="a name that a folder can have",
+            hint="rename it in its plan and run that again",
+        )  # fmt: skip
+    return results / name
+
+
+def _store(folder: Path, place: Path, study: Study) -> None:
+    """Copy what figures and pages need, and write the statistics."""
+    if folder.resolve() == place.resolve():
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (PLAN_FILE, FILE, *study.keeps):
+        old, new = folder / name, place / name
+        if new.is_dir():
+            shutil.rmtree(new)
+        if old.is_dir():
+            shutil.copytree(old, new)
+        elif old.exists():
+            shutil.copyfile(old, new)
+    _, results = read_results(folder)
+    results.aggregates.write(place / FILE, results.plan)
+
+
+def _figures(drawings: Sequence[Drawing], place: Path, docs: Path) -> str:
+    """Return figures for a page, each with its caption below."""
+    folder = (place / "figures").relative_to(docs).as_posix()
+    return "\n\n".join(
+        f"![{one.title}]({folder}/{one.stem}.svg)\n\n*{one.caption}*" for one in drawings
+    )
+
+
+def _fill(page: Path, blocks: Mapping[str, str]) -> list[str]:
+    """Fill the places of a page, and return which; one without a place for figures has none."""
+    try:
+        text = page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read the page {page}: {error.strerror or error}") from None
+    here = {found[1] for found in _PLACE.findall(text)}
+    wanted = {name: block for name, block in blocks.items() if name != "figures" or name in here}
+    with _writing(page):
+        replace_whole(page, fill_page(text, wanted).encode())
+    return list(wanted)
+
+
+@contextmanager
+def _writing(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"cannot write {place}: {error.strerror or error}") from None
+
+
+def fill_page(text: str, blocks: Mapping[str, str]) -> str:
+    r"""Return a page with its places filled.
+
+    Args:
+        text: The page.
+        blocks: What goes into each place, by name; there must be a place for each.
+
+    Example:
+        >>> fill_page("<!-- fill: n -->\n?\n<!-- end: n -->", {"n": "42"})
+        '<!-- fill: n -->\n42\n<!-- end: n -->'
+    """
+    missing = sorted(set(blocks) - {found[1] for found in _PLACE.findall(text)})
+    if missing:
+        raise DataError(
+            f"the page has no place for {missing[0]!r}",
+            expected=f"<!-- fill: {missing[0]} --> and <!-- end: {missing[0]} -->",
+        )
+    return _PLACE.sub(
+        lambda found: (
+            f"{found[1]}{blocks[found[2]].rstrip()}\n{found[4]}" if found[2] in blocks else found[0]
+        ),
+        text,
+    )

@@ -1,0 +1,222 @@
+"""Statistics of a study: one set for each cell and setting.
+
+They are all that the figures need, and a few hundred kilobytes for any number of runs;
+``aggregates.parquet`` holds them, one row for each. Equal results give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from spibb.errors import DataError, OutputError
+from spibb.runner.store import Store, as_written, to_bytes
+from spibb.studies.metrics import IntervalEstimate, Measure, cvar_interval, student_interval
+from spibb.studies.plan import Plan
+from spibb.studies.results.cells import find_cells, has_every_cell, in_present_columns, keys
+from spibb.studies.results.kept import UNITS, Kept
+from spibb.studies.results.recording import read_results
+from spibb.whole_files import replace_whole
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FILE = "aggregates.parquet"
+SHARES = (0.001, 0.01, 0.1)
+_ANEW = "make it anew from the study's parts"
+_FORMAT = 1
+_METADATA = b"spibb"
+# Sets the resamples of the bootstrap apart from the randomness of the runs.
+_BOOTSTRAP = 0xB007
+# Cells that are computed together, to bound the memory. The same for any number of runs that are
+# kept, and with it the last bits of a CVaR.
+_GROUP = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregates:
+    """Statistics of every cell and setting, as arrays of the plan's shape.
+
+    Attributes:
+        n: Runs; statistics of a cell without any are NaN.
+        mean: Mean score with its interval by Student's t.
+        cvar: X %-CVaR with its bootstrap interval, by share X / 100; the ends are NaN where the
+            runs are too few for an interval.
+        worse: Share of the runs whose policy is worse than the baseline.
+    """
+
+    n: NDArray[np.int64]
+    mean: IntervalEstimate
+    cvar: dict[float, IntervalEstimate]
+    worse: NDArray[np.float32]
+
+    def of(self, measure: Measure) -> IntervalEstimate:
+        """Return a statistic of every cell."""
+        return self.mean if measure.share is None else self.cvar[measure.share]
+
+    @classmethod
+    def of_study(cls, folder: Path, plan: Plan) -> Aggregates:
+        """Aggregate the results of a study; without any, read the aggregates that it has."""
+        file = Path(folder) / FILE
+        store = Store(Path(folder))
+        if store.folded() is None and not store.files() and file.exists():
+            return cls.read(file, plan)
+        return aggregate(read_results(store, plan), plan)
+
+    @classmethod
+    def read(cls, file: Path, plan: Plan) -> Aggregates:
+        """Read what ``write`` wrote for the same plan."""
+        import pyarrow.parquet as pq
+
+        with as_written(file, hint=_ANEW):
+            table = pq.read_table(file)
+            facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+            if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
+                raise DataError(
+                    f"{file} does not belong to the plan beside it",
+                    expected=f"aggregates of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
+                    hint=_ANEW,
+                )
+            # Files from before there was one have none.
+            if facts.get("sha256", digest(table)) != digest(table):
+                raise DataError(f"{file} is damaged: its numbers are not those written", hint=_ANEW)
+            table = in_present_columns(table, plan)
+            cells, columns = find_cells(table, plan), {}
+            if not has_every_cell(cells, plan):
+                raise DataError(f"{file} lacks some of its cells", hint=_ANEW)
+            for name in _COLUMNS:
+                found = table[name].to_numpy()
+                if found.dtype.kind not in "iuf":
+                    raise DataError(f"{file} is damaged: {name!r} holds no numbers", hint=_ANEW)
+                missing = 0 if name == "n" else np.nan
+                columns[name] = np.full(plan.shape, missing, dtype=found.dtype)
+                columns[name].ravel()[cells] = found
+            return cls._of_columns(columns)
+
+    @classmethod
+    def _of_columns(cls, columns: dict[str, NDArray[Any]]) -> Aggregates:
+        def estimate(name: str) -> IntervalEstimate:
+            return IntervalEstimate(*(columns[name + end] for end in _ENDS))
+
+        cvar = {share: estimate(_name(share)) for share in SHARES}
+        return cls(columns["n"], estimate("mean"), cvar, columns["worse"])
+
+    def write(self, file: Path, plan: Plan) -> None:
+        """Write one row for each cell."""
+        try:
+            replace_whole(Path(file), to_bytes(self.to_table(plan), write_page_checksum=False))
+        except OSError as error:
+            raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
+
+    def to_table(self, plan: Plan) -> pa.Table:
+        """Return one row for each cell and setting, with the setting's family and value."""
+        import pyarrow as pa
+
+        codes = np.arange(self.n.size) % len(plan.settings)
+        columns: dict[str, Any] = keys(plan, np.arange(self.n.size))
+        for name in ("family", "parameter"):
+            parts = np.array([getattr(setting, name) for setting in plan.settings], dtype=object)
+            columns[name] = pa.array(parts[codes], pa.string()).dictionary_encode()
+        columns["value"] = np.array([float(setting.value) for setting in plan.settings])[codes]
+        columns["n"] = self.n.ravel()
+        for name, estimate in [("mean", self.mean), *((_name(s), self.cvar[s]) for s in SHARES)]:
+            for end, part in zip(_ENDS, estimate, strict=True):
+                columns[name + end] = pa.array(part.ravel(), from_pandas=True)  # NaN is null
+        columns["worse"] = pa.array(self.worse.ravel(), from_pandas=True)
+        table = pa.table(columns)
+        facts = {
+            "format": _FORMAT,
+            "plan": plan.name,
+            "fingerprint": plan.fingerprint,
+            "sha256": digest(table),
+        }
+        return table.replace_schema_metadata({_METADATA: json.dumps(facts)})
+
+
+def digest(table: pa.Table) -> str:
+    """Return a hash of the numbers of a table, however they are stored."""
+    found = hashlib.sha256()
+    for name in table.column_names:
+        found.update(f"{name}:{table[name].to_pylist()}".encode())
+    return found.hexdigest()
+
+
+def describe_runs(n: ArrayLike, plan: Plan) -> str:
+    """Say how many runs some cells have, and how many were planned if these are fewer."""
+    fewest, most = int(np.min(n)), int(np.max(n))
+    text = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    return f"{text} runs" if most >= plan.n_runs else f"{text} of {plan.n_runs:,} runs"
+
+
+def _name(share: float) -> str:
+    return f"cvar_{100 * share:g}"
+
+
+_ENDS = ("", "_low", "_high")
+_MEAN = tuple("mean" + end for end in _ENDS)
+_CVARS = tuple(_name(share) + end for share in SHARES for end in _ENDS)
+_COLUMNS = ("n", *_MEAN, *_CVARS, "worse")
+
+
+def aggregate(kept: Kept, plan: Plan) -> Aggregates:
+    """Return the statistics of every cell from what is kept of the runs.
+
+    They are those of all runs. A CVaR that reaches beyond the worst runs that are kept, as that of
+    10 % does in a large study, is NaN.
+    """
+    # Kept as exact as the scores: the last bits of a long sum are the machine's, not ours.
+    columns: dict[str, NDArray[Any]] = {
+        name: np.full(len(kept.n), np.nan, dtype=np.float32) for name in _CVARS
+    }
+    for which in _groups(kept):
+        scores, n_runs = kept.worst_scores(which), int(kept.n[which[0]])
+        for share in SHARES:
+            rng = np.random.default_rng([plan.seed, _BOOTSTRAP, round(1 / share)])
+            for end, part in zip(_ENDS, _cvar(scores, share, rng, n_runs), strict=True):
+                columns[_name(share) + end][which] = part
+    columns |= dict(zip(_MEAN, _means(kept), strict=True))
+    n = np.where(kept.n > 0, kept.n, np.nan)
+    columns |= {"n": kept.n, "worse": (kept.worse / n).astype(np.float32)}
+    shaped = {name: column.reshape(plan.shape) for name, column in columns.items()}
+    return Aggregates._of_columns(shaped)
+
+
+def _means(kept: Kept) -> list[NDArray[np.float32]]:
+    """Return the mean of every cell with its interval, from exact sums."""
+    mean, variance = np.full((2, len(kept.n)), np.nan)
+    for cell, n in enumerate(kept.n.tolist()):
+        total, squares = kept.total[cell], kept.squares[cell]
+        if n > 0:
+            mean[cell] = total / (n * UNITS)
+        if n > 1:
+            # Squares are rounded to units: those of equal scores may come out below their mean.
+            spread = max(0, n * squares * UNITS - total * total)
+            variance[cell] = spread / (n * (n - 1) * UNITS**2)
+    n_runs = np.where(kept.n > 0, kept.n, np.nan)
+    estimate = student_interval(mean, np.sqrt(variance), n_runs)
+    return [np.asarray(part, dtype=np.float32) for part in estimate]
+
+
+def _cvar(
+    scores: NDArray[np.float32], share: float, rng: np.random.Generator, n_runs: int
+) -> IntervalEstimate:
+    """Return the CVaR of cells with equally many runs, or NaN where it reaches too far."""
+    try:
+        return cvar_interval(scores, share, rng, n_runs=n_runs)
+    except DataError:
+        return IntervalEstimate(np.nan, np.nan, np.nan)
+
+
+def _groups(kept: Kept) -> Iterator[NDArray[np.int64]]:
+    """Yield groups of cells with equally many runs, all in all and kept."""
+    pairs = np.stack([kept.n, kept.n_kept], axis=1)
+    for pair in np.unique(pairs[kept.n > 0], axis=0):
+        alike = np.flatnonzero((pairs == pair).all(axis=1))
+        yield from np.array_split(alike, range(_GROUP, len(alike), _GROUP))

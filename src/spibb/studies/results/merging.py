@@ -1,0 +1,215 @@
+"""Make one study of several: pieces of a plan, and plans that try other settings on the same draws.
+
+The result is the same, byte for byte, for any order of the folders; and where they are all pieces
+of one plan, it is what the plan would have come to in one go.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from spibb.errors import DataError, OutputError, SettingsError
+from spibb.runner.store import Store
+from spibb.studies.plan import Plan, Setting
+from spibb.studies.results.cells import find_cells, keys
+from spibb.studies.results.kept import Kept, Retention, merge_all
+from spibb.studies.results.kept_files import to_files
+from spibb.studies.results.recording import keeps_all_rows, read_results, read_rows
+from spibb.studies.results.run_set import RunSet
+
+# What may differ between plans that draw the same processes, baselines and logs.
+_FREE = ("name", "n_runs", "runs_per_job", "settings", "version1")
+_AND = " + "
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """A study to be merged."""
+
+    store: Store
+    plan: Plan
+    kept: Kept
+
+    def runs(self) -> dict[str, RunSet]:
+        """Return the runs of each setting by its label."""
+        return dict(zip(self.plan.labels, self.kept.runs, strict=True))
+
+
+def merge_studies(
+    out: Path,
+    folders: Sequence[Path],
+    *,
+    read_plan: Callable[[str], Plan],
+    keeping: Retention | None = None,
+) -> Kept:
+    """Write one study folder from several, and return what is in it.
+
+    Args:
+        out: The folder to write; it must not exist.
+        folders: Studies, whole or not, rows or folded: pieces of one plan, or plans that differ in
+            their settings and numbers of runs only. No run of a setting may be in two of them.
+        read_plan: Makes a plan of TOML.
+        keeping: How much is kept of each cell.
+    """
+    _check_free(Path(out))
+    keeping = Retention() if keeping is None else keeping
+    sources = [_read(Path(folder), keeping, read_plan) for folder in folders]
+    if not sources:
+        raise SettingsError("there is nothing to merge", expected="at least one study's folder")
+    plan = merge_plans([source.plan for source in sources])
+    _check_overlap(sources)
+    n_worst = keeping.n_worst(plan.n_runs)
+    merged = merge_all(
+        (source.kept.in_plan(source.plan, plan) for source in sources), plan, n_worst
+    )
+    _write(Path(out), plan, sources, merged, keeping)
+    return merged
+
+
+def merge_plans(plans: Sequence[Plan]) -> Plan:
+    """Return the plan with the settings of all, which must agree on what they draw.
+
+    It has as many runs as the largest; settings that were given fewer simply have fewer.
+    """
+    ordered = sorted(plans, key=lambda plan: (-plan.n_runs, plan.name, plan.to_toml()))
+    first = ordered[0]
+    for plan in ordered[1:]:
+        _check_same_draws(first, plan)
+    names = sorted({name for plan in plans for name in plan.name.split(_AND)})
+    return replace(first, name=_AND.join(names), settings=_united(ordered), version1="")
+
+
+def _united(plans: Sequence[Plan]) -> tuple[Setting, ...]:
+    """Return every setting once; one label for two of them is an error."""
+    found: dict[str, Setting] = {}
+    for setting in (setting for plan in plans for setting in plan.settings):
+        if found.setdefault(setting.label, setting) != setting:
+            raise DataError(
+                f"two plans mean different settings by {setting.label!r}",
+                expected="the same algorithm and settings",
+                hint="rename one of them in its plan and run that again",
+            )
+    return tuple(found.values())
+
+
+def _check_same_draws(first: Plan, other: Plan) -> None:
+    for name in ["study", *(field.name for field in fields(first))]:
+        ours, theirs = getattr(first, name), getattr(other, name, None)
+        if name not in _FREE and ours != theirs:
+            raise DataError(
+                f"the plans do not draw the same: {name} is {ours!r} in {first.name} "
+                f"and {theirs!r} in {other.name}",
+                expected="plans that differ in settings and numbers of runs only",
+                hint="merge studies of the same seed, processes and logs",
+            )
+
+
+def _read(folder: Path, keeping: Retention, read_plan: Callable[[str], Plan]) -> _Source:
+    store = Store(folder)
+    plan = read_plan(store.plan())
+    return _Source(store, plan, read_results(store, plan, keeping))
+
+
+def _check_overlap(sources: Sequence[_Source]) -> None:
+    """Refuse a run of a setting that two studies hold, and name the first and the two."""
+    found = []
+    for one, other in combinations(sorted(sources, key=lambda source: source.store.folder), 2):
+        theirs = other.runs()
+        for label, runs in one.runs().items():
+            run = runs.first_common(theirs.get(label, RunSet()))
+            if run is not None:
+                found.append((run, label, one.store.folder, other.store.folder))
+    if found:
+        run, label, one_folder, other_folder = min(found)
+        raise DataError(
+            f"run {run} of {label} is in {one_folder} and in {other_folder}",
+            expected="each run of a setting in one of the folders",
+            hint="give pieces that do not overlap",
+        )
+
+
+def _write(
+    out: Path, plan: Plan, sources: Sequence[_Source], merged: Kept, keeping: Retention
+) -> None:
+    """Write the study beside its place, and put it there when it is whole."""
+    place = out.resolve()
+    unfinished = place.with_name(f"{place.name}.{os.getpid()}.unfinished")
+    try:
+        with Store.open(unfinished, plan.to_toml(), resume=False) as store:
+            if _has_parts(plan, sources, keeping):
+                _copy_parts(store, sources)
+            elif plan.keeps_rows or _has_rows(plan, sources, merged, keeping):
+                _join_rows(store, plan, sources)
+            else:
+                store.fold(_folded_name(plan, merged), to_files(merged, plan))
+        if place.exists():
+            place.rmdir()
+        unfinished.rename(place)
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _check_free(out: Path) -> None:
+    """Refuse a place that holds something; an empty folder holds nothing."""
+    try:
+        is_taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
+    except OSError as error:
+        raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
+    if is_taken:
+        raise OutputError(f"{out} exists", hint="choose another folder")
+
+
+def _has_parts(plan: Plan, sources: Sequence[_Source], keeping: Retention) -> bool:
+    """Tell whether the parts are those that the plan, run in one go, would have."""
+    return keeps_all_rows(plan, keeping) and all(
+        source.plan == plan and not source.plan.version1 and source.store.folded() is None
+        for source in sources
+    )
+
+
+def _has_rows(plan: Plan, sources: Sequence[_Source], merged: Kept, keeping: Retention) -> bool:
+    """Tell whether the rows make whole jobs of the plan, so that one may go on with the others."""
+    are_there = not any(source.store.folded() for source in sources)
+    ends = {end for runs in merged.runs for part in runs.ranges for end in part}
+    is_whole = all(end % plan.runs_per_job == 0 or end == plan.n_runs for end in ends)
+    return keeps_all_rows(plan, keeping) and are_there and is_whole and len(set(merged.runs)) == 1
+
+
+def _copy_parts(store: Store, sources: Sequence[_Source]) -> None:
+    for source in sources:
+        for file in source.store.files():
+            shutil.copyfile(file, store.parts / file.name)
+
+
+def _join_rows(store: Store, plan: Plan, sources: Sequence[_Source]) -> None:
+    """Write the rows of all, a part for each job, in an order that the folders' has no part in."""
+    import pyarrow as pa
+
+    tables = [read_rows(source.store, source.plan) for source in sources]
+    table = pa.concat_tables(tables, promote_options="permissive")
+    runs, cells = table["run"].to_numpy(), find_cells(table, plan)
+    order = np.lexsort((cells, runs))
+    table = table.take(order)
+    for name, column in keys(plan, cells[order]).items():
+        table = table.set_column(table.column_names.index(name), name, pa.chunked_array([column]))
+    table = table.combine_chunks()
+    for job, first, last in plan.jobs():
+        begin, end = np.searchsorted(runs[order], [first, last])
+        if begin < end:
+            store.write(job, table.slice(begin, end - begin))
+
+
+def _folded_name(plan: Plan, merged: Kept) -> str:
+    """Return the name of what one go would have kept: the first run that is still to be made."""
+    n_runs = len(merged.runs[0])
+    is_begin = all(runs.ranges == ((0, n_runs),) for runs in merged.runs)
+    return f"{n_runs if is_begin else plan.n_runs:07d}"

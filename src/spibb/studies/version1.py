@@ -1,0 +1,99 @@
+"""Plans and rows of version 1, where every study had "etas" and "sizes", whatever they meant.
+
+Such folders are read as if they had been written today, under their old fingerprint, which their
+files carry; what is made of them is written in the present version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from spibb.errors import SettingsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from spibb.studies.plan import Plan
+
+
+class Version1(Protocol):
+    """How a study's plans of version 1 are read, and its rows."""
+
+    def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return what the plan says in the present version; settings are done already."""
+        ...
+
+    def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
+        """Return rows, or a table with a row for each cell, with the present columns."""
+        ...
+
+    def labels(self, plan: Plan) -> list[str]:
+        """Return what the settings are called now, in the order of the plan of version 1."""
+        ...
+
+
+class Renamed:
+    """Version 1 of a study that has only changed the names of its two factors.
+
+    Args:
+        eta: What "etas" are called now.
+        size: What "sizes" are called now.
+        values: What the etas themselves are called now, where that has changed too.
+    """
+
+    def __init__(self, eta: str, size: str, values: Mapping[float, str] | None = None) -> None:
+        self._names = {"eta": eta, "size": size}
+        self._values = values
+
+    def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return what the plan says in the present version."""
+        return {self._names.get(name.removesuffix("s"), name): fact for name, fact in facts.items()}
+
+    def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
+        """Return a table with the present columns."""
+        if self._values is not None and "eta" in table.column_names:
+            known = {float(eta): name for eta, name in self._values.items()}
+            place = table.column_names.index("eta")
+            named = [known.get(eta, str(eta)) for eta in table["eta"].to_pylist()]
+            table = table.set_column(place, "eta", [named])
+        return rename(table, self._names)
+
+    def labels(self, plan: Plan) -> list[str]:
+        """Return what the settings are called, which is what they were."""
+        return plan.labels
+
+
+def rename(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
+    """Return a table with some columns under other names."""
+    found = table.rename_columns([names.get(name, name) for name in table.column_names])
+    return found.replace_schema_metadata(table.schema.metadata)
+
+
+def upgraded(facts: Mapping[str, Any], version1: Version1) -> dict[str, Any]:
+    """Return what the TOML of a plan of version 1 says in the present version."""
+    # One that does not say its rules was written under the first.
+    found = {"rules": 1, **facts}
+    settings = found.get("settings", [])
+    if not isinstance(settings, list):
+        raise SettingsError(f"settings is {settings!r}", expected="a list of tables")
+    if settings:
+        found["settings"] = [_setting(one) for one in settings]
+    for name in ("etas", "sizes"):
+        if name in found and not found[name]:
+            raise SettingsError(f"the plan has no {name}", expected="at least one")
+    return version1.plan(found)
+
+
+def _setting(facts: Any) -> dict[str, Any]:
+    """Tell apart what version 1 wrote as one text: "kappa: RaMDP"."""
+    if not isinstance(facts, dict):
+        raise SettingsError(f"a setting is {facts!r}", expected="a table")
+    for name, given in {"label": facts.get("label"), "group": facts.get("group", "")}.items():
+        if name not in facts and given is None:
+            raise SettingsError(f"a setting lacks an entry {name!r}", hint="add it")
+        if not isinstance(given, str):
+            raise SettingsError(f"the {name} of a setting is {given!r}", expected="a text")
+    found = dict(facts)
+    parameter, _, family = found.pop("group", "").partition(": ")
+    return found | ({"family": family, "parameter": parameter} if parameter else {})
