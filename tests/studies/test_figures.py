@@ -218,7 +218,7 @@ def test_the_curves_show_every_algorithm_of_the_benchmark(drawings):
     assert labels[-1] == "baseline"
     assert "Approx-Soft-SPIBB, ε = 2" in labels
     assert left.get_xscale() == right.get_xscale() == "log"
-    assert right.get_title() == "1 %-CVaR, cut off at -1"
+    assert right.get_title() == "1 %-CVaR, cut off at \N{MINUS SIGN}1"
 
 
 def test_titles_say_when_runs_are_too_few():

@@ -259,7 +259,8 @@ def draw_curves(
             _curve(axes, view, one, measure, cell)
         low, high = axes.get_ylim()
         cut = f", cut off at {_MINUS}1" if low < _LOWEST else ""
-        axes.axhline(0, color=GREY, linewidth=1, linestyle=":", label="baseline")
+        if low < 0:  # else it is far below
+            axes.axhline(0, color=GREY, linewidth=1, linestyle=":", label="baseline")
         # Nothing is better than the optimum.
         axes.set(title=measure.name + cut, ylim=(max(low, _LOWEST), min(high, 1.0)), xscale="log",
                  xlabel=view.unit, ylabel=_SCALE)  # fmt: skip
@@ -389,7 +390,7 @@ def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> 
     for ink, cells in (("black", ~is_dark), ("white", is_dark)):
         _underline(axes, np.argwhere(cells & (panel.values < 0)), ink)
     # Two panels stand side by side: a long title would run into its neighbour's.
-    size = "medium" if len(panel.title) < _LONG_TITLE else "small"
+    size = 10.0 if len(panel.title) < _LONG_TITLE else min(8.3, 420 / len(panel.title))
     axes.set_title(panel.title, fontsize=size)
     axes.set_xticks(np.arange(len(view.x)) + 0.5, [f"{x}" for x in view.x], fontsize=8)
     axes.set_yticks(np.arange(len(panel.rows)) + 0.5, [f"{x:g}" for x in panel.rows], fontsize=8)

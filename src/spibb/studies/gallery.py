@@ -31,7 +31,7 @@ def draw_study(folder: str | Path, *, track: Track = iter) -> list[Drawing]:
     """
     folder = Path(folder)
     study, results = read_results(folder)
-    if not (results.plan.version1 and (folder / FILE).exists()):
+    if not (results.plan.version1 and (folder / FILE).exists()):  # which are written as they were
         results.aggregates.write(folder / FILE, results.plan)
     with own_settings():
         drawings = list(study.draw(results))

@@ -70,8 +70,9 @@ def publish(folders: Sequence[str | Path], docs: str | Path) -> Published:
         published.setdefault(study.kind.study, []).append((results, place, drawings))
     places: dict[Path, list[str]] = {}
     for name, group in published.items():
-        figures = "\n\n".join(_figures(drawings, place, docs) for _, place, drawings in group)
         for page, blocks in STUDIES[name].pages([results for results, _, _ in group]).items():
+            of_page = [one for one in group if one[1].name == Path(page).stem]
+            figures = "\n\n".join(_figures(drawings, place, docs) for _, place, drawings in of_page)
             filled = _fill(docs / page, {"figures": figures, **blocks})
             places.setdefault(docs / page, []).extend(filled)
     return Published([place for group in published.values() for _, place, _ in group], places)

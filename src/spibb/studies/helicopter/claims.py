@@ -23,6 +23,14 @@ from spibb.studies.metrics import IntervalEstimate, Measure
 _BASELINE, _DQN, _RAMDP = "Baseline", "Double-DQN", "RaMDP-DQN"
 _PI_B, _PI_LEQ_B = "Pi_b-SPIBB-DQN", "Pi_<=b-SPIBB-DQN"
 _APPROX, _EXACT = "Approx-Soft-SPIBB-DQN", "Exact-Soft-SPIBB-DQN"
+_COMPARED = (
+    (_APPROX, _PI_B, "Approx-Soft-SPIBB-DQN is better than Pi_b-SPIBB-DQN in mean and CVaR"),
+    (_EXACT, _APPROX, "(ours) Exact-Soft-SPIBB-DQN is better than the approximate one"),
+    (_APPROX, _PI_LEQ_B, "(ours) Approx-Soft-SPIBB-DQN is better than Pi_<=b-SPIBB-DQN"),
+    (_PI_B, _RAMDP, "Pi_b-SPIBB-DQN outperforms RaMDP-DQN"),
+    (_APPROX, _RAMDP, "Approx-Soft-SPIBB-DQN outperforms RaMDP-DQN"),
+    (_BASELINE, _DQN, "DQN without safety is far below the baseline"),
+)
 # A hyper-parameter is good where it keeps this part of the best gain over the baseline.
 _PART = 0.8
 
@@ -83,6 +91,22 @@ def findings(
     ]
 
 
+def compared_in_mean(results: HelicopterResults) -> dict[str, str]:
+    """Say on how many sizes one algorithm's mean (long) is shown to be above another's, or below.
+
+    Means need no tails: this can be told of few runs too.
+    """
+    asked = _Results(results, {(one.name, one.size): one for one in best_settings(results)})
+    ours = [(name, _BASELINE) for name in (_PI_B, _PI_LEQ_B, _APPROX, _EXACT)]
+    found = {}
+    for name, other in [*ours, *((name, other) for name, other, _ in _COMPARED)]:
+        if asked.has(name, other):
+            gaps = asked.better(MEAN, name, other, LONG).values()
+            above, below = sum(gap.low > 0 for gap in gaps), sum(gap.high < 0 for gap in gaps)
+            found[f"{name} - {other}"] = f"{above} above, {below} below"
+    return found
+
+
 def _on_performance(results: _Results) -> Iterator[Finding]:
     for name in (_PI_B, _APPROX, _EXACT):
         if results.has(name, _BASELINE):
@@ -91,14 +115,7 @@ def _on_performance(results: _Results) -> Iterator[Finding]:
     for name in (_PI_B, _APPROX):
         if results.has(name, _BASELINE):
             yield _tail_above_mean(results, name)
-    for name, other, text in (
-        (_APPROX, _PI_B, "Approx-Soft-SPIBB-DQN is better than Pi_b-SPIBB-DQN in mean and CVaR"),
-        (_EXACT, _APPROX, "(ours) Exact-Soft-SPIBB-DQN is better than the approximate one"),
-        (_APPROX, _PI_LEQ_B, "(ours) Approx-Soft-SPIBB-DQN is better than Pi_<=b-SPIBB-DQN"),
-        (_PI_B, _RAMDP, "Pi_b-SPIBB-DQN outperforms RaMDP-DQN"),
-        (_APPROX, _RAMDP, "Approx-Soft-SPIBB-DQN outperforms RaMDP-DQN"),
-        (_BASELINE, _DQN, "DQN without safety is far below the baseline"),
-    ):
+    for name, other, text in _COMPARED:
         if results.has(name, other):
             yield _compared(results, text, name, other)
     small = results.plan.transitions[:2]

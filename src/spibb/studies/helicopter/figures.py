@@ -72,13 +72,13 @@ def on_axis(plan: HelicopterPlan, places: Sequence[int]) -> dict[int, float]:
 
 
 def draw_helicopter(results: HelicopterResults) -> list[Drawing]:
-    """Draw the domain, and over each baseline one figure against the sizes and one for each."""
-    drawings = [_domain(results.plan)]
-    for name, one in results.by_baseline().items():
-        of_baseline = (f"-{name}", f", baseline {name}") if results.plan.baseline else ("", "")
-        drawings += _by_size(one, *of_baseline)
-        drawings += [_by_parameter(one, size, *of_baseline) for size in one.plan.transitions]
-    return drawings
+    """Draw the domain, a figure against the sizes and one for each; of several baselines less."""
+    if results.plan.baseline:
+        every = results.by_baseline().items()
+        return [one for name, part in every for one in _by_size(part, f"-{name}", f", {name}")]
+    sizes = results.plan.transitions
+    by_parameter = [_by_parameter(results, size) for size in sizes]
+    return [_domain(results.plan), *_by_size(results), *by_parameter]
 
 
 def _domain(plan: HelicopterPlan) -> Drawing:
@@ -114,7 +114,7 @@ def _panels(
     return figure, panels
 
 
-def _by_parameter(results: HelicopterResults, size: int, suffix: str, name: str) -> Drawing:
+def _by_parameter(results: HelicopterResults, size: int) -> Drawing:
     plan = results.plan
     figure, panels = _panels(results)
     for (measure, evaluation), axes in panels.items():
@@ -135,7 +135,7 @@ def _by_parameter(results: HelicopterResults, size: int, suffix: str, name: str)
     if seen:
         low, high = min(map(np.min, seen)), max(map(np.max, seen))
         panels[MEAN, SHORT].set_xlim(low / 1.5, high * 1.5)
-    title = f"Performance against the hyper-parameter, {size:,} transitions{name}"
+    title = f"Performance against the hyper-parameter, {size:,} transitions"
     n = results.aggregates.n[:, plan.transitions.index(size)]
     add_head(figure, f"{title}\n{plan.name}, {describe_runs(n, plan)} of each setting", 3)
     caption = (
@@ -145,7 +145,7 @@ def _by_parameter(results: HelicopterResults, size: int, suffix: str, name: str)
         + _left_out(plan)
         + "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
-    return Drawing(f"helicopter-{size}{suffix}", title, caption, figure)
+    return Drawing(f"helicopter-{size}", title, caption, figure)
 
 
 def _evaluations(plan: HelicopterPlan) -> dict[str, str]:
@@ -240,7 +240,7 @@ def _below(results: HelicopterResults, size: int) -> str:
     )
 
 
-def _by_size(results: HelicopterResults, suffix: str, name: str) -> Iterator[Drawing]:
+def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> Iterator[Drawing]:
     """Draw every algorithm at its best hyper-parameter against the size."""
     plan = results.plan
     if len(plan.transitions) < 2:

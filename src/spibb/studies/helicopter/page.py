@@ -8,7 +8,7 @@ from typing import Any
 
 from spibb.errors import DataError
 from spibb.studies.claims import to_markdown
-from spibb.studies.helicopter.claims import findings
+from spibb.studies.helicopter.claims import compared_in_mean, findings
 from spibb.studies.helicopter.plan import LONG, HelicopterPlan
 from spibb.studies.helicopter.scores import HelicopterResults
 from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, best_table, to_csv
@@ -92,7 +92,7 @@ def _costs(costs: Mapping[str, Any]) -> str:
 
 
 def _baselines(by_name: Mapping[str, HelicopterResults]) -> str:
-    """Return mean and CVaR of every algorithm at its best over each baseline, and the verdicts."""
+    """Return mean and CVaR of every algorithm at its best over each baseline, and comparisons."""
     plan: HelicopterPlan = next(iter(by_name.values())).plan
     parts = []
     for size in plan.transitions:
@@ -111,11 +111,14 @@ def _baselines(by_name: Mapping[str, HelicopterResults]) -> str:
             cells = [_cell(found[algorithm], found) for found in best.values()]
             lines.append(f"| {algorithm} | {' | '.join(cells)} |")
         parts.append("\n".join(lines))
-    judged = {name: findings(results) for name, results in by_name.items()}
-    lines = ["| claim | " + " | ".join(judged) + " |", "|---|" + "---|" * len(judged)]
-    for row in zip(*judged.values(), strict=True):
-        verdicts = " | ".join(one.verdict for one in row)
-        lines.append(f"| {row[0].claim} | {verdicts} |")
+    judged = {name: compared_in_mean(results) for name, results in by_name.items()}
+    lines = [
+        f"| difference of means, on {len(plan.transitions)} sizes | " + " | ".join(judged) + " |",
+        "|---|" + "---|" * len(judged),
+    ]
+    for pair in next(iter(judged.values())):
+        told = " | ".join(found.get(pair, "") for found in judged.values())
+        lines.append(f"| {pair} | {told} |")
     return "\n\n".join([*parts, "\n".join(lines)])
 
 
