@@ -6,7 +6,7 @@ import pytest
 from spibb import operators
 from spibb.testing import reference
 
-N_ROWS = 5_000
+N_ROWS = 2_000
 KINDS_OF_BUDGET = ("none", "tiny", "usual", "large")
 
 
