@@ -13,7 +13,7 @@ import pytest
 from spibb.errors import SettingsError
 from spibb.runner import local
 from spibb.runner.engines import ENGINES, find_engine
-from spibb.runner.jobs import Job, JobError
+from spibb.runner.jobs import Job, JobError, tell_progress
 from spibb.runner.local import run_local
 
 
@@ -28,6 +28,29 @@ def test_every_job_is_answered_once(workers):
     assert sorted((job.name, result) for job, result in found) == [
         (job.name, math.sqrt(*job.arguments)) for job in jobs
     ]
+
+
+def told_in_quarters(number):
+    """Tell how far it is, as a job that takes long does."""
+    for quarter in (1, 2, 3):
+        tell_progress(quarter / 4)
+    return -number
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_tell_how_far_they_are(workers):
+    jobs, heard = jobs_of((1,), (2,), (3,)), []
+    found = run_local(
+        told_in_quarters, jobs, lambda job, share: heard.append((job.name, share)), workers=workers
+    )
+    assert sorted(result for _, result in found) == [-3, -2, -1]
+    for job in jobs:
+        assert [share for name, share in heard if name == job.name] == [0.25, 0.5, 0.75]
+
+
+def test_nobody_need_listen():
+    assert told_in_quarters(1) == -1
+    assert [result for _, result in run_local(told_in_quarters, jobs_of((2,)), workers=1)] == [-2]
 
 
 def test_no_jobs():

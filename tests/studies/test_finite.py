@@ -48,8 +48,7 @@ def shrunk(name, **changes):
         seen[setting.name] = seen.get(setting.name, 0) + 1
         if seen[setting.name] <= 2:
             kept.append(setting)
-    # Of processes the first two: the taxi has five hundred states.
-    cut = {plan.strength: 1, plan.size: 2, "process": 2}
+    cut = {plan.strength: 1, plan.size: 2}
     small = {name: plan.factors[name][:n] for name, n in cut.items()}
     return replace(plan, **small | {"n_runs": 2, "settings": tuple(kept)} | changes)
 

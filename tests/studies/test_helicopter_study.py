@@ -22,7 +22,7 @@ from spibb.deep.rules import RULES, ApproxSoftSPIBBDQN, DoubleDQN, PiBSPIBBDQN
 from spibb.envs.flights import FlightReturns
 from spibb.errors import DataError, SettingsError
 from spibb.pictures import to_svg
-from spibb.runner.jobs import Job
+from spibb.runner.jobs import Job, attempt
 from spibb.runner.local import run_local
 from spibb.runner.store import Store
 from spibb.studies.claims import to_markdown
@@ -263,6 +263,17 @@ def test_a_budget_of_nothing_scores_as_the_baseline(rows):
     wide = table.pivot(index=index, columns="setting", values="score")
     np.testing.assert_array_equal(wide["Baseline"], wide["Approx-Soft-SPIBB-DQN, epsilon=0"])
     assert (wide["Baseline"] != wide["Double-DQN"]).any()
+
+
+def test_a_job_tells_how_far_it_is():
+    heard = []
+    answer = attempt(compute_rows, (TINY, 0, 4), heard.append)
+    assert not answer.reason
+    assert heard == sorted(heard)
+    # Training is told at its end at least, then every flight, of each data set.
+    n_sets = len({TINY.data_set(run) for run in range(4)})
+    assert len(heard) >= n_sets * (1 + len(TINY.transitions))
+    assert heard[-1] == 1.0
 
 
 def test_the_baseline_alone_needs_no_training():

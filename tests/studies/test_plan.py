@@ -17,7 +17,7 @@ from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.errors import SettingsError
 from spibb.studies.plan import Plan, Setting, factor
 from spibb.studies.random_mdps.plans import RandomMDPPlan
-from spibb.studies.registry import PLANS, STUDIES, find_plan, read_plan
+from spibb.studies.registry import PLANS, STUDIES, add_study, find_plan, read_plan
 from spibb.studies.running import run_study
 
 SMOKE = PLANS["random-mdps-smoke"]
@@ -302,3 +302,15 @@ def test_a_plan_has_one_of_the_factors_that_are_asked_for():
         VASE.demand("heat")
     with pytest.raises(SettingsError, match="the plan has glaze and hours; expected values of gla"):
         VASE.demand("glaze or hours")
+
+
+def test_a_study_takes_no_name_of_another():
+    known = STUDIES["random-mdps"]
+    add_study(known)  # the same again is nothing new
+    with pytest.raises(SettingsError, match="a study 'random-mdps' is there; expected a name of"):
+        add_study(replace(known, plans=()))
+    other = type("Other", (known.kind,), {"study": "other"})
+    with pytest.raises(SettingsError, match="a plan 'random-mdps-smoke' is there"):
+        add_study(replace(known, kind=other, plans=(replace(SMOKE, seed=3),)))
+    assert "other" not in STUDIES
+    assert STUDIES["random-mdps"] is known

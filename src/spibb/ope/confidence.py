@@ -90,7 +90,7 @@ class Bound(ABC):
         return SettingsError(
             f"the bound {cls.id!r} does not hold for {name!r}, which is no {kind}",
             expected=f"one of {', '.join(able)}",
-            hint="use the bound 'bca', which holds for all",
+            hint="use the bound 'bca', which takes any of them",
         )
 
     @classmethod

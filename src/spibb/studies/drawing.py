@@ -199,7 +199,10 @@ class View:
         """Return one setting of each algorithm: the one that was chosen, or the only one."""
         algorithms = self.algorithms()
         names = [one.name for one in algorithms]
-        return [one for one in algorithms if names.count(one.name) == 1 or self._is_chosen(one)]
+        return [
+            one for one in algorithms
+            if not one.parameter or names.count(one.name) == 1 or self._is_chosen(one)
+        ]  # fmt: skip
 
     def _is_chosen(self, one: FigureSetting) -> bool:
         group = f"{one.parameter}: {one.name}"

@@ -55,27 +55,36 @@ def publish(folders: Sequence[str | Path], docs: str | Path) -> Published:
     docs = Path(docs)
     if not docs.is_dir():
         raise OutputError(f"{docs} is no folder", expected="the folder of the docs")
-    published: dict[str, list[tuple[Results[Any], Path, list[Drawing]]]] = {}
-    for folder in map(Path, folders):
-        study, results = read_results(folder)
-        place = _place(docs / "results", results.plan.name.partition(" + ")[0])
+    given = [(Path(folder), *read_results(Path(folder))) for folder in folders]
+    places = [_place(docs / "results", one.plan.name.partition(" + ")[0]) for _, _, one in given]
+    pages = _pages([results for _, _, results in given], docs)
+    drawn: dict[Path, list[Drawing]] = {}
+    for (folder, study, results), place in zip(given, places, strict=True):
         with _writing(place):
-            _store(folder, place, study)
-            for name, text in study.files(results).items():
-                replace_whole(place / name, text.encode())
-        drawings = draw_study(place)
+            _store(folder, place, study, results)
+        drawn[place] = draw_study(place)
         for file in (place / "figures").iterdir():
             if file.suffix != ".svg":
                 file.unlink()
-        published.setdefault(study.kind.study, []).append((results, place, drawings))
-    places: dict[Path, list[str]] = {}
-    for name, group in published.items():
-        for page, blocks in STUDIES[name].pages([results for results, _, _ in group]).items():
-            of_page = [one for one in group if one[1].name == Path(page).stem]
-            figures = "\n\n".join(_figures(drawings, place, docs) for _, place, drawings in of_page)
-            filled = _fill(docs / page, {"figures": figures, **blocks})
-            places.setdefault(docs / page, []).extend(filled)
-    return Published([place for group in published.values() for _, place, _ in group], places)
+    for page, blocks in pages.items():
+        place = docs / "results" / page.stem
+        if "figures" in _places_of(page) and place in drawn:
+            blocks["figures"] = _figures(drawn[place], place, docs)
+        with _writing(page):
+            replace_whole(page, fill_page(_text(page), blocks).encode())
+    return Published(places, {page: list(blocks) for page, blocks in pages.items()})
+
+
+def _pages(given: Sequence[Results[Any]], docs: Path) -> dict[Path, dict[str, str]]:
+    """Return what studies say in pages, all of which have the places for it."""
+    found: dict[Path, dict[str, str]] = {}
+    for name in dict.fromkeys(results.plan.study for results in given):
+        of_study = [results for results in given if results.plan.study == name]
+        for file, blocks in STUDIES[name].pages(of_study).items():
+            found.setdefault(docs / file, {}).update(blocks)
+    for page, blocks in found.items():
+        fill_page(_text(page), blocks)  # refused before anything is written
+    return found
 
 
 def _place(results: Path, name: str) -> Path:
@@ -88,21 +97,21 @@ def _place(results: Path, name: str) -> Path:
     return results / name
 
 
-def _store(folder: Path, place: Path, study: Study) -> None:
-    """Copy what figures and pages need, and write the statistics."""
-    if folder.resolve() == place.resolve():
-        return
-    place.mkdir(parents=True, exist_ok=True)
-    for name in (PLAN_FILE, FILE, *study.keeps):
-        old, new = folder / name, place / name
-        if new.is_dir():
-            shutil.rmtree(new)
-        if old.is_dir():
-            shutil.copytree(old, new)
-        elif old.exists():
-            shutil.copyfile(old, new)
-    _, results = read_results(folder)
-    results.aggregates.write(place / FILE, results.plan)
+def _store(folder: Path, place: Path, study: Study, results: Results[Any]) -> None:
+    """Copy what figures and pages need, and write statistics and further files."""
+    if folder.resolve() != place.resolve():
+        place.mkdir(parents=True, exist_ok=True)
+        for name in (PLAN_FILE, FILE, *study.keeps):
+            old, new = folder / name, place / name
+            if new.is_dir():
+                shutil.rmtree(new)
+            if old.is_dir():
+                shutil.copytree(old, new)
+            elif old.exists():
+                shutil.copyfile(old, new)
+        results.aggregates.write(place / FILE, results.plan)
+    for name, text in study.files(results).items():
+        replace_whole(place / name, text.encode())
 
 
 def _figures(drawings: Sequence[Drawing], place: Path, docs: Path) -> str:
@@ -113,17 +122,15 @@ def _figures(drawings: Sequence[Drawing], place: Path, docs: Path) -> str:
     )
 
 
-def _fill(page: Path, blocks: Mapping[str, str]) -> list[str]:
-    """Fill the places of a page, and return which; one without a place for figures has none."""
+def _text(page: Path) -> str:
     try:
-        text = page.read_text(encoding="utf-8")
+        return page.read_text(encoding="utf-8")
     except OSError as error:
         raise DataError(f"cannot read the page {page}: {error.strerror or error}") from None
-    here = {found[1] for found in _PLACE.findall(text)}
-    wanted = {name: block for name, block in blocks.items() if name != "figures" or name in here}
-    with _writing(page):
-        replace_whole(page, fill_page(text, wanted).encode())
-    return list(wanted)
+
+
+def _places_of(page: Path) -> set[str]:
+    return {found[1] for found in _PLACE.findall(_text(page))}
 
 
 @contextmanager

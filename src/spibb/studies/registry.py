@@ -26,8 +26,13 @@ _N_JOBS, _LARGEST_JOB = 200, 50
 
 def add_study(study: Study) -> None:
     """Add a study and its plans to the lists; modules of other packages may."""
-    STUDIES[study.kind.study] = study
-    PLANS.update((plan.name, plan) for plan in study.plans)
+    name, plans = study.kind.study, {plan.name: plan for plan in study.plans}
+    for kind, known, new in (("study", STUDIES, {name: study}), ("plan", PLANS, plans)):
+        taken = [one for one, what in new.items() if known.get(one, what) is not what]
+        if taken:
+            raise SettingsError(f"a {kind} {taken[0]!r} is there", expected="a name of its own")
+    STUDIES[name] = study
+    PLANS.update(plans)
 
 
 for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER):

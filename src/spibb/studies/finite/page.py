@@ -20,8 +20,16 @@ _SHARE, _SIZES = 0.3, (10, 50, 200, 1_000)
 
 def finite_pages(given: Sequence[Results[FinitePlan]]) -> dict[str, dict[str, str]]:
     """Return what studies say in pages: that of the plan "costs" has one."""
-    costs = next((results for results in given if results.plan.name == "costs"), None)
+    costs = next((results for results in given if _has_costs(results)), None)
     return {} if costs is None else {"costs.md": {"facts": _facts(costs), "table": _table(costs)}}
+
+
+def _has_costs(results: Results[FinitePlan]) -> bool:
+    """Tell whether results are of that plan, with all that its table shows."""
+    plan = results.plan
+    labels = [f"{name}{end}{setting}" for name, setting in _SETTINGS.items() for end in ("", ENDS)]
+    has_cells = _SHARE in plan.share and set(_SIZES).issubset(plan.trajectories)
+    return plan.name == "costs" and has_cells and results.has(*labels)
 
 
 def _facts(results: Results[FinitePlan]) -> str:

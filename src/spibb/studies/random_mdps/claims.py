@@ -66,7 +66,8 @@ def findings(results: Results[RandomMDPPlan]) -> list[Finding]:
 
 def random_mdp_pages(given: Sequence[Results[RandomMDPPlan]]) -> dict[str, dict[str, str]]:
     """Return what studies say in the page on random MDPs: the paper's, its search, unguarded."""
-    named = {results.plan.name.partition(" + ")[0]: results for results in given}
+    strong = [results for results in given if _STRONG in results.plan.eta]
+    named = {results.plan.name.partition(" + ")[0]: results for results in strong}
     blocks: dict[str, str] = {}
     if "random-mdps" in named:
         main = named["random-mdps"]
