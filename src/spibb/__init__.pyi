@@ -7,6 +7,7 @@ from spibb import operators as operators
 from spibb import testing as testing
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftSPIBB
 from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
+from spibb.algorithms.auto_spibb import AutoSPIBB as AutoSPIBB
 from spibb.algorithms.basic_rl import BasicRL as BasicRL
 from spibb.algorithms.duipi import DUIPI as DUIPI
 from spibb.algorithms.hcpi import HCPI as HCPI
@@ -41,6 +42,8 @@ from spibb.mdp.planning import solve as solve
 from spibb.mdp.policy import TabularPolicy as TabularPolicy
 from spibb.ope.evaluate import PolicyEvaluation as PolicyEvaluation
 from spibb.ope.evaluate import evaluate_policy as evaluate_policy
+from spibb.posterior.risk import Risk as Risk
+from spibb.posterior.risk import risk as risk
 from spibb.problem import Problem as Problem
 from spibb.report import figures as figures
 from spibb.report.comparison import Comparison as Comparison

@@ -91,7 +91,11 @@ def test_no_verdict_of_the_regret_test_changes_where_nothing_ends(name):
         np.testing.assert_allclose(bounds, bounds[0], atol=1e-7)
 
 
-@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - EXEMPT - BY_SETS - {"r-min"}))
+# R-MIN plans for the least reward; so does a careful prior, and it draws what ends pay towards 0.
+BY_LEAST = {"r-min", "auto-spibb"}
+
+
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - EXEMPT - BY_SETS - BY_LEAST))
 def test_one_more_for_every_end_changes_no_policy_without_a_discount(name):
     algorithm = ALGORITHMS[name]()
     for seed in range(12):

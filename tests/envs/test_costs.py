@@ -5,10 +5,16 @@ import numpy as np
 import pytest
 
 from spibb import evaluate, solve
-from spibb.envs import Inventory, Maintenance, Queue
+from spibb.envs import Cliff, Inventory, Maintenance, Queue, RareAction
 from spibb.errors import SettingsError
 
-KINDS = {"queue": Queue, "inventory": Inventory, "maintenance": Maintenance}
+KINDS = {
+    "queue": Queue,
+    "inventory": Inventory,
+    "maintenance": Maintenance,
+    "drug": RareAction,
+    "ruinous drug": lambda: RareAction(is_ruinous=True),
+}
 N = 40_000
 
 
@@ -34,7 +40,22 @@ def maintenance_step(x, a, rng):
     return np.where(breaks, 12, after), -(0.0, 2.0, 5.0)[a] - 0.05 * wear
 
 
-STEPS = {"queue": queue_step, "inventory": inventory_step, "maintenance": maintenance_step}
+def drug_step(x, a, rng, ruin=0.0):
+    if x == 10:
+        return np.full(N, 10), -3.0
+    lost = rng.random(N) < (0.2 if x == 9 else 0.0) + ruin * (a == 2)
+    luck, up, down = rng.random(N), (0.4, 0.25, 0.1)[a], (0.3, 0.35, 0.7)[a]
+    after = np.clip(x + (luck < up) - (luck > 1.0 - down), 0, 9)
+    return np.where(lost, 10, after), -0.1 * x - (0.0, 0.2, 0.2)[a]
+
+
+STEPS = {
+    "queue": queue_step,
+    "inventory": inventory_step,
+    "maintenance": maintenance_step,
+    "drug": drug_step,
+    "ruinous drug": lambda x, a, rng: drug_step(x, a, rng, ruin=1 / 40),
+}
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -97,3 +118,22 @@ def test_as_environments(name):
     assert all(reward <= 0 for _, reward, *_ in found)
     assert not any(terminated for _, _, terminated, *_ in found)
     assert [truncated for *_, truncated, _ in found].index(True) == 999
+
+
+def test_the_cliff_matches_simulation():
+    """By walking: a step, then wind, then the edge."""
+    rng = np.random.default_rng(0)
+    mdp = Cliff().to_mdp(gamma=0.99)
+    for x in (0, 9, 21, 25, 29, 30):
+        for a, (down, right) in enumerate(((-1, 0), (0, 1), (1, 0), (0, -1))):
+            wind = rng.random(N) < 0.1
+            row = np.clip(x // 10 + down + wind, 0, 3)
+            column = min(max(x % 10 + right, 0), 9)
+            falls = (row == 3) & (0 < column < 9)
+            after = np.where(falls, 30, row * 10 + column)
+            found = np.bincount(after, minlength=40) / N
+            np.testing.assert_allclose(found, mdp.dense[x, a], atol=0.012)
+            assert mdp.reward[x, a] == pytest.approx((-1 - 50 * falls).mean(), abs=0.5)
+    assert mdp.terminal[39]
+    baseline = evaluate(mdp, Cliff().baseline()).performance
+    assert baseline < solve(mdp).performance - 5.0

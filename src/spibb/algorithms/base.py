@@ -19,9 +19,10 @@ from spibb.certify.audit import certify
 from spibb.certify.case import Case
 from spibb.certify.certificate import Certificate, Guarantee
 from spibb.certify.robust import regret_test
-from spibb.mdp.evaluation import Evaluation
+from spibb.mdp.evaluation import Evaluation, evaluate
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
+from spibb.posterior.choice import Choice
 from spibb.problem import Problem, ProblemBatch, ProblemOptions
 from spibb.problem.problem import Baseline
 from spibb.settings import Settings
@@ -105,7 +106,10 @@ class Algorithm(Settings):
         policy = TabularPolicy(found.policy[0], counts.state_labels, counts.action_labels)
         performance = float(problem.model.initial @ found.v[0])
         values = Evaluation(policy, found.v[0], found.q[0], performance)
-        case = Case(problem, values, float(getattr(self, "delta", DEFAULT_DELTA)))
+        # Guarantees are about the counts, whatever model the policy was made on.
+        judged = problem.counted
+        seen = values if judged is problem else evaluate(judged.model, policy)
+        case = Case(judged, seen, float(getattr(self, "delta", DEFAULT_DELTA)))
         finding = None if found.findings is None else found.findings[0]
         return Improvement(
             problem=problem,
@@ -114,6 +118,7 @@ class Algorithm(Settings):
             n_iterations=int(found.n_iterations[0]),
             certificate=self._certify(case, finding, level),
             algorithm=self.to_config(),
+            choice=finding if isinstance(finding, Choice) else None,
         )
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from spibb.certify.certificate import Certificate
 from spibb.display import Card, Display
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Evaluation
+from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.support import HARDLY, Visits, too_little_data
+from spibb.posterior.choice import Choice
+from spibb.posterior.risk import Risk, risk
 from spibb.problem import Problem
 from spibb.settings import in_words
 
@@ -35,6 +37,7 @@ class Improvement(Display):
         n_iterations: Improvement steps that were made.
         certificate: What is guaranteed and what was checked.
         algorithm: The settings, as ``to_config`` gives them.
+        choice: Every candidate that was tried, where the algorithm chose among several.
     """
 
     problem: Problem
@@ -43,6 +46,7 @@ class Improvement(Display):
     n_iterations: int
     certificate: Certificate
     algorithm: dict[str, Any]
+    choice: Choice | None = None
 
     @property
     def policy(self) -> TabularPolicy:
@@ -109,6 +113,17 @@ class Improvement(Display):
             return reason
         return contradiction(self.log_return, self.baseline.performance)
 
+    @cached_property
+    def risk(self) -> Risk | None:
+        """What the policy would gain, and how likely harm is, given the log and two priors.
+
+        None for the baseline itself, and where there are too many states.
+        """
+        is_kept = (self.policy.probabilities == self.baseline.policy.probabilities).all()
+        if is_kept or self.problem.counts.n_states > LARGEST_DENSE:
+            return None
+        return risk(self.problem, self.policy)
+
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder with the policy, the certificate, a summary and a report, or nothing.
 
@@ -141,6 +156,7 @@ class Improvement(Display):
             "status": self.status.value,
             "changed": f"{n_changed:,} of {self.problem.counts.n_states:,} states",
             "values": _told_values(self),
+            **({} if self.risk is None else {"risk": self.risk.statement}),
             "guarantee": self.certificate.statement,
             "files": "write(folder) writes policy, certificate, summary and report",
         }

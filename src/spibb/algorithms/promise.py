@@ -165,5 +165,6 @@ def _rows_for_change(
 
 def _longer(counts: Counts, times: int) -> Counts:
     """Return the counts of a log that is longer, at the same frequencies."""
-    names = ("n_sa", "n_sas", "n_end", "reward_sum", "n_initial")
+    names = ["n_sa", "n_sas", "n_end", "reward_sum", "n_initial"]
+    names += [] if counts.paid is None else ["paid"]
     return replace(counts, **{name: getattr(counts, name) * times for name in names})

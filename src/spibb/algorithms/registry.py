@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
+from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.duipi import DUIPI
@@ -34,5 +35,6 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         RobustBaselineRegret,
         MBIE,
         HCPI,
+        AutoSPIBB,
     )
 }

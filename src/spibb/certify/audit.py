@@ -89,7 +89,7 @@ def audit(
         checked_number(epsilon, "epsilon", "a budget >= 0", least=0)
     if n_wedge is not None:
         checked_number(n_wedge, "n_wedge", "a number of observations >= 0", least=0)
-    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
+    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options).counted
     judged = evaluate(problem.model, problem.align(policy))
     case = Case(problem, judged, checked_delta(delta))
     error = error or HoeffdingQ()

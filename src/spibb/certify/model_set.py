@@ -153,6 +153,7 @@ class ModelSet:
             delta: Probability that the true model is not in the set.
             known_rewards: Whether the mean rewards of the log are the true ones.
         """
+        problems = problems.counted
         declared, frame = problems.declared, problems.models
         radius, error = radii(problems, delta, known_rewards=known_rewards)
         least = _column([part.values.low for part in problems])

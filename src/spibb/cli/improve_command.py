@@ -15,6 +15,8 @@ NWedge = Annotated[
     float | None, Option(help="Observations that make a pair trusted [default: 10; in r-min 3].")
 ]
 MaxIterations = Annotated[int | None, Option(help="Improvement steps; 1 is one-step.")]
+_CAUTION = "How many standard deviations a gain must exceed in auto-spibb [default: 2]."
+Caution = Annotated[float | None, Option(help=_CAUTION)]
 _OTHERS = "Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated."
 Others = Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE", help=_OTHERS)]
 _LOSS = "Choose n_wedge of pi-b-spibb so that at most this loss is certified."
@@ -36,6 +38,7 @@ def improve(
     delta: o.Delta = None,
     error: o.Error = None,
     max_iterations: MaxIterations = None,
+    caution: Caution = None,
     others: Others = None,
     guarantee: Loss = None,
     compared: Ids = None,
@@ -46,6 +49,7 @@ def improve(
     never_ends: o.NeverEnds = False,
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
+    model: o.Model = "counts",
     columns: o.Columns = None,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
@@ -60,7 +64,7 @@ def improve(
     from spibb.report.folder import FILES
     from spibb.whole_folders import check_replaceable
 
-    named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations), strict=True)
+    named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
     given = [f"{name}={value}" for name, value in named if value is not None]
     settings = parse_settings([*given, *(others or [])])
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
@@ -69,7 +73,7 @@ def improve(
     check_inputs_outside(out, log, baseline, initial, successors)
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
-        states_complete=states_complete, never_ends=never_ends, successors=successors,
+        states_complete=states_complete, never_ends=never_ends, successors=successors, model=model,
     )  # fmt: skip
     if compared is not None:
         level = settings.get("delta", 0.05)

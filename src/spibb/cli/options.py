@@ -55,6 +55,8 @@ _UNSEEN = (
     "self-loop."
 )
 Unseen = Annotated[str, Option(help=_UNSEEN)]
+_MODEL = "How the model is estimated: counts, or shrunk (drawn towards what surrounds a pair)."
+Model = Annotated[str, Option(help=_MODEL)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

@@ -11,6 +11,7 @@ from rich.table import Column
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
+from spibb.posterior.risk import told_share
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.summary import result_summary
@@ -37,6 +38,7 @@ def describe_improvement(result: Improvement) -> None:
     """Print a result for people."""
     p.print_sentence("\n".join(result.findings))
     _print_changes(result_changes(result))
+    _print_risk(result)
     _print_guarantee(result.certificate)
 
 
@@ -90,6 +92,29 @@ def _print_changes(changes: list[Change]) -> None:
             for change in shown
         ),
     )
+
+
+def _print_risk(result: Improvement) -> None:
+    """Print what the posterior says of a policy, and why it was chosen."""
+    if result.risk is None and result.choice is None:
+        return
+    p.print_title("Risk, given the log and two priors; no guarantee")
+    if result.choice is not None:
+        p.print_sentence(result.choice.summary)
+    if result.risk is not None:
+        p.print_table(
+            (p.left("prior"), *map(p.right, ("gain", "95 %", "harm", "worst tenth"))),
+            (
+                (
+                    name,
+                    f"{gain.mean:.4g}",
+                    f"{gain.interval_95[0]:.4g} to {gain.interval_95[1]:.4g}",
+                    told_share(gain.harm, gain.n_draws),
+                    f"{gain.worst_tenth:.4g}",
+                )
+                for name, gain in result.risk.gains.items()
+            ),
+        )
 
 
 def _print_guarantee(certificate: Certificate) -> None:

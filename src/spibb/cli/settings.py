@@ -17,7 +17,7 @@ from spibb.settings import checked_entry
 from spibb.uncertainty.error_functions import ErrorFunction, GivenErrors
 
 # Settings with an option of their own; the others are given by --set.
-OPTIONS = ("epsilon", "n_wedge", "delta", "error", "max_iterations")
+OPTIONS = ("epsilon", "n_wedge", "delta", "error", "max_iterations", "caution")
 _CANDIDATE = r"\s*([\w-]+)\s*(?:\(([^()]*)\))?\s*"
 
 

@@ -21,6 +21,43 @@ from spibb.names import Named, Names
 
 
 @dataclass(frozen=True, eq=False)
+class Paid:
+    """How the rewards of a log spread around the mean of their pair.
+
+    Attributes:
+        by_successor: Sum of the rewards of steps to each next state, sparse of shape (S * A, S).
+        squares: Sum of squared rewards, shape (S, A).
+    """
+
+    by_successor: sp.csr_array
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, log: Log) -> Paid:
+        """Look up how the rewards of a log spread."""
+        shape, known = (log.n_states, log.n_actions), log.next_state >= 0
+        kept, pair = known | log.terminated, log.state * log.n_actions + log.action
+        by_successor = _tally(pair[known], log.next_state[known], shape, log.reward[known])
+        return cls(by_successor, _sums(pair[kept], log.reward[kept] ** 2, shape))
+
+    @classmethod
+    def on_entry(
+        cls, n_sas: sp.csr_array, entry: NDArray[np.float64], shape: tuple[int, ...]
+    ) -> Paid:
+        """Return what is paid where entering a state pays, whatever led there."""
+        by_successor = n_sas.astype(np.float64)
+        by_successor.data *= entry[n_sas.indices]
+        return cls(by_successor, np.asarray(n_sas @ entry**2).reshape(shape))
+
+    def __add__(self, other: Paid) -> Paid:
+        both = sp.csr_array(self.by_successor + other.by_successor)
+        return Paid(both, self.squares + other.squares)
+
+    def __mul__(self, times: int) -> Paid:
+        return Paid(self.by_successor * times, self.squares * times)
+
+
+@dataclass(frozen=True, eq=False)
 class Counts(Named):
     """Sufficient statistics of a log; ``a + b`` merges the counts of two logs.
 
@@ -32,6 +69,7 @@ class Counts(Named):
         reward_sum: Sum of rewards, shape (S, A).
         reward_range: Smallest and largest reward seen.
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
+        paid: How rewards spread, where that was counted too.
         n_dropped: Rows left out because their next state is unknown although the process went on.
         n_gaps: How often steps of an episode are missing, in it or before its first row.
         state_labels: Names of the states.
@@ -55,6 +93,7 @@ class Counts(Named):
     n_initial: NDArray[np.int64]
     n_dropped: int = 0
     n_gaps: int = 0
+    paid: Paid | None = None
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
 
@@ -132,7 +171,8 @@ class Counts(Named):
 
         n_sas = tally(n_entries > 0)
         n_end = tally((n_entries > 0) & mdp.terminal[rows.indices])
-        n_sa = n_pairs.reshape(mdp.reward.shape)
+        shape = mdp.reward.shape
+        n_sa = n_pairs.reshape(shape)
         if mdp.entry_reward is None:
             reward_sum, paid = n_sa * mdp.reward, mdp.reward[n_sa > 0]
         else:
@@ -147,6 +187,9 @@ class Counts(Named):
             reward_sum=reward_sum,
             reward_range=(float(paid.min()), float(paid.max())),
             n_initial=np.bincount(starts, minlength=mdp.n_states),
+            paid=None
+            if mdp.entry_reward is None
+            else Paid.on_entry(n_sas, mdp.entry_reward, shape),
         )
 
     def __add__(self, other: Counts) -> Counts:
@@ -175,6 +218,7 @@ class Counts(Named):
             n_initial=self.n_initial + other.n_initial,
             n_dropped=self.n_dropped + other.n_dropped,
             n_gaps=self.n_gaps + other.n_gaps,
+            paid=None if self.paid is None or other.paid is None else self.paid + other.paid,
             state_labels=self.state_labels,
             action_labels=self.action_labels,
         )
@@ -247,6 +291,9 @@ class Counts(Named):
             n_end=tally(self.n_end),
             reward_sum=table(self.reward_sum),
             n_initial=n_initial,
+            paid=None
+            if self.paid is None
+            else Paid(tally(self.paid.by_successor), table(self.paid.squares)),
             state_labels=states.labels,
             action_labels=actions.labels,
         )
@@ -262,16 +309,13 @@ class Counts(Named):
                 ``terminal``, ``uniform``, ``self-loop``; see :mod:`spibb.data.estimate`.
             initial: Distribution of the first state; None: that of the log.
         """
-        model = self.estimate(gamma, unseen, initial)
-        indptr, indices, data = model.rows
-        rows = sp.csr_array((data, indices, indptr), shape=self.n_sas.shape)
-        return TabularMDP(rows, model.reward, gamma, model.initial, self.terminal, model.ending)
+        return TabularMDP.of_arrays(self.estimate(gamma, unseen, initial), self.terminal)
 
     def estimate(
         self, gamma: float, unseen: Unseen = "average", initial: NDArray[np.float64] | None = None
     ) -> ModelArrays:
         """Return the arrays of :meth:`to_mdp` without building and checking the model."""
-        going_on = self._continuing()
+        going_on = self.going_on()
         return estimate_model(
             Rows(
                 going_on.indptr.astype(np.int64),
@@ -287,7 +331,7 @@ class Counts(Named):
             unseen=unseen,
         )
 
-    def _continuing(self) -> sp.csr_array:
+    def going_on(self) -> sp.csr_array:
         """Return `n_sas` without ends inside a state where others go on.
 
         Such an end is no transition to that state, whose value it must not collect; an end in a
@@ -309,8 +353,12 @@ def _sums(
 
 
 def _tally(
-    pair: NDArray[np.int64], next_state: NDArray[np.int64], shape: tuple[int, int]
+    pair: NDArray[np.int64],
+    next_state: NDArray[np.int64],
+    shape: tuple[int, int],
+    values: NDArray[Any] | None = None,
 ) -> sp.csr_array:
-    ones = np.ones(len(pair), dtype=np.int64)
-    tally = sp.coo_array((ones, (pair, next_state)), shape=(shape[0] * shape[1], shape[0]))
+    """Add up values, or ones, by pair and next state."""
+    values = np.ones(len(pair), dtype=np.int64) if values is None else values
+    tally = sp.coo_array((values, (pair, next_state)), shape=(shape[0] * shape[1], shape[0]))
     return sp.csr_array(tally)

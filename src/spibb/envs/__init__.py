@@ -2,16 +2,19 @@
 
 from importlib.util import find_spec
 
+from spibb.envs.cliff import Cliff
 from spibb.envs.garnet import Garnet
 from spibb.envs.gridworld import GridWorld
 from spibb.envs.helicopter import Helicopter
 from spibb.envs.inventory import Inventory
 from spibb.envs.maintenance import Maintenance
 from spibb.envs.queue import Queue
+from spibb.envs.rare_action import RareAction
 from spibb.envs.wet_chicken import WetChicken
 
 __all__ = [
-    "Garnet", "GridWorld", "Helicopter", "Inventory", "Maintenance", "Queue", "WetChicken",
+    "Cliff", "Garnet", "GridWorld", "Helicopter", "Inventory", "Maintenance", "Queue", "RareAction",
+    "WetChicken",
 ]  # fmt: skip
 
 if find_spec("gymnasium") is not None:

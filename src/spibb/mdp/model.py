@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import ModelError, checked_number
+from spibb.mdp.batch import ModelArrays
 
 _SUM_TOLERANCE = 1e-8
 
@@ -86,6 +87,14 @@ class TabularMDP:
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         object.__setattr__(self, "_rows", rows)
+
+    @classmethod
+    def of_arrays(cls, arrays: ModelArrays, terminal: ArrayLike) -> TabularMDP:
+        """Build, and check, the model of arrays."""
+        indptr, indices, data = arrays.rows
+        shape = (arrays.reward.size, len(arrays.reward))
+        rows = sp.csr_array((data, indices, indptr), shape=shape)
+        return cls(rows, arrays.reward, arrays.gamma, arrays.initial, terminal, arrays.ending)
 
     def __repr__(self) -> str:
         return (

@@ -32,6 +32,7 @@ class ProblemBatch:
         baseline: The baselines, shape (B, S, A).
         baseline_values: Values of the baselines in the models, once for all algorithms.
         make: Returns one of the problems, made when it is asked for.
+        is_retrained: Whether the models are others than those of the problems.
         memory: What error functions have computed: settings often differ in the budget alone.
     """
 
@@ -40,6 +41,7 @@ class ProblemBatch:
     baseline: Array
     baseline_values: Values
     make: Callable[[int], Problem]
+    is_retrained: bool = False
     memory: dict[Any, Array] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -84,6 +86,18 @@ class ProblemBatch:
         """Which states end the process, shape (B, S)."""
         return np.stack([problem.counts.terminal for problem in self])
 
+    @cached_property
+    def counted(self) -> ProblemBatch:
+        """The problems with the models of their counts, which is what guarantees are about."""
+        if all(problem.model_kind == "counts" for problem in self) and not self.is_retrained:
+            return self
+        return ProblemBatch.of([problem.counted for problem in self])
+
+    def with_models(self, models: ModelBatch) -> ProblemBatch:
+        """Return the same problems with other estimates of their models, to be trained on."""
+        values = evaluate_batch(models, self.baseline)
+        return replace(self, models=models, baseline_values=values, is_retrained=True)
+
     @property
     def declared(self) -> Declarations:
         """What is declared of the first problem; the others declare alike, each of its log."""
@@ -117,14 +131,14 @@ class ProblemBatch:
 
 def _check_alike(problems: Sequence[Problem]) -> None:
     """Refuse problems of other kinds: sets of models are made for all of a batch at once."""
-    kinds = [(*problem.declared.kinds, problem.unseen) for problem in problems]
+    kinds = [(*one.declared.kinds, one.unseen, one.model_kind) for one in problems]
     for place, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DataError(
-                "the problems of a batch declare different things, or treat unseen pairs otherwise",
+                "the problems of a batch declare different things, or estimate models otherwise",
                 where=f"problem {place}",
                 expected="the same of initial (given or not), states_complete, never_ends, "
-                "successors (given, seen or not) and unseen in all",
+                "successors (given, seen or not), unseen and model in all",
                 hint="call improve_many once for each kind",
             )
 

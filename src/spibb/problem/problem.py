@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
-from spibb.data.counts import Counts
+from spibb.data.counts import Counts, Paid
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.log import Log
+from spibb.data.outcomes import Outcomes
+from spibb.data.prior import Prior
 from spibb.data.returns import Returns, first_visit_returns
+from spibb.data.shrunk import shrunk_model
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.batch import ModelArrays
@@ -26,6 +29,8 @@ from spibb.settings import checked_entry
 
 # The policy that made a log: itself, or its estimate from the log.
 Baseline = TabularPolicy | Literal["estimate"]
+# How a model is estimated.
+ModelKind = Literal["counts", "shrunk"]
 
 
 class ProblemOptions(TypedDict, total=False):
@@ -34,6 +39,7 @@ class ProblemOptions(TypedDict, total=False):
     reward_range: tuple[float, float] | None
     initial: Start | None
     unseen: Unseen
+    model: ModelKind
     states_complete: bool
     never_ends: bool
     successors: Successors | None
@@ -49,7 +55,8 @@ class Problem(Display):
         values: Range of rewards and values, with the discount.
         log: The log itself, where it was given.
         declared: What the user knows beyond it.
-        unseen: What pairs without data do in the estimated model.
+        unseen: What pairs without data do in a model of counts.
+        model_kind: How the model is estimated.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
@@ -64,6 +71,7 @@ class Problem(Display):
     log: Log | None = None
     declared: Declarations = field(default_factory=Declarations)
     unseen: Unseen = "average"
+    model_kind: ModelKind = "counts"
 
     @classmethod
     def of(
@@ -88,6 +96,8 @@ class Problem(Display):
                   or a list where states are numbers; None: as the episodes of the log begin.
                 * unseen: what pairs without data do in the estimated model: what was seen in their
                   state on average ("average"), or "terminal", "uniform", "self-loop".
+                * model: how the model is estimated: by frequencies ("counts"), or frequencies drawn
+                  towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`).
                 * states_complete: declares that there are no states but those of log and baseline.
                 * never_ends: declares that the process never ends.
                 * successors: declares what may follow: rows (state, next_state) or (state, action,
@@ -115,6 +125,7 @@ class Problem(Display):
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
         unseen = checked_unseen(known.pop("unseen", "average"))
+        model_kind = _checked_kind(known.pop("model", "counts"))
         reward_range = known.pop("reward_range", None)
         declared = Declarations.of(counts, **known)
         if declared.never_ends and unseen != "average":
@@ -123,7 +134,7 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        return cls(counts, policy, values, kept, declared, unseen)
+        return cls(counts, policy, values, kept, declared, unseen, model_kind)
 
     def _card(self) -> Card:
         counts, values = self.counts, self.values
@@ -149,16 +160,47 @@ class Problem(Display):
     @cached_property
     def model(self) -> TabularMDP:
         """The estimated model."""
-        return self.counts.to_mdp(self.gamma, self.unseen, self.declared.initial)
+        return TabularMDP.of_arrays(self.estimate(), self.counts.terminal)
 
     @cached_property
     def baseline_values(self) -> Evaluation:
         """Values of the baseline in the estimated model."""
         return evaluate(self.model, self.baseline)
 
-    def estimate(self) -> ModelArrays:
-        """Return the arrays of the estimated model without building and checking it."""
+    def estimate(self, kind: ModelKind | None = None) -> ModelArrays:
+        """Return the arrays of the estimated model without building and checking it.
+
+        Args:
+            kind: How it is estimated; None: as the problem says.
+        """
+        if (kind or self.model_kind) == "shrunk":
+            initial = (
+                self.counts.initial if self.declared.initial is None else self.declared.initial
+            )
+            return shrunk_model(self.outcomes, self.prior, initial=initial, gamma=self.gamma)
         return self.counts.estimate(self.gamma, self.unseen, self.declared.initial)
+
+    @property
+    def counted(self) -> Problem:
+        """The problem with the model of its counts, which is what guarantees are about."""
+        return self if self.model_kind == "counts" else replace(self, model_kind="counts")
+
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """What followed each pair in the log."""
+        return Outcomes.of(self.counts, self.paid)
+
+    @cached_property
+    def prior(self) -> Prior:
+        """What is expected of a pair before it is tried."""
+        return Prior.of(self.outcomes)
+
+    @cached_property
+    def paid(self) -> Paid | None:
+        """How rewards spread around the mean of their pair; None where counts do not tell."""
+        if self.counts.paid is None and self.log is not None:
+            return Paid.of(self.log)
+        return self.counts.paid
 
     def align(self, policy: TabularPolicy) -> TabularPolicy:
         """Return another policy in the states and actions of the problem."""
@@ -194,6 +236,11 @@ class Problem(Display):
             values=ValueRange.of(counts, self.gamma, given, never_ends=values.never_ends),
             declared=self.declared.for_counts(counts),
         )
+
+
+def _checked_kind(model: Any) -> ModelKind:
+    checked_entry(model, dict.fromkeys(get_args(ModelKind), True), "model")
+    return cast(ModelKind, model)
 
 
 def _checked_baseline(data: Log | Counts, baseline: Any) -> TabularPolicy:

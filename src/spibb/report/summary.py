@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import Any
 
 import spibb
 from spibb.algorithms.improvement import Improvement
 from spibb.ope.log_return import LEVEL
+from spibb.posterior.risk import Gain
 
 
 def result_summary(result: Improvement) -> dict[str, Any]:
@@ -41,6 +43,8 @@ def result_summary(result: Improvement) -> dict[str, Any]:
             name: {"never_seen": _plain(visits.never), "hardly_seen": _plain(visits.hardly)}
             for name, visits in (("policy", result.visits), ("baseline", result.baseline_visits))
         },
+        "risk": _risk(result),
+        "choice": _choice(result),
         "n_states_changed": int(changed.sum()),
         "is_guaranteed": certificate.is_guaranteed,
         "is_vacuous": certificate.guarantee.is_vacuous,
@@ -59,6 +63,33 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
     low, high = map(_plain, found.interval)
     value = {"mean": found.mean, "low": low, "high": high, "level": LEVEL}
     return value | _facts(found, "n_episodes", "n_truncated", "warnings")
+
+
+def _risk(result: Improvement) -> dict[str, Any] | None:
+    """Return what the posterior says, the more careful prior first."""
+    found = result.risk
+    if found is None:
+        return None
+    gains = {name: _gain(gain) for name, gain in found.gains.items()}
+    return {"gains": gains, **_facts(found, "hardly", "strength", "statement")}
+
+
+def _gain(gain: Gain) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in asdict(gain).items()}
+
+
+def _choice(result: Improvement) -> dict[str, Any] | None:
+    choice = result.choice
+    if choice is None:
+        return None
+    tried = [
+        {
+            **_facts(one, "name", "algorithm", "model", "share", "score"),
+            "gains": {name: _gain(gain) for name, gain in one.gains.items()},
+        }
+        for one in choice.candidates
+    ]
+    return {**_facts(choice, "summary", "caution", "chosen"), "candidates": tried}
 
 
 def _facts(source: Any, *names: str) -> dict[str, Any]:

@@ -1,0 +1,141 @@
+"""Auto-SPIBB: which algorithm, which setting, on which model? The log decides.
+
+Candidates are made by the algorithms of the paper at several settings, on the model of the counts
+and on the shrunk one. Each is judged in models drawn from the posterior of the log under a neutral
+and a careful prior (spibb.posterior): mu and sigma of its gain over the baseline. The one with the
+largest mu - z sigma, under the prior that is harsher on it, is returned; the baseline where that is
+positive for none.
+
+z is a caution, not a quantile: the log that judges a candidate made it too, and z absorbs that. No
+guarantee is claimed beyond the regret test of every algorithm. Deviation: none has published this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.algorithms.base import Algorithm, Rng
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
+from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
+from spibb.errors import checked_number, checked_whole
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.mdp.planning import SearchResult, Status
+from spibb.posterior.choice import Candidate, Choice
+from spibb.posterior.posterior import Posterior, check_size
+from spibb.posterior.risk import Gain
+from spibb.problem import ProblemBatch
+from spibb.problem.batch import Device, models_on
+
+Array = NDArray[np.float64]
+
+_ALGORITHMS: tuple[Algorithm, ...] = (
+    *(ApproxSoftSPIBB(epsilon=x, delta=1.0) for x in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)),
+    *(ExactSoftSPIBB(epsilon=x, delta=1.0) for x in (1.0, 4.0)),
+    *(PiLeqBSPIBB(n_wedge=x) for x in (1, 3, 5, 10, 20, 50)),
+    *(PiBSPIBB(n_wedge=x) for x in (10,)),
+)
+_TIE = 1e-9
+# Shares of the boldest candidate that are mixed with the baseline.
+_MIXTURES = (0.25, 0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoSPIBB(Algorithm):
+    """The algorithm and the setting that the log itself recommends, or the baseline.
+
+    Args:
+        caution: z: the gain must exceed so many standard deviations of the posterior.
+        n_draws: Models drawn under each prior.
+        seed: Source of randomness: the same log gives the same policy.
+
+    Example:
+        >>> from spibb import Log, TabularPolicy
+        >>> log = Log.from_arrays(state=[0] * 40, action=[0] * 20 + [1] * 20,
+        ...                       reward=[0.0, 1.0] * 10 + [5.0, 6.0] * 10, episode=range(40),
+        ...                       terminated=[True] * 40)
+        >>> AutoSPIBB().improve(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9).policy["0"]
+        {'0': 0.0, '1': 1.0}
+    """
+
+    id: ClassVar[str] = "auto-spibb"
+    caution: float = 2.0
+    n_draws: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checked_number(self.caution, "caution", "a number of standard deviations >= 0", least=0)
+        checked_whole(self.n_draws, "n_draws", least=2)
+        checked_whole(self.seed, "seed", least=0)
+
+    def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
+        """Try all candidates, and return the best for each problem."""
+        check_size(problems[0])
+        posteriors = [Posterior(problem) for problem in problems]
+        tried, labels, steps = _candidates(problems, posteriors)
+        choices, policies = [], problems.baseline.copy()
+        n_iterations = np.zeros(len(problems), dtype=np.int64)
+        status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
+        for place, posterior in enumerate(posteriors):
+            choice = self._choose(posterior, tried[:, place], labels)
+            choices.append(choice)
+            if choice.chosen is not None:
+                policies[place] = tried[choice.chosen, place]
+                n_iterations[place] = steps[choice.chosen, place]
+                status[place] = Status.CONVERGED
+        v, q, ends = evaluate_batch(problems.models, policies)
+        found = SearchResult(policies, v, q, n_iterations, status, choices)
+        return problems.kept_where_endless(found, ends)
+
+    def _choose(
+        self, posterior: Posterior, policies: Array, labels: Sequence[tuple[Any, str, float]]
+    ) -> Choice:
+        """Judge the candidates of one problem, those that are the same policy once."""
+        _, first, which = np.unique(
+            policies.reshape(len(policies), -1), axis=0, return_index=True, return_inverse=True
+        )
+        which = which.ravel()
+        drawn = posterior.gains(policies[first], self.n_draws, self.seed)
+        gains = [{name: Gain.of(drawn[name][k]) for name in drawn} for k in range(len(first))]
+        scores = np.array([
+            min(gain.mean - self.caution * gain.deviation for gain in by_prior.values())
+            for by_prior in gains
+        ])  # fmt: skip
+        # The first of those that are alike but for rounding, whatever is added to all rewards.
+        best = int(np.argmax(scores[which] >= scores.max() - _TIE * np.abs(scores).max()))
+        kept = not scores[which[best]] > 0.0
+        candidates = tuple(
+            Candidate(algorithm, model, share, gains[k], float(scores[k]))
+            for (algorithm, model, share), k in zip(labels, which, strict=True)
+        )
+        return Choice(candidates, None if kept else best, self.caution)
+
+
+def _candidates(
+    problems: ProblemBatch, posteriors: Sequence[Posterior]
+) -> tuple[Array, list[tuple[Any, str, float]], NDArray[np.int64]]:
+    """Return policies (C, B, S, A), what each is, and the steps that made it (C, B)."""
+    device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
+    shrunk = ModelBatch.stack([one.problem.estimate("shrunk") for one in posteriors])
+    batches = {
+        "counts": problems.counted,
+        "shrunk": problems.with_models(models_on(shrunk, device)),
+    }
+    policies, labels, steps = [], [], []
+    for model, batch in batches.items():
+        for algorithm in _ALGORITHMS:
+            found = algorithm.search(batch)
+            policies.append(found.policy)
+            labels.append((algorithm.to_config(), model, 1.0))
+            steps.append(found.n_iterations)
+    boldest = labels.index((PiLeqBSPIBB(n_wedge=1).to_config(), "shrunk", 1.0))
+    for share in _MIXTURES:
+        policies.append((1.0 - share) * problems.baseline + share * policies[boldest])
+        labels.append((*labels[boldest][:2], share))
+        steps.append(steps[boldest])
+    return np.stack(policies), labels, np.stack(steps)

@@ -1,0 +1,147 @@
+r"""What is expected of a pair before it is tried: a prior whose strengths the log itself decides.
+
+    P(. | x, a) ~ Dirichlet(m p(. | x, a)),   p(. | x, a) = (n_x,-a + c g) / (N_x,-a + c)
+
+n_x,-a counts what followed state x under its *other* actions, g is what follows a pair of the log
+anywhere. A large m says that pairs are much alike, a small c that actions of a state are.
+
+g and a first m are the maximum of the Dirichlet-multinomial likelihood of all pairs (Minka's fixed
+point, "Estimating a Dirichlet distribution", 2000), then c and m that of the pairs given the rest
+of the log: a pseudo-likelihood, since each pair stands in the prior of the others of its state. A
+hyper-prior m / (1 + m)^2 on m (median 1) speaks where the log says nothing: three rows that never
+repeat are as likely under any strength, and must not be taken for certainty.
+Frequencies in place of g would count frequent pairs many times, and make goals too likely.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.compiled.jit import jit
+from spibb.data.outcomes import Outcomes
+
+Array = NDArray[np.float64]
+
+# Rows that g is worth beside the other actions of a state; infinite: those are ignored.
+SHARES = (0.5, 2.0, 8.0, 32.0, math.inf)
+# Rows that the prior is worth.
+STRENGTHS = tuple(2.0**k for k in range(-2, 9))
+_N_STEPS = 100
+_TOLERANCE = 1e-4
+_LARGEST_STRENGTH = 1e4
+# Longer sums are done by series.
+_LONGEST_SUM = 16
+
+
+class Prior(NamedTuple):
+    """The prior of a log.
+
+    Attributes:
+        frequencies: g, shape (S + 1,); the last is the end.
+        share: c.
+        strength: m.
+    """
+
+    frequencies: Array
+    share: float
+    strength: float
+
+    @classmethod
+    def of(cls, outcomes: Outcomes) -> Prior:
+        """Find the prior under which the log is most likely."""
+        rows = outcomes.indptr, outcomes.indices, outcomes.counts
+        frequencies = _frequencies(*rows, outcomes.n_states + 1)
+        likelihood = _likelihoods(
+            *rows, outcomes.n_sa, frequencies, np.array(SHARES), np.array(STRENGTHS)
+        )
+        strengths = np.array(STRENGTHS)
+        likelihood += np.log(strengths) - 2.0 * np.log1p(strengths)
+        share, strength = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
+        return cls(frequencies, SHARES[share], STRENGTHS[strength])
+
+
+@jit
+def _digamma(x):  # type: ignore[no-untyped-def]
+    """Return psi(x), x > 0, by its recurrence and its asymptotic series."""
+    total = 0.0
+    while x < 6.0:
+        total -= 1.0 / x
+        x += 1.0
+    square = 1.0 / (x * x)
+    series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
+    return total + math.log(x) - 0.5 / x - series
+
+
+@jit
+def _rise(n, a):  # type: ignore[no-untyped-def]
+    """Return psi(n + a) - psi(a) for a whole number n."""
+    if n <= _LONGEST_SUM:
+        total = 0.0
+        for k in range(int(n)):
+            total += 1.0 / (a + k)
+        return total
+    return _digamma(n + a) - _digamma(a)
+
+
+@jit
+def _frequencies(indptr, indices, counts, n_outcomes):  # type: ignore[no-untyped-def]
+    """Return g by Minka's fixed point."""
+    alpha = np.zeros(n_outcomes)
+    for k in range(len(indices)):
+        alpha[indices[k]] += 1.0
+    alpha *= 2.0 / max(alpha.sum(), 1.0)
+    risen = np.empty(n_outcomes)
+    for _ in range(_N_STEPS):
+        m, fall = alpha.sum(), 0.0
+        risen[:] = 0.0
+        for pair in range(len(indptr) - 1):
+            n = 0.0
+            for k in range(indptr[pair], indptr[pair + 1]):
+                n += counts[k]
+                risen[indices[k]] += _rise(counts[k], alpha[indices[k]])
+            fall += _rise(n, m)
+        if fall <= 0.0:
+            break
+        moved = 0.0
+        for y in range(n_outcomes):
+            new = alpha[y] * risen[y] / fall
+            moved = max(moved, abs(new - alpha[y]))
+            alpha[y] = new
+        if moved <= _TOLERANCE * m or alpha.sum() > _LARGEST_STRENGTH:
+            break
+    return alpha / max(alpha.sum(), 1e-300)
+
+
+@jit
+def _likelihoods(indptr, indices, counts, n_sa, g, shares, strengths):  # type: ignore[no-untyped-def]
+    """Return the logarithm of the likelihood of all pairs, shape (shares, strengths)."""
+    n_states, n_actions = n_sa.shape
+    found = np.zeros((len(shares), len(strengths)))
+    followed = np.zeros(len(g))  # of a state, over all of its actions
+    for x in range(n_states):
+        first, last = indptr[x * n_actions], indptr[(x + 1) * n_actions]
+        n_x = n_sa[x].sum()
+        for k in range(first, last):
+            followed[indices[k]] += counts[k]
+        for a in range(n_actions):
+            n = n_sa[x, a]
+            if n == 0.0:
+                continue
+            pair = x * n_actions + a
+            for i, c in enumerate(shares):
+                for j, m in enumerate(strengths):
+                    total = math.lgamma(m) - math.lgamma(n + m)
+                    for k in range(indptr[pair], indptr[pair + 1]):
+                        y, p = indices[k], g[indices[k]]
+                        if not math.isinf(c):
+                            p = (followed[y] - counts[k] + c * p) / (n_x - n + c)
+                        p = max(p, 1e-12)
+                        total += math.lgamma(counts[k] + m * p) - math.lgamma(m * p)
+                    found[i, j] += total
+        for k in range(first, last):
+            followed[indices[k]] = 0.0
+    return found

@@ -1,0 +1,212 @@
+"""Models drawn from the posterior of a log, as sparse as the log itself.
+
+A draw gives each pair weights on what was seen to follow it, Gamma(n) each, and on L outcomes drawn
+from its prior p, Gamma(m / L) each, made to sum to 1. What is unknown goes to *drawn* outcomes, as
+it might: sent to the mean of all, it would hide how much is at stake. They are drawn at equal
+steps through p, ordered by how good they are, from a random start: the value of what follows then
+varies by Var_p / (m + 1) (1 - 1 / L), nearly as under the posterior Dirichlet(n + m p) itself,
+where L independent ones would vary by (1 + m / L) times that.
+
+A careful draw has one more outcome of weight Gamma(d): the step leads to the worst state known and
+pays the least. A log that starts on the safe side of a frontier holds nothing of what lies behind
+it; this weight, in steps a pair, stands for that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.compiled.jit import jit
+from spibb.compiled.random_numbers import MODELS, numbers
+from spibb.compiled.threads import over_chunks
+from spibb.data.outcomes import Outcomes
+from spibb.data.prior import Prior
+
+Array = NDArray[np.float64]
+
+# L: outcomes that a draw has of the prior of a pair.
+N_ATOMS = 6
+
+
+class Dread(NamedTuple):
+    """What a careful prior expects beside what the log shows.
+
+    Attributes:
+        weight: In steps a pair; 0: nothing.
+        state: Where such a step leads.
+        reward: What it pays.
+    """
+
+    weight: float
+    state: int
+    reward: float
+
+
+NO_DREAD = Dread(0.0, 0, 0.0)
+
+
+class Draws(NamedTuple):
+    """K models; outcomes of pair p are `indptr[p]` to `indptr[p + 1]` in all of them.
+
+    Attributes:
+        indptr: Shape (S * A + 1,).
+        indices: Next states, shape (K, Z).
+        weights: Their probabilities, shape (K, Z); what is missing from 1 ends.
+        reward: Shape (K, S, A).
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    weights: Array
+    reward: Array
+
+
+class Surroundings(NamedTuple):
+    """What priors are drawn from: outcomes from bad to good.
+
+    Attributes:
+        indptr: Where what followed each state, by any action, starts; shape (S + 1,).
+        indices: Which outcomes.
+        counts: How often.
+        members: The outcomes of g.
+        total: Their probabilities, added up.
+        share: c.
+        strength: m.
+    """
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    counts: Array
+    members: NDArray[np.int32]
+    total: Array
+    share: float
+    strength: float
+
+    @classmethod
+    def of(cls, outcomes: Outcomes, prior: Prior, worth: Array) -> Surroundings:
+        """Order outcomes by what they are worth, shape (S + 1,)."""
+        n_states, n_actions = outcomes.n_sa.shape
+        rank = np.argsort(np.argsort(worth, kind="stable"), kind="stable")
+        state = np.repeat(np.arange(n_states * n_actions) // n_actions, np.diff(outcomes.indptr))
+        keys, place = np.unique(state * len(worth) + rank[outcomes.indices], return_inverse=True)
+        by_rank = np.argsort(rank, kind="stable")
+        members = by_rank[prior.frequencies[by_rank] > 0.0]
+        return cls(
+            np.searchsorted(keys // len(worth), np.arange(n_states + 1)).astype(np.int64),
+            by_rank[keys % len(worth)].astype(np.int32),
+            np.bincount(place.ravel(), outcomes.counts, len(keys)).astype(np.float64),
+            members.astype(np.int32),
+            np.cumsum(prior.frequencies[members]),
+            float(prior.share),
+            float(prior.strength),
+        )
+
+
+def draw_models(
+    outcomes: Outcomes, around: Surroundings, *, numbered: range, seed: int, dread: Dread
+) -> Draws:
+    """Draw models; a draw depends on seed and number alone, so that parts can be drawn again.
+
+    Args:
+        outcomes: What followed in the log.
+        around: What is expected beside it.
+        numbered: Which draws.
+        seed: Source of randomness.
+        dread: What a careful prior adds.
+    """
+    extra = N_ATOMS + (dread.weight > 0.0)
+    per_pair = (np.diff(outcomes.indptr) + extra).reshape(outcomes.n_sa.shape)
+    indptr = np.concatenate([[0], np.cumsum(per_pair * outcomes.live[:, None])])
+    draws = Draws(
+        indptr,
+        np.zeros((len(numbered), indptr[-1]), np.int32),
+        np.zeros((len(numbered), indptr[-1])),
+        np.zeros((len(numbered), *outcomes.n_sa.shape)),
+    )
+    seeds = numbers(seed, MODELS, np.array(numbered))
+
+    def fill(places: NDArray[np.int64]) -> None:
+        for place in places:
+            rng = np.random.default_rng(int(seeds[place]))
+            _draw(int(place), rng, outcomes, around, dread, draws)
+
+    over_chunks(fill, np.arange(len(numbered)), are_long=True)
+    return draws
+
+
+@jit
+def _draw(place, rng, outcomes, around, dread, draws):  # type: ignore[no-untyped-def]
+    n_states, n_actions = outcomes.n_sa.shape
+    own, m = np.zeros(n_states + 1), around.strength
+    indices, weights = draws.indices[place], draws.weights[place]
+    for x in range(n_states):
+        if not outcomes.live[x]:
+            continue
+        n_x = outcomes.n_sa[x].sum()
+        for a in range(n_actions):
+            pair, n = x * n_actions + a, outcomes.n_sa[x, a]
+            first, last = draws.indptr[pair], draws.indptr[pair + 1]
+            k = first
+            for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+                indices[k] = outcomes.indices[j]
+                weights[k] = rng.gamma(outcomes.counts[j], 1.0)
+                own[outcomes.indices[j]] = outcomes.counts[j]
+                k += 1
+            n_seen = k - first
+            _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + N_ATOMS])
+            for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+                own[outcomes.indices[j]] = 0.0
+            for _ in range(N_ATOMS):
+                weights[k] = rng.gamma(m / N_ATOMS, 1.0)
+                k += 1
+            if dread.weight > 0.0:
+                indices[k] = dread.state
+                weights[k] = rng.gamma(dread.weight, 1.0)
+            noise = rng.normal() * math.sqrt(outcomes.variance[x, a] / (n + m))
+            reward = _normalised(indices[first:last], weights[first:last], n_seen, dread,
+                                 outcomes, x, a)  # fmt: skip
+            draws.reward[place, x, a] = reward + noise
+
+
+@jit
+def _draw_atoms(rng, x, n_others, around, own, atoms):  # type: ignore[no-untyped-def]
+    """Draw from (n_x,-a + c g) / (N_x,-a + c) at equal steps."""
+    c = around.share
+    if math.isinf(c):
+        n_others, c = 0.0, 1.0
+    step = (n_others + c) / len(atoms)
+    mark = rng.random() * step
+    place, passed = around.indptr[x] - 1, 0.0
+    for k in range(len(atoms)):
+        if mark < n_others:
+            while passed <= mark and place + 1 < around.indptr[x + 1]:
+                place += 1
+                passed += around.counts[place] - own[around.indices[place]]
+            atoms[k] = around.indices[place]
+        else:
+            share = (mark - n_others) / c * around.total[-1]
+            found = np.searchsorted(around.total, share, side="right")
+            atoms[k] = around.members[min(found, len(around.members) - 1)]
+        mark += step
+
+
+@jit
+def _normalised(indices, weights, n_seen, dread, outcomes, x, a):  # type: ignore[no-untyped-def]
+    """Make weights sum to 1, the end left out, and return what the pair pays."""
+    n_states, total, seen = len(outcomes.live), weights.sum(), weights[:n_seen].sum()
+    dreaded = weights[-1] if dread.weight > 0.0 else 0.0
+    expected = total - seen - dreaded
+    reward = seen * outcomes.by_pair[x, a] + expected * outcomes.by_others[x, a]
+    reward = (reward + dreaded * dread.reward) / total
+    n_all = len(indices) - (1 if dread.weight > 0.0 else 0)
+    for k in range(len(indices)):
+        weights[k] /= total
+        if k < n_all:
+            reward += weights[k] * outcomes.by_entry[indices[k]]
+        if indices[k] == n_states:
+            indices[k], weights[k] = 0, 0.0
+    return reward

@@ -1,0 +1,112 @@
+"""The posterior of a problem: what its log and two priors leave possible.
+
+*Neutral*: a pair is expected to do what surrounds it does (spibb.data.prior). *Careful*: besides,
+it may lead to the worst state known and pay the least, for as much as part of a step seen; the
+smallest reward the user says is possible, where one was given. A constant added to all rewards
+changes neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.compiled.random_numbers import MODELS, numbers
+from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import LARGEST_DENSE, evaluate_batch
+from spibb.posterior.draws import NO_DREAD, Dread, Surroundings, draw_models
+from spibb.posterior.performance import performances
+from spibb.problem import Problem
+
+Array = NDArray[np.float64]
+
+# Steps a pair that a careful prior gives to the worst: with n seen and nothing bad among them, it
+# is as likely as 1 / (n + 1).
+DREAD = 1.0
+# Draws that are held at once.
+_CHUNK = 50
+
+
+def check_size(problem: Problem) -> None:
+    """Refuse problems whose models are too large to be drawn in numbers."""
+    if problem.counts.n_states > LARGEST_DENSE:
+        raise SettingsError(
+            f"risk of {problem.counts.n_states:,} states",
+            expected=f"at most {LARGEST_DENSE:,}: each draw is a linear system of as many",
+            hint="group states, or use an algorithm with a setting of your own",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The posterior of a problem.
+
+    Attributes:
+        problem: The problem.
+    """
+
+    problem: Problem
+
+    @cached_property
+    def model(self) -> ModelBatch:
+        """The mean of the neutral posterior: the shrunk model, as a batch of one."""
+        return ModelBatch.stack([self.problem.estimate("shrunk")])
+
+    @cached_property
+    def v(self) -> Array:
+        """Values of the baseline in that model, shape (S,)."""
+        v, _, _ = evaluate_batch(self.model, self.problem.baseline.probabilities[None].copy())
+        return np.asarray(np.nan_to_num(v[0]))
+
+    @cached_property
+    def dread(self) -> Dread:
+        """What the careful prior adds."""
+        v = np.where(self.problem.counts.n_sa.sum(axis=1) > 0, self.v, np.inf)
+        return Dread(DREAD, int(v.argmin()), self.problem.values.low)
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """What is expected of pairs, from bad to good."""
+        outcomes = self.problem.outcomes
+        worth = outcomes.by_entry + self.problem.gamma * np.append(self.v, 0.0)
+        return Surroundings.of(outcomes, self.problem.prior, worth)
+
+    @property
+    def priors(self) -> dict[str, Dread]:
+        """What each of the priors adds to what the log shows."""
+        return {"neutral": NO_DREAD, "careful": self.dread}
+
+    def gains(self, policies: Array, n_draws: int, seed: int = 0) -> dict[str, Array]:
+        """Return gains of C policies over the baseline in draws, (C, n_draws) by prior."""
+        check_size(self.problem)
+        both = np.concatenate([self.problem.baseline.probabilities[None], policies])
+        found = {}
+        for name, dread in self.priors.items():
+            parts = [
+                self._performances(both, range(first, min(first + _CHUNK, n_draws)), seed, dread)
+                for first in range(0, n_draws, _CHUNK)
+            ]
+            drawn = np.concatenate(parts, axis=1)
+            found[name] = drawn[1:] - drawn[0]
+        return found
+
+    def _performances(self, policies: Array, numbered: range, seed: int, dread: Dread) -> Array:
+        outcomes, around = self.problem.outcomes, self.surroundings
+        draws = draw_models(outcomes, around, numbered=numbered, seed=seed, dread=dread)
+        return performances(draws, policies, self._starts(numbered, seed), self.problem.gamma)
+
+    def _starts(self, numbered: range, seed: int) -> Array:
+        """Draw distributions of the first state, one for each model; what is declared is known."""
+        n_initial = self.problem.counts.n_initial
+        if self.problem.declared.initial is not None or not n_initial.any():
+            return np.repeat(self.model.initial, len(numbered), axis=0)
+        starts = np.zeros((len(numbered), len(n_initial)))
+        seen = np.flatnonzero(n_initial)
+        for row, number in enumerate(numbered):
+            rng = np.random.default_rng(int(numbers(seed, MODELS, number)))
+            starts[row, seen] = rng.dirichlet(n_initial[seen])
+        return starts

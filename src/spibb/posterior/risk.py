@@ -1,0 +1,181 @@
+"""What a posterior says of a policy: what it would gain, and how likely it is to do harm.
+
+Bayesian: probabilities of models given the log *and the priors*, of which there are two; the more
+careful one comes first. No confidence statement, and no certificate: the priors may be wrong, and a
+policy that was made of the same log looks better in its posterior than it is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.display import Card, Display
+from spibb.errors import checked_whole
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.support import HARDLY, Visits
+from spibb.posterior.posterior import Posterior
+from spibb.problem import Problem
+
+Array = NDArray[np.float64]
+
+# The share of draws that are called the worst.
+_WORST = 0.1
+# Pairs of all draws together, and how few and how many draws there are for it.
+_PAIRS_DRAWN, _LIMITS = 2_000_000, (100, 1_000)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Gain of a policy over the baseline, in draws under one prior.
+
+    Attributes:
+        mean: Its mean.
+        deviation: Its standard deviation.
+        interval_80: Where it lies with a probability of 80 %.
+        interval_95: Where it lies with a probability of 95 %.
+        harm: Probability that the policy is worse than the baseline.
+        worst_tenth: Mean over the worst tenth of the draws.
+        n_draws: Number of draws.
+    """
+
+    mean: float
+    deviation: float
+    interval_80: tuple[float, float]
+    interval_95: tuple[float, float]
+    harm: float
+    worst_tenth: float
+    n_draws: int
+
+    @classmethod
+    def of(cls, drawn: Array) -> Gain:
+        """Summarise draws of the gain."""
+        n_worst = max(1, round(_WORST * len(drawn)))
+        low, least, most, high = np.quantile(drawn, [0.025, 0.1, 0.9, 0.975])
+        return cls(
+            mean=float(drawn.mean()),
+            deviation=float(drawn.std()),
+            interval_80=(float(least), float(most)),
+            interval_95=(float(low), float(high)),
+            harm=float((drawn < 0.0).mean()),
+            worst_tenth=float(np.partition(drawn, n_worst - 1)[:n_worst].mean()),
+            n_draws=len(drawn),
+        )
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of the mean, of the number of draws alone."""
+        return self.deviation / math.sqrt(self.n_draws)
+
+    @property
+    def harm_error(self) -> float:
+        """Standard error of the probability of harm; where all draws agree, 1 / draws."""
+        share = min(max(self.harm, 1.0 / self.n_draws), 1.0 - 1.0 / self.n_draws)
+        return math.sqrt(share * (1.0 - share) / self.n_draws)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Risk(Display):
+    """How risky a policy is, given its log and two priors.
+
+    Attributes:
+        gains: Its gain over the baseline by prior, the more careful first.
+        hardly: Share of its visits on pairs seen fewer than five times.
+        strength: Rows that the prior of a pair is worth.
+    """
+
+    gains: dict[str, Gain]
+    hardly: float
+    strength: float
+
+    @property
+    def gain(self) -> Gain:
+        """The gain under the prior that is harsher on the policy."""
+        return next(iter(self.gains.values()))
+
+    @property
+    def statement(self) -> str:
+        """What is to be expected, in words."""
+        gain = self.gain
+        low, high = gain.interval_95
+        return (
+            f"Expected gain {gain.mean:.4g}, from {low:.4g} to {high:.4g} at 95 %; probability of "
+            f"harm {told_share(gain.harm, gain.n_draws)}; {gain.worst_tenth:.4g} in the worst tenth"
+        )
+
+    def _card(self) -> Card:
+        facts = {}
+        for name, gain in self.gains.items():
+            low, high = gain.interval_95
+            facts[name] = (
+                f"gain {gain.mean:.4g} +- {gain.mean_error:.1g}, 95 % [{low:.4g}, {high:.4g}], "
+                f"harm {told_share(gain.harm, gain.n_draws)}, worst tenth {gain.worst_tenth:.4g}"
+            )
+        facts["hardly seen"] = (
+            f"{100 * self.hardly:.0f} % of its visits are to pairs seen fewer than {HARDLY} times"
+        )
+        n_draws = self.gain.n_draws
+        return Card(f"Risk given the log and two priors, {n_draws:,} models drawn of each", facts)
+
+
+def told_share(share: float, n_draws: int) -> str:
+    """Return a probability of harm in words; none in n draws is less than 1 in n."""
+    if share == 0.0:
+        return f"below {100.0 / n_draws:.2g} %"
+    return f"{100.0 * share:.2g} %"
+
+
+def risk(
+    problem: Any,
+    policy: TabularPolicy,
+    *,
+    n_draws: int | None = None,
+    seed: int = 0,
+    **given: Any,
+) -> Risk:
+    """Say what a policy would gain, and how likely it is to do harm, given a log and two priors.
+
+    Args:
+        problem: A problem, or the log that the baseline made.
+        policy: The policy.
+        n_draws: Models drawn under each prior; None: 1,000, or fewer where models are large.
+        seed: Source of randomness.
+        **given: Baseline, discount and what else is known, where a log was given; see
+            :meth:`spibb.Problem.of`.
+
+    Example:
+        >>> from spibb import Log
+        >>> log = Log.from_arrays(state=[0] * 40, action=[0] * 20 + [1] * 20,
+        ...                       reward=[0.0, 1.0] * 10 + [5.0, 6.0] * 10, episode=range(40),
+        ...                       terminated=[True] * 40)
+        >>> found = risk(log, TabularPolicy([[0.0, 1.0]]), gamma=0.9,
+        ...              baseline=TabularPolicy([[0.5, 0.5]]))
+        >>> found.gain.harm, 2.0 < found.gain.mean < 2.6
+        (0.0, True)
+    """
+    problem = Problem.of(problem, **given)
+    if n_draws is None:
+        n_draws = int(np.clip(_PAIRS_DRAWN // problem.counts.n_sa.size, *_LIMITS))
+    checked_whole(n_draws, "n_draws", least=2)
+    posterior, table = Posterior(problem), problem.align(policy).probabilities
+    drawn = posterior.gains(table[None], n_draws, seed)
+    gains = {name: Gain.of(values[0]) for name, values in drawn.items()}
+    order = sorted(gains, key=lambda name: gains[name].worst_tenth)
+    return Risk(
+        gains={name: gains[name] for name in order},
+        hardly=_hardly(problem, table),
+        strength=problem.prior.strength,
+    )
+
+
+def _hardly(problem: Problem, table: Array) -> float:
+    batch = ModelBatch.stack([problem.model])
+    v, _, _ = evaluate_batch(batch, table[None].copy())
+    visits = Visits.of(batch, table, v[0], problem.counts.n_sa, problem.model.terminal)
+    return visits.hardly

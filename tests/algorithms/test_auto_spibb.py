@@ -1,0 +1,126 @@
+"""The choice among algorithms, settings and models."""
+
+import json
+
+import numpy as np
+import pytest
+
+from spibb import HCPI, AutoSPIBB, Log, Problem, Status, TabularPolicy, evaluate, improve_many
+from spibb.envs.garnet import Garnet
+from spibb.errors import SettingsError
+from spibb.testing.checks import random_problem
+
+
+def garnet_log(seed=0, n_episodes=100, eta=0.5):
+    rng = np.random.default_rng(seed)
+    garnet = Garnet.random(rng)
+    baseline = garnet.baseline(eta, rng)
+    return garnet.mdp, baseline, Log.sample(garnet.mdp, baseline, n_episodes=n_episodes, rng=rng)
+
+
+def test_the_choice_is_the_largest_gain_less_caution_under_the_harsher_prior():
+    mdp, baseline, log = garnet_log()
+    result = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95)
+    choice = result.choice
+    scores = [
+        min(gain.mean - 2.0 * gain.deviation for gain in one.gains.values())
+        for one in choice.candidates
+    ]
+    assert scores == pytest.approx([one.score for one in choice.candidates])
+    assert choice.chosen == int(np.argmax(scores))
+    assert scores[choice.chosen] > 0
+    assert result.status is Status.CONVERGED
+    assert evaluate(mdp, result.policy).performance > evaluate(mdp, baseline).performance
+    assert {one.model for one in choice.candidates} == {"counts", "shrunk"}
+    assert "Chosen of 32 candidates" in choice.summary
+
+
+def test_the_same_log_gives_the_same_bytes(tmp_path):
+    _, baseline, log = garnet_log()
+    for name in "ab":
+        AutoSPIBB().improve(log, baseline=baseline, gamma=0.95).write(tmp_path / name)
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
+
+
+def test_a_batch_chooses_as_each_alone():
+    problems = [
+        Problem.of(log, baseline=baseline, gamma=0.95)
+        for _, baseline, log in (garnet_log(seed, 20 * seed + 5) for seed in range(4))
+    ]
+    many = improve_many([AutoSPIBB()], problems)
+    for k, problem in enumerate(problems):
+        alone = AutoSPIBB().improve(problem)
+        np.testing.assert_array_equal(many.probabilities[0, k], alone.policy.probabilities)
+
+
+def test_little_data_and_much_caution_keep_the_baseline():
+    _, baseline, log = random_problem(0, n_episodes=1)
+    for asked in (AutoSPIBB(), AutoSPIBB(caution=1e6)):
+        result = asked.improve(log, baseline=baseline, gamma=0.9)
+        assert result.choice.chosen is None
+        assert result.status is Status.BASELINE_KEPT
+        np.testing.assert_array_equal(result.policy.probabilities, baseline.probabilities)
+        assert result.risk is None
+        assert "the baseline is kept" in result.choice.summary
+
+
+@pytest.mark.parametrize("gamma", [0.0, 1.0])
+def test_discounts_at_both_ends(gamma):
+    _, baseline, log = garnet_log(2)
+    whole = np.isin(log.episode, log.episode[log.terminated])
+    result = AutoSPIBB().improve(log.take(whole), baseline=baseline, gamma=gamma)
+    assert np.isfinite(result.v).all()
+    assert all(np.isfinite(one.score) for one in result.choice.candidates)
+
+
+def test_harm_is_rare_on_problems_that_were_not_used_to_set_it():
+    """60 logs of few episodes and strong baselines: three worse ones would be too many at 1 %."""
+    worse = gained = 0
+    for seed in range(60):
+        mdp, baseline, log = garnet_log(100 + seed, n_episodes=(10, 30, 100)[seed % 3], eta=0.9)
+        policy = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95).policy
+        gain = evaluate(mdp, policy).performance - evaluate(mdp, baseline).performance
+        worse, gained = worse + (gain < -1e-9), gained + (gain > 1e-9)
+    assert worse <= 2
+    assert gained >= 20
+
+
+def test_it_is_an_algorithm_like_all_others(tmp_path):
+    _, baseline, log = garnet_log(n_episodes=200)
+    found = HCPI(candidates=[AutoSPIBB(n_draws=20)], bound="student-t", estimator="dr").improve(
+        log, baseline=baseline, gamma=0.95
+    )
+    assert found.certificate is not None
+    assert AutoSPIBB.from_config(AutoSPIBB(caution=1.5).to_config()) == AutoSPIBB(caution=1.5)
+    result = AutoSPIBB(n_draws=20).improve(log, baseline=baseline, gamma=0.95)
+    result.write(tmp_path / "result")
+    summary = json.loads((tmp_path / "result" / "summary.json").read_text())
+    assert len(summary["choice"]["candidates"]) == 32
+    assert set(summary["risk"]["gains"]) == {"neutral", "careful"}
+    page = (tmp_path / "result" / "report.html").read_text()
+    assert "How risky it is" in page
+    assert "All 32 candidates" in page
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"caution": -1.0}, "caution"), ({"n_draws": 1}, "n_draws"), ({"seed": -1}, "seed")],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        AutoSPIBB(**settings)
+
+
+def test_two_thousand_states_are_the_limit():
+    log = Log.from_arrays(
+        state=[0],
+        action=[0],
+        reward=[0.0],
+        terminated=[True],
+        episode=[0],
+        n_states=2_001,
+        n_actions=2,
+    )
+    with pytest.raises(SettingsError, match="at most 2,000"):
+        AutoSPIBB().improve(log, baseline=TabularPolicy.uniform(2_001, 2), gamma=0.9)

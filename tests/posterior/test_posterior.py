@@ -1,0 +1,206 @@
+"""Draws of models, policies evaluated in them, and what they say of risk."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spibb import ApproxSoftSPIBB, Counts, Log, Problem, TabularPolicy, evaluate, risk
+from spibb.compiled import threads
+from spibb.envs.garnet import Garnet
+from spibb.envs.queue import Queue
+from spibb.envs.rare_action import RareAction
+from spibb.errors import SettingsError
+from spibb.posterior import performance
+from spibb.posterior.draws import NO_DREAD, draw_models
+from spibb.posterior.posterior import Posterior
+from spibb.posterior.risk import Gain, told_share
+from spibb.testing import reference_posterior as reference
+from spibb.testing.checks import random_problem
+
+
+def garnet_problem(seed=0, n_episodes=30, eta=0.5):
+    rng = np.random.default_rng(seed)
+    garnet = Garnet.random(rng)
+    baseline = garnet.baseline(eta, rng)
+    counts = Counts.sample(garnet.mdp, baseline, n_episodes=n_episodes, rng=rng)
+    return garnet.mdp, Problem.of(counts, baseline=baseline, gamma=0.95)
+
+
+def drawn(problem, numbered=range(40), seed=0, dread=NO_DREAD):
+    around = Posterior(problem).surroundings
+    return draw_models(problem.outcomes, around, numbered=numbered, seed=seed, dread=dread)
+
+
+def test_draws_scatter_around_the_shrunk_model_as_a_dirichlet_does():
+    """Of values in all states: mean p.f, variance (p.f^2 - (p.f)^2) / (N + m + 1)."""
+    _, baseline, log = random_problem(2, n_states=8, n_actions=2, n_episodes=40)
+    problem = Problem.of(log, baseline=baseline, gamma=0.9)
+    posterior, n_draws = Posterior(problem), 4_000
+    draws = drawn(problem, range(n_draws))
+    model, outcomes = problem.estimate("shrunk"), problem.outcomes
+    f, live = posterior.v, np.flatnonzero(outcomes.live)
+    rows = np.array([reference.dense_draw(draws, k)[live] for k in range(n_draws)])
+    n_pairs = outcomes.n_sa.size
+    mean = np.zeros((n_pairs, outcomes.n_states))
+    for pair in range(n_pairs):
+        for k in range(model.rows.indptr[pair], model.rows.indptr[pair + 1]):
+            mean[pair, model.rows.indices[k]] = model.rows.data[k]
+    mean = mean.reshape(*outcomes.n_sa.shape, -1)[live]
+    values, expected = rows @ f, mean @ f
+    size = outcomes.n_sa[live] + problem.prior.strength
+    spread = np.sqrt((mean @ f**2 - expected**2) / (size + 1.0))
+    np.testing.assert_allclose(
+        values.mean(axis=0), expected, atol=float(5 * spread.max() / n_draws**0.5)
+    )
+    # Six outcomes stand for the prior: up to a sixth less than its variance, or a little more.
+    ratio = values.std(axis=0) / spread
+    assert 0.85 < np.median(ratio) < 1.1
+    assert ratio.max() < 1.5
+
+
+def test_performances_are_those_of_the_obvious_loop():
+    _, problem = garnet_problem()
+    draws = drawn(problem, range(3), dread=Posterior(problem).dread)
+    policies = np.stack([problem.baseline.probabilities, np.full((50, 4), 0.25)])
+    starts = np.random.default_rng(0).dirichlet(np.ones(50), 3)
+    found = performance.performances(draws, policies, starts, 0.95)
+    for c, policy in enumerate(policies):
+        for k in range(3):
+            expected = reference.performance(
+                reference.dense_draw(draws, k), draws.reward[k], policy, starts[k], 0.95
+            )
+            assert found[c, k] == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("n_corrections", [40, 0], ids=["corrected", "one by one"])
+@pytest.mark.parametrize("gamma", [0.95, 1.0])
+def test_large_systems_agree_with_small_ones(monkeypatch, n_corrections, gamma):
+    _, problem = garnet_problem(n_episodes=5)
+    draws = drawn(problem, range(12))
+    policies, starts = problem.baseline.probabilities[None], np.eye(50)[np.zeros(12, int)]
+    small = performance.performances(draws, policies, starts, gamma)
+    monkeypatch.setattr(performance, "LARGEST_COMPILED", 10)
+    monkeypatch.setattr(performance, "_N_CORRECTIONS", n_corrections)
+    large = performance.performances(draws, policies, starts, gamma)
+    np.testing.assert_allclose(large, small, rtol=1e-5)
+
+
+def test_a_draw_depends_on_its_number_alone(monkeypatch):
+    _, problem = garnet_problem()
+    whole, part = drawn(problem), drawn(problem, range(17, 23))
+    monkeypatch.setattr(threads, "n_threads", lambda: 1)
+    alone = drawn(problem)
+    for one, other in ((whole.weights[17:23], part.weights), (whole.weights, alone.weights)):
+        np.testing.assert_array_equal(one, other)
+    assert not np.array_equal(drawn(problem, seed=1).weights, whole.weights)
+
+
+def test_nothing_is_gained_by_the_baseline():
+    _, problem = garnet_problem()
+    found = risk(problem, problem.baseline)
+    assert {(g.mean, g.harm) for g in found.gains.values()} == {(0.0, 0.0)}
+
+
+def test_intervals_cover_the_truth_of_a_policy_that_no_log_chose():
+    """95 % intervals of 48 logs of 24 garnets: at least 42 cover (41 or fewer: 1 in 2,000)."""
+    covered = 0
+    for seed in range(48):
+        mdp, problem = garnet_problem(seed // 2, n_episodes=(20, 100)[seed % 2])
+        rng = np.random.default_rng(seed)
+        policy = TabularPolicy(rng.dirichlet(np.ones(4), 50))
+        low, high = risk(problem, policy, n_draws=200).gains["neutral"].interval_95
+        truth = evaluate(mdp, policy).performance - evaluate(mdp, problem.baseline).performance
+        covered += low <= truth <= high
+    assert covered >= 42
+
+
+@pytest.mark.parametrize("n_episodes", [50, 100])
+def test_the_careful_prior_knows_of_the_frontier(n_episodes):
+    """Slow service lets a queue fill that seldom did: the log is on the safe side."""
+    queue, baseline = Queue().to_mdp(), Queue().baseline()
+    table = baseline.probabilities.copy()
+    table[:6] = [1.0, 0.0, 0.0]
+    slow = TabularPolicy(table)
+    assert evaluate(queue, slow).performance < evaluate(queue, baseline).performance
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        log = Log.sample(queue, baseline, n_episodes=n_episodes, max_steps=50, rng=rng)
+        found = risk(log, slow, baseline=baseline, gamma=0.95, n_draws=200)
+        assert found.gain.harm > 0.2
+        assert found.gain is min(found.gains.values(), key=lambda gain: gain.worst_tenth)
+
+
+def test_a_rare_ruin_that_was_never_seen_is_not_ruled_out():
+    """The drug was given about a dozen times without harm: is that enough? It is not."""
+    env = RareAction(is_ruinous=True)
+    mdp, baseline = env.to_mdp(), env.baseline(0.06)
+    drug = TabularPolicy(np.tile([0.0, 0.0, 1.0], (11, 1)))
+    assert evaluate(mdp, drug).performance < evaluate(mdp, baseline).performance
+    sure = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        log = Log.sample(mdp, baseline, n_episodes=20, max_steps=40, rng=rng)
+        found = risk(log, drug, baseline=baseline, gamma=0.9, n_draws=200)
+        assert found.gains["careful"].mean < found.gains["neutral"].mean
+        sure += found.gain.harm < 0.05
+    assert sure == 0
+
+
+def test_a_range_that_reaches_further_makes_it_more_careful():
+    _, baseline, log = random_problem(3, n_episodes=40)
+    policy = ApproxSoftSPIBB(epsilon=2.0).improve(log, baseline=baseline, gamma=0.9).policy
+    seen, given = (
+        risk(log, policy, baseline=baseline, gamma=0.9, reward_range=bounds).gains
+        for bounds in (None, (-1_000.0, 1_000.0))
+    )
+    assert given["careful"].deviation > 5 * seen["careful"].deviation
+    assert given["neutral"] == seen["neutral"]
+
+
+def test_a_constant_on_every_reward_changes_no_risk():
+    _, baseline, log = random_problem(5, n_episodes=30)
+    log = replace(
+        log, terminated=np.zeros(len(log), bool), truncated=log.terminated | log.truncated
+    )
+    policy = TabularPolicy(np.roll(baseline.probabilities, 1, axis=1))
+    here, there = (
+        risk(replace(log, reward=log.reward + c), policy, baseline=baseline, gamma=0.9, n_draws=50)
+        for c in (0.0, -70.0)
+    )
+    for name, gain in here.gains.items():
+        assert there.gains[name].mean == pytest.approx(gain.mean, abs=1e-7)
+
+
+def test_one_row_is_enough_to_say_how_little_is_known():
+    log = Log.from_arrays(state=[0], action=[1], reward=[1.0], terminated=[True], episode=[0])
+    found = risk(log, TabularPolicy([[0.0, 1.0]]), baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
+    assert all(np.isfinite([g.mean, g.deviation]).all() for g in found.gains.values())
+    assert "Risk given the log and two priors" in repr(found)
+
+
+def test_gain_of_draws():
+    gain = Gain.of(np.arange(-5.0, 95.0))
+    assert (gain.mean, gain.harm, gain.worst_tenth) == (44.5, 0.05, -0.5)
+    assert gain.interval_80 == pytest.approx((4.9, 84.1))
+    assert gain.harm_error == pytest.approx((0.05 * 0.95 / 100) ** 0.5)
+    assert (told_share(0.0, 200), told_share(0.015, 200)) == ("below 0.5 %", "1.5 %")
+
+
+def test_too_many_states_are_refused_by_their_number():
+    log = Log.from_arrays(
+        state=[0],
+        action=[0],
+        reward=[0.0],
+        terminated=[True],
+        episode=[0],
+        n_states=2_001,
+        n_actions=2,
+    )
+    with pytest.raises(SettingsError, match=r"2,001 states.*at most 2,000"):
+        risk(
+            log,
+            TabularPolicy.uniform(2_001, 2),
+            baseline=TabularPolicy.uniform(2_001, 2),
+            gamma=0.9,
+        )
