@@ -67,7 +67,8 @@ def test_what_is_no_death():
 
 
 def test_trainings_die_by_themselves_and_are_found(population):
-    found = [np.ptp(network.q(DATA.state), axis=0).max() for network in population.networks]
+    values = [population.network(k).q(DATA.state) for k in range(len(population))]
+    found = [np.ptp(q, axis=0).max() for q in values]
     np.testing.assert_array_equal(population.dead, np.array(found) == 0)
     assert 0 < population.dead.sum() < len(MEMBERS)
     assert not population.diverged.any()

@@ -98,7 +98,7 @@ def test_observations(observation, message):
 
 
 COLUMNS = {
-    "no rows": ({"n": 0}, "the data set is empty"),
+    "no rows": ({"n": 0}, r"state has shape \(0, 2\); expected shape \(N, d\)"),
     "complex states": ({"state": np.zeros((20, 2), complex)}, "not numbers"),
     "dates": ({"state": np.zeros((20, 2), "M8[s]")}, "not numbers"),
 }
@@ -110,7 +110,7 @@ def test_transitions(columns, message):
 
 
 def test_numbers_of_actions():
-    check(lambda: Transitions.from_arrays([], [], [], [], []), "the data set is empty")
+    check(lambda: Transitions.from_arrays([], [], [], [], []), r"state has shape \(0,\)")
     row = {"state": [[0.0]], "reward": [0], "next_state": [[0.0]], "terminated": [0]}
     check(lambda: Transitions.from_arrays(**row, action=[10**12]), "number the actions from 0")
     for n_actions in ("x", 2.5):
@@ -121,7 +121,7 @@ def test_numbers_of_actions():
 
 
 NETWORKS = {
-    "nothing": (lambda: Network(None, None), "weights: None; expected a list"),
+    "nothing": (lambda: Network(None, None), "are not layers; expected two lists"),
     "beyond float32": (lambda: Network([np.full((2, 2), 1e39)], [[0, 0]]), "weight_0 is inf"),
     "text": (lambda: Network.from_flat("abc", (2, 2)), "parameters has values that are not"),
     "a folder": (lambda: Network.from_file("."), "cannot read"),
@@ -138,7 +138,7 @@ def test_networks(call, message):
 PREPARED = {
     "rows of 1.4": ({"baseline": lambda x: np.full((len(x), 2), 0.7)}, r"are \[0.69\d*, 0.69"),
     "text": ({"baseline": lambda x: [["a", "b"]] * len(x)}, "probabilities has values"),
-    "nothing": ({"baseline": lambda x: None}, r"returned shape \(\)"),
+    "nothing": ({"baseline": lambda x: None}, r"the baseline's probabilities have shape \(\)"),
     "a table": ({"baseline": TabularPolicy([[0.5, 0.5]])}, "the policy has no state 0"),
     "a bare network": ({"baseline": NETWORK}, r"wrap a network as SoftmaxNetwork"),
     "counts of other states": ({"counts": KernelCounts().fit(transitions(d=3))}, "expected .*, 3"),
@@ -199,7 +199,7 @@ CALLS = {
     "a dict": ({"settings": {"n_passes": 3}}, "settings are {'n_passes': 3}"),
     "progress": ({"progress": 3}, "progress is 3"),
     "record_every": ({"record_every": "a"}, "record_every is 'a'"),
-    "no step": ({"settings": TrainingSettings(n_passes=1)}, "less than a minibatch of 32"),
+    "no step": ({"settings": TrainingSettings(n_passes=1)}, "1 passes over 20 .*a minibatch of 32"),
     "checkpoint": ({"checkpoint": "/proc/none/state"}, "cannot write /proc/none/state"),
 }
 
@@ -317,9 +317,9 @@ def test_damaged_policies(change, message, tmp_path):
 
 MISSING = {
     "policy.json": "holds no policy",
-    "network.safetensors": "no file",
-    "baseline.safetensors": "lacks an entry of a policy.*no file",
-    "counts.safetensors": "lacks an entry of a policy.*no file",
+    "network.safetensors": "No such file",
+    "baseline.safetensors": "lacks an entry of a policy.*No such file",
+    "counts.safetensors": "lacks an entry of a policy.*No such file",
 }
 
 

@@ -18,14 +18,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
-from spibb.deep.baseline import SoftmaxNetwork, as_function, as_probabilities
+from spibb.deep.baseline import SoftmaxNetwork, as_function, checked_probabilities
 from spibb.deep.forward import Networks
 from spibb.deep.network import (
     Network,
@@ -44,7 +44,6 @@ from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
 from spibb.deep.transitions import Floats, checked_scale
 from spibb.errors import DataError, OutputError, PolicyError, import_extra
-from spibb.operators.rows import Operator
 from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
 
@@ -250,17 +249,6 @@ class NetworkPolicy:
         write_whole(path, model.SerializeToString())
 
 
-class _Group(NamedTuple):
-    """Members of one step, one baseline and one way to count; numbers (members, 1)."""
-
-    members: NDArray[np.int64]
-    operator: Operator
-    baseline: Any
-    pseudo_counts: Any
-    n_wedge: NDArray[np.float64]
-    epsilon: NDArray[np.float64]
-
-
 class PopulationPolicy:
     """Policies of networks of one shape that act at once: thousands of states in a call.
 
@@ -286,75 +274,77 @@ class PopulationPolicy:
         if not policies:
             raise PolicyError("there is no policy", expected="at least one")
         ours = [k for k, policy in enumerate(policies) if isinstance(policy, NetworkPolicy)]
-        self._others = [(k, as_function(one)) for k, one in enumerate(policies) if k not in ours]
-        self._members = np.array(ours, np.int64)
-        self._n_policies = len(policies)
-        self._is_over = is_over
         chosen = [policies[k] for k in ours]
         if len({policy.network.sizes for policy in chosen}) > 1:
             raise PolicyError("the networks differ in shape", expected="networks of one shape")
+        self._others = [(k, as_function(one)) for k, one in enumerate(policies) if k not in ours]
+        self._places, self._policies, self._is_over = np.array(ours, np.int64), chosen, is_over
         # Of a network: a policy's own, or a baseline's.
         first = (chosen or policies)[0].network
-        self._n_features, self._n_actions = first.n_features, first.n_actions
+        self._shape, self._n_actions = (len(policies), first.n_features), first.n_actions
         self._scale: Floats | None = None
         if any(policy.scale is not None for policy in chosen):
             units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
-            self._scale = np.stack(np.broadcast_arrays(*units))[:, None].astype(np.float32)
+            self._scale = np.array(np.broadcast_arrays(*units), np.float32)[:, None]
         if chosen:
             params = np.stack([policy.network.to_flat() for policy in chosen])
-            self._networks = Networks(params, chosen[0].network.sizes)
-        self._groups = _grouped(chosen)
+            self._networks = Networks(params, first.sizes)
+        self._steps = [checked_step(policy.rule) for policy in chosen]
+        # Members of one step that ask one baseline and one way to count.
+        self._groups: dict[tuple[int, ...], list[int]] = {}
+        for k, (policy, step) in enumerate(zip(chosen, self._steps, strict=True)):
+            asked = (id(policy.baseline), id(policy.pseudo_counts))
+            key = (step.operator, *(asked if step.operator.needs.errors else ()))
+            self._groups.setdefault(key, []).append(k)
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
         """
-        states = checked_observations(states, self._n_features, "states")
-        if states.ndim != 3 or len(states) != self._n_policies:
+        n_policies, n_features = self._shape
+        states = checked_observations(states, n_features, "states")
+        if states.ndim != 3 or len(states) != n_policies:
             raise DataError(
                 f"states have shape {tuple(states.shape)}",
-                expected=f"({self._n_policies}, E, d), as there are policies",
+                expected=f"({n_policies}, E, d), as there are policies",
             )
         device = states.device if is_tensor(states) else None
         out = _zeros((*states.shape[:-1], self._n_actions), states)
         for member, ask in self._others:
             out[member] = ask(states[member])
-        if not self._groups:
+        if not self._policies:
             return out
-        members = on_device(self._members, device)
-        seen = given = states[members]
-        if self._scale is not None:
-            seen = given / on_device(self._scale, device)
+        given = states[self._places]
+        seen = given if self._scale is None else given / on_device(self._scale, device)
         q = self._networks.q(seen)
-        for group in self._groups:
-            own, n_wedge, epsilon = (
-                on_device(part, device) for part in (group.members, group.n_wedge, group.epsilon)
+        for members in self._groups.values():
+            steps = [self._steps[k] for k in members]
+            n_wedge, epsilon = (
+                on_device(np.array([[getattr(step, name)] for step in steps]), device)
+                for name in ("n_wedge", "epsilon")
             )
             baseline, counts = None, None
-            if group.operator.needs.errors:
-                shape = (*seen[own].shape[:-1], self._n_actions)
-                ask = as_probabilities(group.baseline, self._n_actions)
-                baseline = ask(_flat(given[own])).reshape(shape)
-                counts = self._counts(group, given[own], seen[own]).reshape(shape)
-            out[members[own]] = improved_rows(
-                group.operator, q[own], baseline, counts, n_wedge[..., None], epsilon
+            if steps[0].operator.needs.errors:
+                baseline, counts = self._ask(
+                    self._policies[members[0]], given[members], seen[members]
+                )
+            out[self._places[members]] = improved_rows(
+                steps[0].operator, q[members], baseline, counts, n_wedge[..., None], epsilon
             )
         return out
 
-    def _counts(self, group: _Group, given: Any, seen: Any) -> Any:
-        """Count where somebody asks; elsewhere nothing is known."""
-        rows = _flat(seen)
+    def _ask(self, policy: NetworkPolicy, given: Any, seen: Any) -> tuple[Any, Any]:
+        """Ask baseline and pseudo-counts; where nobody asks what is done, nothing is counted."""
+        n_actions, shape = self._n_actions, (*given.shape[:-1], self._n_actions)
+        given, seen = (part.reshape(-1, part.shape[-1]) for part in (given, seen))
+        baseline = checked_probabilities(policy.baseline, given, n_actions)
         if self._is_over is None:
-            return checked_counts(group.pseudo_counts, rows, self._n_actions)
-        is_asked = ~self._is_over(_flat(given))
-        found = _zeros((len(rows), self._n_actions), rows)
-        found[is_asked] = checked_counts(group.pseudo_counts, rows[is_asked], self._n_actions)
-        return found
-
-
-def _flat(states: Any) -> Any:
-    return states.reshape(-1, states.shape[-1])
+            counts = checked_counts(policy.pseudo_counts, seen, n_actions)
+        else:
+            counts, is_asked = _zeros((len(seen), n_actions), seen), ~self._is_over(given)
+            counts[is_asked] = checked_counts(policy.pseudo_counts, seen[is_asked], n_actions)
+        return baseline.reshape(shape), counts.reshape(shape)
 
 
 def _zeros(shape: tuple[int, ...], like: Any) -> Any:
@@ -362,28 +352,6 @@ def _zeros(shape: tuple[int, ...], like: Any) -> Any:
     if not is_tensor(like):
         return np.zeros(shape, np.float32)
     return like.new_zeros(shape, dtype=namespace(like).float32)
-
-
-def _grouped(policies: Sequence[NetworkPolicy]) -> list[_Group]:
-    """Return the members of each kind of step."""
-    steps = [checked_step(policy.rule) for policy in policies]
-    keys = [
-        (int(step.operator), id(policy.baseline), id(policy.pseudo_counts))
-        if step.operator.needs.errors
-        else (int(step.operator),)
-        for step, policy in zip(steps, policies, strict=True)
-    ]
-    groups = []
-    for key in dict.fromkeys(keys):
-        members = [k for k, other in enumerate(keys) if other == key]
-        numbers = [
-            np.array([[getattr(steps[k], name)] for k in members], np.float64)
-            for name in ("n_wedge", "epsilon")
-        ]
-        first = policies[members[0]]
-        parts = (Operator(key[0]), first.baseline, first.pseudo_counts)
-        groups.append(_Group(np.array(members), *parts, *numbers))
-    return groups
 
 
 def _read_about(path: Path) -> dict[str, Any]:

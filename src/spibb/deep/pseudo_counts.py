@@ -25,10 +25,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import as_float32, check_rows, is_tensor, to_numpy
+from spibb.compiled.arrays import check_rows, is_tensor, to_numpy
 from spibb.compiled.jit import reassociating_jit
 from spibb.compiled.threads import over_chunks
-from spibb.deep.network import checked_observations
+from spibb.deep.network import checked_answers, checked_observations
 from spibb.deep.transitions import Floats, Transitions, check_carried
 from spibb.errors import DataError, SettingsError, checked_number, checked_whole
 
@@ -364,23 +364,17 @@ def as_length(value: Any, name: str) -> float:
 
 
 def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
-    """Ask fitted pseudo-counts about states (..., d), and return N~ as they gave it.
+    """Ask fitted pseudo-counts about states (..., d), and return N~, shape (..., A).
 
     The answers of :class:`KernelCounts` and :class:`HashCounts` need no second look.
     """
     found = counts.counts(states)
     if isinstance(counts, FittedKernelCounts | FittedHashCounts):
         return found
-    numbers = found if is_tensor(found) else as_float32(found, "the pseudo-counts")
-    shape = (*states.shape[:-1], n_actions)
-    if tuple(numbers.shape) != shape:
-        raise DataError(
-            f"the pseudo-counts have shape {tuple(numbers.shape)}",
-            expected=f"{shape}: one number for each action",
-        )
+    numbers = checked_answers(found, states, n_actions, "the pseudo-counts")
     check_rows(
         (numbers >= 0).all(-1),  # false for NaN
         lambda place: f"the pseudo-counts are {numbers[place].tolist()}",
         expected="numbers >= 0",
     )
-    return found
+    return numbers

@@ -52,26 +52,19 @@ class CpuEngine(TrainingEngine):
         _run(self._trainings, state, t, n_steps)
 
 
-def measure(
-    trainings: Trainings, state: PopulationState
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def measure(trainings: Trainings, state: PopulationState) -> NDArray[np.float32]:
     """Look at the minibatch that each member draws next. Every engine's curves come from here.
 
     Returns:
-        Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged; and
-        whether they are in bounds, shape (R,).
+        Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged.
     """
     return _run(trainings, state, state.t, 0)
 
 
-def _run(
-    trainings: Trainings, state: PopulationState, t: int, n_steps: int
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def _run(trainings: Trainings, state: PopulationState, t: int, n_steps: int) -> NDArray[np.float32]:
     """Take steps in place; with none, look at the next one."""
-    n_members = len(state.params)
-    found = np.full((2, n_members), np.nan, dtype=np.float32)
-    is_good = np.ones(n_members, np.bool_)
-    members = (state.params, state.target, state.v, state.diverged_at, found, is_good)
+    found = np.full((2, len(state.params)), np.nan, dtype=np.float32)
+    members = (*state.arrays.values(), found)
     settings, recipes = trainings.settings, trainings.recipes
     constants = Constants(
         np.array(trainings.sizes, dtype=np.int64),
@@ -82,7 +75,7 @@ def _run(
         np.argsort(-recipes.n_steps, kind="stable"),
         are_long=True,
     )
-    return found, is_good
+    return found
 
 
 class _Scratch(NamedTuple):
@@ -131,7 +124,7 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
 
     One function for both, because compiling takes seconds.
     """
-    params, target, v, diverged_at, found, is_good = members
+    params, target, v, diverged_at, found = members
     scratch = _scratch(constants.sizes, constants.batch_size)
     delta = np.empty(constants.batch_size, np.float32)
     for m in places:
@@ -148,11 +141,10 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
                     frozen = online
             loss, max_q, in_bounds = _look(m, t, constants, records, recipes, online, frozen,
                                            scratch, delta)  # fmt: skip
-            in_bounds = in_bounds and np.isfinite(loss)
             if n_steps == 0:
-                found[0, m], found[1, m], is_good[m] = loss, max_q, in_bounds
+                found[0, m], found[1, m] = loss, max_q
                 break
-            if not in_bounds:
+            if not (in_bounds and np.isfinite(loss)):
                 diverged_at[m] = t
                 break
             _backward(constants.sizes, constants.batch_size, records, online, scratch, delta)
