@@ -129,7 +129,7 @@ def test_bad_files(arrays, message, tmp_path):
 
 
 def test_files_of_the_wrong_kind(network, tmp_path):
-    with pytest.raises(DataError, match="cannot read .*absent: No such file"):
+    with pytest.raises(DataError, match=r"cannot read .*absent: No such file"):
         Network.from_file(tmp_path / "absent")
     text = tmp_path / "text"
     text.write_text("weights")
