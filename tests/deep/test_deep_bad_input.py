@@ -169,8 +169,9 @@ def test_lengths(length):
 
 
 def test_counting():
-    far = transitions(state=np.full((20, 2), 100.0))
-    check(lambda: HashCounts(1e-15).fit(far), "use larger cells")
+    # Cells finer than the states are: each state has its own.
+    far = transitions(state=100.0 + np.arange(40.0).reshape(20, 2))
+    np.testing.assert_array_equal(HashCounts(1e-15).fit(far).counts(far.state).sum(axis=1), 1)
     check(lambda: KernelCounts().fit(None), "the transitions are NoneType")
     check(lambda: choose_width(DATA, n_queries=0), "n_queries is 0")
     # So far out nothing is known, and no number overflows.
@@ -279,7 +280,7 @@ POLICIES = {
     "parameters": (lambda: NetworkPolicy(np.ones(5), DQN()), "the network is array"),
     "counts not fitted": (
         lambda: NetworkPolicy(NETWORK, RULE, uniform, KernelCounts()),
-        "fit them first",
+        "acts without fitted pseudo-counts",
     ),
     "no baseline": (lambda: NetworkPolicy(NETWORK, RULE, 3, COUNTS).act([0, 0]), "is int"),
 }
@@ -340,7 +341,7 @@ def test_a_file_cut_short(tmp_path):
 
 
 CHECKPOINTS = {
-    "no identity": (lambda a, h: h.pop("identity"), "belongs to another training"),
+    "no settings": (lambda a, h: h["about"].pop("settings"), "training .its settings differ"),
     "no parameters": (lambda a, h: a.pop("params"), "is damaged: params is not there"),
     "fewer parameters": (lambda a, h: a.update(v=a["v"][:, 1:]), "is damaged: v is not there"),
     "no step": (lambda a, h: h.update(t="x"), "is damaged: its step is 'x'"),

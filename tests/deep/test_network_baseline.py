@@ -43,7 +43,7 @@ def test_file_round_trip(tmp_path):
 def test_bad_files(tmp_path):
     place = tmp_path / "net.safetensors"
     network().write(place)
-    with pytest.raises(SettingsError, match="tells no temperature"):
+    with pytest.raises(SettingsError, match=r"temperature is None.*or given as temperature=0.1"):
         SoftmaxNetwork.read(place)
 
 

@@ -270,7 +270,7 @@ def test_what_cannot_be_stored_says_so(tmp_path):
         NetworkPolicy(network(1), rule, SoftmaxNetwork(network(2), 0.5), Own()).write(path)
     assert not path.exists()
     network(1).write(path)
-    with pytest.raises(DataError, match="cannot read"):
+    with pytest.raises(DataError, match="holds no policy: Not a directory"):
         NetworkPolicy.read(path)
     with pytest.raises(DataError, match="holds no policy"):
         NetworkPolicy.read(tmp_path)
@@ -289,18 +289,22 @@ def test_bad_observations_name_the_row():
 def test_bad_parts():
     with pytest.raises(PolicyError, match="acts without baseline"):
         NetworkPolicy(network(1), PiBSPIBBDQN())
-    with pytest.raises(PolicyError, match="acts without pseudo_counts"):
+    with pytest.raises(PolicyError, match="acts without fitted pseudo-counts"):
         NetworkPolicy(network(1), PiBSPIBBDQN(), SoftmaxNetwork(network(2), 1.0))
     narrow = Transitions.from_arrays(np.zeros((1, 3)), [1], [0], np.zeros((1, 3)), [0])
-    with pytest.raises(PolicyError, match="pseudo-counts of 2 actions; expected 4"):
+    with pytest.raises(
+        PolicyError, match="pseudo-counts of 3 features and 2 actions; expected 3 and 4"
+    ):
         NetworkPolicy(
             network(1), PiBSPIBBDQN(), SoftmaxNetwork(network(2), 1.0), KernelCounts().fit(narrow)
         )
     fitted = KernelCounts().fit(transitions())
     wide = Network.from_flat(first_parameters([0], (5, 8, 4))[0], (5, 8, 4))
-    with pytest.raises(PolicyError, match="baseline's network has 5 inputs; expected 3"):
+    with pytest.raises(
+        PolicyError, match="a baseline of 5 features and 4 actions; expected 3 and 4"
+    ):
         NetworkPolicy(network(1), PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)
-    with pytest.raises(PolicyError, match="pseudo-counts of 3 features; expected 5"):
+    with pytest.raises(PolicyError, match="pseudo-counts of 3 features and 4 actions; expected 5"):
         NetworkPolicy(wide, PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import time
 from typing import ClassVar
 
 import numpy as np
@@ -222,14 +223,17 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
 
 def test_progress_tells_the_truth(monkeypatch):
     monkeypatch.setattr(training, "_REPORT_SECONDS", 0.0)
-    seen = []
+    seen, began = [], time.monotonic()
     train_population(
         random_data(), [Member(0, DoubleDQN(), 0)] * 2, SMALL, engine="cpu", progress=seen.append
     )
+    seconds = time.monotonic() - began
     assert [part.step for part in seen] == sorted({part.step for part in seen})
     assert seen[-1].step == seen[-1].n_steps == 750
     assert seen[-1].seconds_left == 0
-    assert seen[-1].steps_per_second * seen[-1].seconds == pytest.approx(1500)
+    assert seen[-1].passes == 20
+    # 1,500 steps in the time that the training took, or a little less.
+    assert seen[-1].steps_per_second >= 1500 / seconds
 
 
 class WholeEngine(CpuEngine):

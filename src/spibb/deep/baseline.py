@@ -14,7 +14,7 @@ from typing import Any
 
 from spibb.compiled.arrays import check_rows, namespace
 from spibb.deep.network import Network, checked_answers, read_arrays
-from spibb.errors import LARGEST, PolicyError, SettingsError, checked_number
+from spibb.errors import LARGEST, PolicyError, checked_number
 
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
@@ -50,7 +50,7 @@ class SoftmaxNetwork:
                 expected="a spibb.deep.Network",
                 hint="Network.from_file reads one, Network.from_flat makes one of parameters",
             )
-        expected = f"a finite number > 0, at least {_COLDEST:g}"
+        expected = f"a number, at least {_COLDEST:g}, in the file or given as temperature=0.1"
         temperature = checked_number(
             self.temperature, "temperature", expected, least=_COLDEST, most=LARGEST
         )
@@ -82,13 +82,7 @@ class SoftmaxNetwork:
         """
         arrays, metadata = read_arrays(path)
         network = Network.from_arrays(arrays, source=str(path))
-        chosen = metadata.get("temperature") if temperature is None else temperature
-        if chosen is None:
-            raise SettingsError(
-                f"{path} tells no temperature",
-                expected="'temperature' in the file's metadata, or the argument",
-                hint="give temperature=0.1 or the like",
-            )
+        chosen: Any = metadata.get("temperature") if temperature is None else temperature
         return cls(network, chosen, metadata)
 
 

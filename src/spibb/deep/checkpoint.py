@@ -56,13 +56,11 @@ class Checkpoint:
 
     Attributes:
         path: The file.
-        identity: Digest of all that determines the results, the engine included.
-        about: What goes into the file for people to read.
+        about: All that determines the results, the engine included, as plain JSON values.
         n_steps: Steps of the longest member.
     """
 
     path: Path
-    identity: str
     about: dict[str, Any]
     n_steps: int
 
@@ -73,16 +71,16 @@ class Checkpoint:
         """Return the checkpoint of a training, in a folder that is made if need be."""
         file = as_path(path)
         about = trainings.to_config() | {"engine": engine, "record_every": record_every}
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
         try:
             file.absolute().parent.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as problem:
             raise OutputError(f"cannot write {file}: {reason(problem)}") from None
-        return cls(file, digest, about, trainings.n_steps)
+        return cls(file, about, trainings.n_steps)
 
     def write(self, state: PopulationState, curves: Curves) -> None:
         """Replace the file."""
-        header = {"format": _FORMAT, "t": state.t, "identity": self.identity, "about": self.about}
+        identity = hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+        header = {"format": _FORMAT, "t": state.t, "identity": identity, "about": self.about}
         write_arrays(self.path, _arrays(state, curves), header)
 
     def read(self, start: PopulationState) -> tuple[PopulationState, Curves] | None:
@@ -100,13 +98,15 @@ class Checkpoint:
                 expected=f"format {_FORMAT!r}",
                 hint="choose another file name",
             )
-        if header.get("identity") != self.identity:
-            raise SettingsError(
-                f"{self.path} belongs to another training "
-                f"({self._difference(header.get('about'))})",
-                expected="the same data sets, members, settings and engine",
-                hint="remove the file to start anew, or choose another",
-            )
+        about = header.get("about")
+        about = about if isinstance(about, dict) else {}
+        for name, ours in self.about.items():
+            if about.get(name) != ours:
+                raise SettingsError(
+                    f"{self.path} belongs to another training (its {name} differ)",
+                    expected="the same data sets, members, settings and engine",
+                    hint="remove the file to start anew, or choose another",
+                )
         # Compiled loops take arrays that can be written to.
         arrays = {name: np.array(array) for name, array in stored.items()}
         n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0
@@ -123,12 +123,6 @@ class Checkpoint:
 
     def _damaged(self, what: str) -> DataError:
         return DataError(f"{self.path} is damaged: {what}", hint="remove the file to start anew")
-
-    def _difference(self, about: Any) -> str:
-        if not isinstance(about, dict):
-            return "it does not say which"
-        names = [name for name in self.about if about.get(name) != self.about[name]]
-        return f"its {names[0]} differ" if names else "its contents differ"
 
 
 def _arrays(state: PopulationState, curves: Curves) -> dict[str, NDArray[Any]]:

@@ -88,43 +88,36 @@ class NetworkPolicy:
     scale: Floats | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("network", Network), ("rule", Rule)):
-            if not isinstance(getattr(self, name), kind):
-                raise PolicyError(
-                    f"the {name} is {getattr(self, name)!r}",
-                    expected=f"a spibb.deep.{kind.__name__}",
-                    hint="population.policy(0) puts it together",
-                )
+        network, operator = self.network, checked_step(self.rule).operator
+        if not isinstance(network, Network):
+            raise PolicyError(
+                f"the network is {network!r}",
+                expected="a spibb.deep.Network",
+                hint="population.policy(0) puts it together",
+            )
         if self.scale is not None:
-            object.__setattr__(self, "scale", checked_scale(self.scale, self.network.n_features))
-        if not checked_step(self.rule).operator.needs.errors:
+            object.__setattr__(self, "scale", checked_scale(self.scale, network.n_features))
+        if not operator.needs.errors:
             return
-        if self.baseline is None or self.pseudo_counts is None:
-            missing = "baseline" if self.baseline is None else "pseudo_counts"
+        if self.baseline is None or not callable(getattr(self.pseudo_counts, "counts", None)):
+            missing = "baseline" if self.baseline is None else "fitted pseudo-counts"
             raise PolicyError(
                 f"{self.rule.id} acts without {missing}",
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
                 hint="TrainingData.from_transitions(transitions, baseline, counts) keeps them",
             )
-        if not callable(getattr(self.pseudo_counts, "counts", None)):
-            raise PolicyError(
-                f"the pseudo-counts are {self.pseudo_counts!r}",
-                expected="fitted ones",
-                hint="fit them first: KernelCounts(width).fit(transitions)",
-            )
-        network, given = self.network, self.network
+        parts: dict[str, Any] = {"pseudo-counts": self.pseudo_counts}
         if isinstance(self.baseline, SoftmaxNetwork):
-            given = self.baseline.network
-        n_features = getattr(self.pseudo_counts, "n_features", network.n_features)
-        n_actions = getattr(self.pseudo_counts, "n_actions", None)
-        for what, found, wanted in (
-            ("pseudo-counts of {} actions", n_actions, network.n_actions),
-            ("pseudo-counts of {} features", n_features, network.n_features),
-            ("the baseline's network has {} inputs", given.n_features, network.n_features),
-            ("the baseline's network has {} outputs", given.n_actions, network.n_actions),
-        ):
-            if found != wanted:
-                raise PolicyError(what.format(found), expected=f"{wanted}, as the Q-network has")
+            parts["a baseline"] = self.baseline.network
+        for name, part in parts.items():
+            # Pseudo-counts of one's own need not tell their features.
+            n_features = getattr(part, "n_features", network.n_features)
+            n_actions = getattr(part, "n_actions", None)
+            if (n_features, n_actions) != (network.n_features, network.n_actions):
+                raise PolicyError(
+                    f"{name} of {n_features} features and {n_actions} actions",
+                    expected=f"{network.n_features} and {network.n_actions}, as the Q-network has",
+                )
 
     @property
     def n_actions(self) -> int:
@@ -358,15 +351,12 @@ def _read_about(path: Path) -> dict[str, Any]:
     """Return what a policy's JSON says, or that there is no policy."""
     try:
         about = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        about = None
-    except OSError as problem:
-        raise DataError(f"cannot read {path.parent}: {reason(problem)}") from None
-    except (ValueError, RecursionError):
-        about = None
+        told = f"the format of {path.name} is another"
+    except (OSError, ValueError, RecursionError) as problem:
+        about, told = None, reason(problem)
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise DataError(
-            f"{path.parent} holds no policy",
+            f"{path.parent} holds no policy: {told}",
             expected=f"a folder with {path.name} of format {_FORMAT!r}",
             hint="a bare network is read by spibb.deep.Network.from_file",
         )

@@ -31,7 +31,7 @@ from spibb.compiled.arrays import checked_device, import_torch
 from spibb.deep.engine import Limit, TrainingEngine
 from spibb.deep.population import RECIPE, PopulationState, Trainings, TrainingSettings
 from spibb.deep.training_data import Records
-from spibb.errors import SettingsError, import_extra
+from spibb.errors import import_extra
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
 
@@ -74,13 +74,8 @@ class FusedEngine(TrainingEngine):
     def __init__(
         self, trainings: Trainings, device: Any = "cuda", options: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(trainings)
+        super().__init__(trainings, device)
         self._device = checked_device(device)
-        found = gpu_misfit(trainings, self._device)
-        if found is not None:
-            raise SettingsError(
-                f"{self.carries.name} cannot run here: {found}", hint='use engine="torch"'
-            )
         recipes = trainings.recipes
         self._columns = self._tensors(
             {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
@@ -92,6 +87,28 @@ class FusedEngine(TrainingEngine):
             }
         )
         self._kernel = load_function(trainings.sizes, self._device, options=options)
+
+    @classmethod
+    def misfit(cls, trainings: Trainings, device: Any = None) -> str | None:
+        """Return the first thing that does not fit, of the trainings or of a GPU; None: it fits."""
+        found = super().misfit(trainings)
+        if found is not None or device is None:
+            return found
+        chosen, torch = checked_device(device), import_torch()
+        if find_spec("cuda") is None:
+            return "cuda-bindings are not installed (spibb[gpu])"
+        driver, needed = _binding("driver"), shared_bytes(trainings.sizes)
+        torch.cuda.current_stream(chosen)  # makes the context
+        place = _ok(driver.cuDeviceGet(chosen.index))
+        attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        most = _ok(driver.cuDeviceGetAttribute(attribute, place))
+        major, minor = torch.cuda.get_device_capability(chosen)
+        if major >= 8 and most >= needed:
+            return None
+        return (
+            f"it needs {needed} bytes of shared memory and tensor cores for tf32, and this GPU has "
+            f"{most} bytes and compute capability {major}.{minor}"
+        )
 
     def _tensors(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """Return columns on the GPU, in the kinds of number that the kernel reads."""
@@ -121,25 +138,6 @@ class FusedEngine(TrainingEngine):
         arguments = Arguments.of(trainings.settings, t, n_steps, places)
         blocks = (len(trainings.members), _N_THREADS)
         launch(self._kernel, blocks, shared_bytes(trainings.sizes), self._device, arguments)
-
-
-def gpu_misfit(trainings: Trainings, device: Any) -> str | None:
-    """Return why a GPU cannot run the kernel for these networks, or None."""
-    if find_spec("cuda") is None:
-        return "cuda-bindings are not installed (spibb[gpu])"
-    driver, torch = _binding("driver"), import_torch()
-    chosen = checked_device(device)
-    torch.cuda.current_stream(chosen)  # makes the context
-    place = _ok(driver.cuDeviceGet(chosen.index))
-    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    most, needed = _ok(driver.cuDeviceGetAttribute(attribute, place)), shared_bytes(trainings.sizes)
-    major, minor = torch.cuda.get_device_capability(chosen)
-    if major >= 8 and most >= needed:
-        return None
-    return (
-        f"it needs {needed} bytes of shared memory and tensor cores for tf32, and this GPU has "
-        f"{most} bytes and compute capability {major}.{minor}"
-    )
 
 
 def packed_records(records: Records) -> NDArray[np.float32]:

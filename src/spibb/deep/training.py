@@ -17,13 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import checked_device, import_torch
+from spibb.compiled.arrays import import_torch
 from spibb.compiled.random_numbers import RESTARTS, numbers
 from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.dead import dead_members
@@ -32,9 +33,9 @@ from spibb.deep.network import Network
 from spibb.deep.policy import NetworkPolicy, PopulationPolicy
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.train_cpu import CpuEngine, measure
-from spibb.deep.train_fused import FusedEngine, gpu_misfit
+from spibb.deep.train_fused import FusedEngine
 from spibb.deep.training_data import TrainingData
-from spibb.errors import DataError, MissingDependencyError, SettingsError, checked_whole
+from spibb.errors import DataError, SettingsError, checked_whole
 
 Engine = Literal["auto", "cpu", "torch", "fused"]
 
@@ -52,10 +53,9 @@ class TrainingProgress:
     Attributes:
         step: Steps done.
         n_steps: Steps of the longest member.
-        n_passes: Passes over the data that will be made.
+        passes: Passes over the data that have been made.
         n_diverged: Members that have been stopped.
         n_dead: Members whose network has died.
-        seconds: Time since the start, or since the resumption.
         steps_per_second: Gradient steps a second, summed over the members.
         seconds_left: Time left at this speed.
         restart: 0, or the how-manieth time that members which died are trained again.
@@ -63,18 +63,12 @@ class TrainingProgress:
 
     step: int
     n_steps: int
-    n_passes: float
+    passes: float
     n_diverged: int
     n_dead: int
-    seconds: float
     steps_per_second: float
     seconds_left: float
     restart: int = 0
-
-    @property
-    def passes(self) -> float:
-        """Passes over the data that have been made."""
-        return self.n_passes * self.step / max(self.n_steps, 1)
 
 
 Watch = Callable[[TrainingProgress], None] | None
@@ -297,10 +291,9 @@ def _progress(
     return TrainingProgress(
         step=state.t,
         n_steps=n_steps,
-        n_passes=trainings.settings.n_passes,
+        passes=trainings.settings.n_passes * state.t / n_steps,
         n_diverged=int((state.diverged_at >= 0).sum()),
         n_dead=int(dead_members(trainings, state).sum()),
-        seconds=seconds,
         steps_per_second=speed,
         seconds_left=(whole - done) / max(speed, 1e-9),
         restart=restart,
@@ -336,13 +329,10 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> C
             hint="use engine='torch', which runs on both, or drop device",
         )
     place, note = device or ("cuda" if engine == "fused" or has_gpu() else "cpu"), None
-    if engine == "auto" and place == "cpu":
-        engine = "cpu"
-    elif engine == "auto":
-        checked_device(place)
-        note = FusedEngine.misfit(trainings) or gpu_misfit(trainings, place)
+    if engine == "auto" and place != "cpu":
+        note = FusedEngine.misfit(trainings, place)
         engine = "fused" if note is None else "torch"
-    if engine == "cpu":
+    if engine in ("auto", "cpu"):
         return Choice("cpu", CpuEngine)
     if engine == "fused":
         return Choice(f"fused on {place}", lambda given: FusedEngine(given, place))
@@ -354,8 +344,4 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> C
 
 def has_gpu() -> bool:
     """Say whether torch is there and finds a GPU."""
-    try:
-        torch = import_torch()
-    except MissingDependencyError:
-        return False
-    return bool(torch.cuda.is_available())
+    return find_spec("torch") is not None and bool(import_torch().cuda.is_available())
