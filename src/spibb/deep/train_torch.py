@@ -36,12 +36,12 @@ class TorchEngine(TrainingEngine):
     ends_blocks = True
 
     def __init__(self, trainings: Trainings, device: str) -> None:
-        super().__init__(trainings)
-        self._device = checked_device(device)
+        super().__init__(trainings, device)
+        self._device, self._settings = checked_device(device), trainings.settings
         self._records = Records._make(
             torch.as_tensor(column, device=self._device) for column in trainings.records
         )
-        self._block: _Block | None = None
+        self._chosen = np.empty(0, np.int64)
 
     @torch.no_grad()
     def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
@@ -50,23 +50,17 @@ class TorchEngine(TrainingEngine):
         if not len(alive):
             return
         chosen = alive[np.lexsort((recipes.is_double[alive], recipes.operator[alive]))]
-        if self._block is None or not np.array_equal(self._block.chosen, chosen):
-            self._block = _Block(self._trainings, chosen, self._records, self._device)
+        if not np.array_equal(self._chosen, chosen):
+            self._prepare(chosen)
         # Of several GPUs, graphs are captured on the current one.
         is_gpu = self._device.type == "cuda"
         with torch.cuda.device(self._device) if is_gpu else nullcontext():
-            self._block.run(state, t, n_steps)
+            self._run(state, t, n_steps)
 
-
-class _Block:
-    """The members that train now, as tensors that stay where they are: a graph points at them."""
-
-    def __init__(
-        self, trainings: Trainings, chosen: NDArray[np.int64], records: Records, device: Any
-    ) -> None:
-        self.chosen = chosen
-        self._settings, self._records, self._device = trainings.settings, records, device
-        recipes, n_members = trainings.recipes[chosen], len(chosen)
+    def _prepare(self, chosen: NDArray[np.int64]) -> None:
+        """Make tensors of the members that train now, which stay where they are for a graph."""
+        self._chosen, device = chosen, self._device
+        recipes, sizes = self._trainings.recipes[chosen], self._trainings.sizes
         kinds = recipes[["operator", "is_double"]].tolist()
         # Members of one operator are neighbours.
         self._groups = [
@@ -80,27 +74,26 @@ class _Block:
             torch.tensor(column[:, None].copy(), device=device)
             for column in (signed(recipes.seed), *(recipes[name] for name in numbers))
         )
-        self._period = self._n_rows.clamp(min=trainings.settings.annealing_samples)
+        self._period = self._n_rows.clamp(min=self._settings.annealing_samples)
         self._places = torch.arange(self._settings.batch_size, device=device)
-        shape = (n_members, n_parameters(trainings.sizes))
+        # Each in memory of its own, which begins where a GPU reads fast.
         self._params, self._target, self._v, self._gradient = (
-            torch.zeros(shape, device=device) for _ in range(4)
+            torch.zeros((len(chosen), n_parameters(sizes)), device=device) for _ in range(4)
         )
         self._layers, self._frozen_layers, self._gradient_layers = (
-            tensor_layers(flat, trainings.sizes)
-            for flat in (self._params, self._target, self._gradient)
+            tensor_layers(flat, sizes) for flat in (self._params, self._target, self._gradient)
         )
         self._t = torch.zeros((), dtype=torch.int64, device=device)
-        self._diverged_at = torch.full((n_members,), -1, device=device)
+        self._diverged_at = torch.full((len(chosen),), -1, device=device)
         # In the order of the state's arrays.
         self._parts = (self._params, self._target, self._v, self._diverged_at)
         self._graph: Any = None
 
-    def run(self, state: PopulationState, t: int, n_steps: int) -> None:
+    def _run(self, state: PopulationState, t: int, n_steps: int) -> None:
         """Take ``n_steps`` from step ``t``, and write them into the state."""
         parts = list(zip(self._parts, state.arrays.values(), strict=True))
         for tensor, array in parts:
-            tensor.copy_(torch.from_numpy(array[self.chosen]))
+            tensor.copy_(torch.from_numpy(array[self._chosen]))
         self._t.fill_(t)
         period, last = self._settings.target_period, t + n_steps
         while t < last:
@@ -112,7 +105,7 @@ class _Block:
                 self._step(is_first=t % period == 0)
                 t += 1
         for tensor, array in parts:
-            array[self.chosen] = tensor.cpu().numpy()
+            array[self._chosen] = tensor.cpu().numpy()
 
     def _captured(self) -> Any:
         """Return one target period as a graph; what the warm-up changes is put back."""
