@@ -282,13 +282,18 @@ class PopulationPolicy:
         if chosen:
             params = np.stack([policy.network.to_flat() for policy in chosen])
             self._networks = Networks(params, first.sizes)
-        self._steps = [checked_step(policy.rule) for policy in chosen]
+        steps = [checked_step(policy.rule) for policy in chosen]
         # Members of one step that ask one baseline and one way to count.
-        self._groups: dict[tuple[int, ...], list[int]] = {}
-        for k, (policy, step) in enumerate(zip(chosen, self._steps, strict=True)):
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for k, (policy, step) in enumerate(zip(chosen, steps, strict=True)):
             asked = (id(policy.baseline), id(policy.pseudo_counts))
             key = (step.operator, *(asked if step.operator.needs.errors else ()))
-            self._groups.setdefault(key, []).append(k)
+            groups.setdefault(key, []).append(k)
+        self._groups = []
+        for own in groups.values():
+            n_wedge, epsilon = np.array([(steps[k].n_wedge, steps[k].epsilon) for k in own]).T
+            part = (steps[own[0]].operator, np.array(own), n_wedge[:, None], epsilon[:, None])
+            self._groups.append(part)
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).
@@ -308,22 +313,17 @@ class PopulationPolicy:
             out[member] = ask(states[member])
         if not self._policies:
             return out
-        given = states[self._places]
+        places = on_device(self._places, device)
+        given = states[places]
         seen = given if self._scale is None else given / on_device(self._scale, device)
         q = self._networks.q(seen)
-        for members in self._groups.values():
-            steps = [self._steps[k] for k in members]
-            n_wedge, epsilon = (
-                on_device(np.array([[getattr(step, name)] for step in steps]), device)
-                for name in ("n_wedge", "epsilon")
-            )
+        for operator, members, *numbers in self._groups:
+            own, n_wedge, epsilon = (on_device(part, device) for part in (members, *numbers))
             baseline, counts = None, None
-            if steps[0].operator.needs.errors:
-                baseline, counts = self._ask(
-                    self._policies[members[0]], given[members], seen[members]
-                )
-            out[self._places[members]] = improved_rows(
-                steps[0].operator, q[members], baseline, counts, n_wedge[..., None], epsilon
+            if operator.needs.errors:
+                baseline, counts = self._ask(self._policies[members[0]], given[own], seen[own])
+            out[places[own]] = improved_rows(
+                operator, q[own], baseline, counts, n_wedge[..., None], epsilon
             )
         return out
 
