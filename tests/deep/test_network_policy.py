@@ -1,11 +1,9 @@
-"""A fitted policy: acts, is written and read, is exported, and complains clearly."""
+"""A fitted policy: acts, is written and read, and complains clearly."""
 
 import math
 import sys
 
 import numpy as np
-import onnx
-import onnx.reference
 import pytest
 import torch
 from small_problems import DEVICES, LOOSE, RULES, TIGHT, random_data
@@ -308,19 +306,7 @@ def test_bad_parts():
         NetworkPolicy(wide, PiBSPIBBDQN(), SoftmaxNetwork(wide, 1.0), fitted)
 
 
-def test_onnx_gives_the_same_q(tmp_path):
-    made, path = policy(ExactSoftSPIBBDQN(epsilon=1)), tmp_path / "q.onnx"
-    made.to_onnx(path)
-    model = onnx.load(path)
-    assert {part.key: part.value for part in model.metadata_props} == {"rule": made.rule.id}
-    (found,) = onnx.reference.ReferenceEvaluator(model).run(["q"], {"observation": STATES})
-    np.testing.assert_allclose(found, made.network.q(STATES), atol=1e-5)
-
-
 def test_absent_packages_name_the_command(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install .spibb\[onnx\]"):
-        policy(DQN()).to_onnx(tmp_path / "q.onnx")
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingDependencyError, match=r'pip install "spibb\[deep\]"'):
         policy(DQN()).write(tmp_path / "policy")

@@ -43,7 +43,7 @@ from spibb.deep.pseudo_counts import (
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
 from spibb.deep.transitions import Floats, checked_scale
-from spibb.errors import DataError, OutputError, PolicyError, import_extra
+from spibb.errors import DataError, OutputError, PolicyError
 from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
 
@@ -204,42 +204,6 @@ class NetworkPolicy:
                 f"({str(problem).rstrip('.')})",
                 expected="what NetworkPolicy.write wrote",
             ) from None
-
-    def to_onnx(self, path: str | Path) -> None:
-        """Export the Q-network to ONNX: input ``observation`` (N, d), output ``q`` (N, A).
-
-        The rule's step stays outside: it looks at the data set through the pseudo-counts.
-        """
-        onnx = import_extra("onnx", "the export needs onnx", "onnx")
-        helper, numpy_helper = onnx.helper, onnx.numpy_helper
-        nodes, tensors, last = [], [], "observation"
-        for k, (weight, bias) in enumerate(
-            zip(self.network.weights, self.network.biases, strict=True)
-        ):
-            is_last = k + 1 == len(self.network.weights)
-            tensors.append(numpy_helper.from_array(np.array(weight), f"weight_{k}"))
-            tensors.append(numpy_helper.from_array(np.array(bias), f"bias_{k}"))
-            out = "q" if is_last else f"sum_{k}"
-            parts = [last, f"weight_{k}", f"bias_{k}"]
-            nodes.append(helper.make_node("Gemm", parts, [out], transB=1))
-            if not is_last:
-                nodes.append(helper.make_node("Relu", [out], [f"units_{k}"]))
-            last = f"units_{k}"
-        ends = [
-            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", size])
-            for name, size in (
-                ("observation", self.network.n_features),
-                ("q", self.network.n_actions),
-            )
-        ]
-        graph = helper.make_graph(nodes, "q-network", ends[:1], ends[1:], tensors)
-        # Old enough for every runtime in use.
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="spibb"
-        )
-        helper.set_model_props(model, {"rule": self.rule.id})
-        onnx.checker.check_model(model)
-        write_whole(path, model.SerializeToString())
 
 
 class PopulationPolicy:
