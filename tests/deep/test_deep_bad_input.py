@@ -13,7 +13,6 @@ from spibb.compiled.arrays import checked_device
 from spibb.deep import (
     DQN,
     ExactSoftSPIBBDQN,
-    HashCounts,
     KernelCounts,
     Member,
     Network,
@@ -164,18 +163,14 @@ def test_what_training_data_are_made_of(given, message):
 @pytest.mark.parametrize("length", [0, -1, math.nan, math.inf, "a", None, 1e-300])
 def test_lengths(length):
     check(lambda: KernelCounts(length), "width is")
-    check(lambda: HashCounts(length), "cell is")
     check(lambda: choose_width(DATA, [length]), "width is")
 
 
 def test_counting():
-    # Cells finer than the states are: each state has its own.
-    far = transitions(state=100.0 + np.arange(40.0).reshape(20, 2))
-    np.testing.assert_array_equal(HashCounts(1e-15).fit(far).counts(far.state).sum(axis=1), 1)
     check(lambda: KernelCounts().fit(None), "the transitions are NoneType")
     check(lambda: choose_width(DATA, n_queries=0), "n_queries is 0")
     # So far out nothing is known, and no number overflows.
-    assert HashCounts(0.2).fit(DATA).counts([[3e38, 0.0]]).tolist() == [[0, 0]]
+    assert KernelCounts(0.2).fit(DATA).counts([[3e38, 0.0]]).tolist() == [[0, 0]]
     np.testing.assert_array_equal(KernelCounts(1e15).fit(DATA).counts([[0.0, 0.0]]).sum(), 20)
 
 

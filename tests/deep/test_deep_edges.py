@@ -17,7 +17,6 @@ from small_problems import damage
 from spibb.deep import (
     DQN,
     ExactSoftSPIBBDQN,
-    HashCounts,
     KernelCounts,
     Member,
     Network,
@@ -34,7 +33,6 @@ from spibb.deep import (
 )
 from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.population import Trainings
-from spibb.deep.pseudo_counts import FittedHashCounts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import improved_policy, targets
 from spibb.deep.train_cpu import CpuEngine
@@ -80,7 +78,7 @@ DATA = transitions()
 TRAINING = TrainingData.from_transitions(DATA, uniform, KernelCounts())
 MEMBER = Member(0, RULE, 0)
 POLICY = NetworkPolicy(NETWORK, RULE, SoftmaxNetwork(NETWORK, 1.0), KernelCounts().fit(DATA))
-CELLS = dataclasses.replace(POLICY, pseudo_counts=HashCounts().fit(DATA))
+WIDE = dataclasses.replace(POLICY, pseudo_counts=KernelCounts(3.0).fit(DATA))
 
 
 def train(**change):
@@ -156,10 +154,9 @@ def test_tensors_of_every_kind():
             transitions(action=part)
 
 
-@pytest.mark.parametrize("method", [KernelCounts(), HashCounts()])
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
-def test_counts_of_short_and_long_tensors(method, kind):
-    fitted, states = method.fit(DATA), torch.tensor(STATES, dtype=kind, requires_grad=True)
+def test_counts_of_short_and_long_tensors(kind):
+    fitted, states = KernelCounts().fit(DATA), torch.tensor(STATES, dtype=kind, requires_grad=True)
     expected = fitted.counts(states.detach().double().numpy())
     np.testing.assert_array_equal(fitted.counts(states), expected)
 
@@ -169,8 +166,8 @@ def test_counts_of_short_and_long_tensors(method, kind):
 
 @pytest.mark.parametrize("length", [1.1e-25, 1e-16, 2e20, 1e16, "0.3"])
 def test_lengths_whose_squares_leave_float32(length):
-    for make in (KernelCounts, HashCounts, lambda width: choose_width(DATA, [0.2, width])):
-        with pytest.raises(SettingsError, match=r"(width|cell) is"):
+    for make in (KernelCounts, lambda width: choose_width(DATA, [0.2, width])):
+        with pytest.raises(SettingsError, match="width is"):
             make(length)
 
 
@@ -250,23 +247,6 @@ def test_counts_without_actions():
         NetworkPolicy(NETWORK, RULE, uniform, Nameless())
     with pytest.raises(SpibbError, match="the pseudo-counts are None"):
         TrainingData.from_transitions(DATA, uniform, Forgetful())
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"keys": np.array([2, 1])},
-        {"keys": np.array([1.0, 2.0])},
-        {"table": np.array([[1.0], [np.nan]])},
-        {"table": np.array([[1.0], [-1.0]])},
-        {"table": np.array([["a"], ["b"]])},
-    ],
-)
-def test_cells_that_nobody_made(change):
-    good = {"keys": np.array([-(2**63), 2**63 - 1]), "table": np.ones((2, 1), np.float32)}
-    FittedHashCounts(**good, n_features=1, cell=0.2)
-    with pytest.raises(DataError, match="expected what HashCounts"):
-        FittedHashCounts(**good | change, n_features=1, cell=0.2)
 
 
 # Rules and targets
@@ -479,7 +459,7 @@ class TestFolders:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OutputError, match=r"cannot write .*No space left on device"):
-            CELLS.write(path, overwrite=True)
+            WIDE.write(path, overwrite=True)
         assert contents(path) == before
         assert list(tmp_path.iterdir()) == [path]
 
@@ -487,9 +467,9 @@ class TestFolders:
         path = tmp_path / "policy"
         POLICY.write(path)
         with pytest.raises(OutputError, match="exists already"):
-            CELLS.write(path)
-        CELLS.write(path, overwrite=True)
-        assert isinstance(NetworkPolicy.read(path).pseudo_counts, FittedHashCounts)
+            WIDE.write(path)
+        WIDE.write(path, overwrite=True)
+        assert NetworkPolicy.read(path).pseudo_counts.width == 3.0
         # A greedy policy leaves nothing of the old one behind.
         NetworkPolicy(NETWORK, DQN()).write(path, overwrite=True)
         assert set(contents(path)) == {"policy.json", "network.safetensors"}
@@ -536,8 +516,6 @@ DAMAGE = {
     "axis true": (POLICY, lambda h: h["pseudo_counts"].update(axis=True), "axis is True"),
     "epsilon": (POLICY, lambda h: h["rule"].update(epsilon="0.5"), "epsilon is '0.5'"),
     "counts": (POLICY, lambda h: h.update(pseudo_counts="x"), "wrong one"),
-    "cell": (CELLS, lambda h: h["pseudo_counts"].update(cell="0.3"), "cell is '0.3'"),
-    "axes": (CELLS, lambda h: h["pseudo_counts"].update(n_features="2"), "n_features is '2'"),
 }
 
 

@@ -12,7 +12,7 @@ from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.network import Network, first_parameters
 from spibb.deep.policy import NetworkPolicy, PopulationPolicy
 from spibb.deep.population import Member, TrainingSettings
-from spibb.deep.pseudo_counts import HashCounts, KernelCounts
+from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import (
     DQN,
     DoubleDQN,
@@ -41,8 +41,8 @@ def transitions():
     )  # fmt: skip
 
 
-def policy(rule, counts=None):
-    fitted = (counts or KernelCounts(width=0.4)).fit(transitions())
+def policy(rule):
+    fitted = KernelCounts(width=0.4).fit(transitions())
     return NetworkPolicy(network(1), rule, SoftmaxNetwork(network(2), 0.5), fitted)
 
 
@@ -124,9 +124,8 @@ def test_act():
 
 
 @pytest.mark.parametrize("rule", [*RULES, PiBSPIBBDQN(n_wedge=math.inf)], ids=lambda rule: rule.id)
-@pytest.mark.parametrize("counts", [KernelCounts(width=0.4), HashCounts(cell=0.5)])
-def test_files_round_trip(rule, counts, tmp_path):
-    made = policy(rule, counts)
+def test_files_round_trip(rule, tmp_path):
+    made = policy(rule)
     path = tmp_path / "policy"
     made.write(path)
     again = NetworkPolicy.read(path)

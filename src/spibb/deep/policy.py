@@ -7,7 +7,7 @@ population acts at once as `PopulationPolicy`: what a member does in a state dep
 else, bit for bit on NumPy arrays; on tensors batched products round as the batch suggests.
 
 A policy is a folder of safetensors and JSON, never pickles: the network, the baseline's network,
-and the points or cells of the pseudo-counts. A baseline that is any callable, and pseudo-counts of
+and the points of the pseudo-counts. A baseline that is any callable, and pseudo-counts of
 your own, can act but cannot be stored.
 """
 
@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
@@ -34,12 +33,7 @@ from spibb.deep.network import (
     read_arrays,
     write_arrays,
 )
-from spibb.deep.pseudo_counts import (
-    FittedCounts,
-    FittedHashCounts,
-    FittedKernelCounts,
-    checked_counts,
-)
+from spibb.deep.pseudo_counts import FittedCounts, FittedKernelCounts, checked_counts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
 from spibb.deep.transitions import Floats, checked_scale
@@ -47,11 +41,10 @@ from spibb.errors import DataError, OutputError, PolicyError
 from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
 
-_FORMAT = "spibb-policy-2"
+_FORMAT, _KERNEL = "spibb-policy-2", "kernel"
 _ABOUT, _NETWORK, _BASELINE, _POINTS = (
     "policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors"
 )  # fmt: skip
-_COUNTS: dict[str, type[Any]] = {"kernel": FittedKernelCounts, "hash": FittedHashCounts}
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,18 +159,22 @@ class NetworkPolicy:
         import_safetensors()
         about: dict[str, Any] = {"format": _FORMAT, "rule": self.rule.to_config()}
         about["scale"] = None if self.scale is None else self.scale.tolist()
-        counts: dict[str, NDArray[Any]] = {}
+        baseline: Any = self.baseline
+        counts: Any = self.pseudo_counts
         if not self.rule.is_greedy:
-            if not isinstance(self.baseline, SoftmaxNetwork):
-                raise _cannot_store("a baseline", self.baseline, "spibb.deep.SoftmaxNetwork")
-            about["pseudo_counts"] = _store_counts(self.pseudo_counts, counts)
+            if not isinstance(baseline, SoftmaxNetwork):
+                raise _cannot_store("a baseline", baseline, "spibb.deep.SoftmaxNetwork")
+            if not isinstance(counts, FittedKernelCounts):
+                raise _cannot_store("pseudo-counts", counts, "those of KernelCounts")
+            settings = {"kind": _KERNEL, "axis": counts.axis, "width": counts.width}
+            about["pseudo_counts"] = settings
 
         def fill(part: Path) -> None:
             self.network.write(part / _NETWORK)
             if not self.rule.is_greedy:
-                metadata = {"temperature": self.baseline.temperature}
-                self.baseline.network.write(part / _BASELINE, metadata)
-                write_arrays(part / _POINTS, counts, {"format": "spibb-counts-1"})
+                baseline.network.write(part / _BASELINE, {"temperature": baseline.temperature})
+                arrays = {"points": counts.points, "bounds": counts.bounds}
+                write_arrays(part / _POINTS, arrays, {"format": "spibb-counts-1"})
             write_whole(part / _ABOUT, json.dumps(about, indent=2).encode())
 
         known = (_ABOUT, _NETWORK, _BASELINE, _POINTS)
@@ -195,8 +192,11 @@ class NetworkPolicy:
                 return cls(network, rule, scale=scale)
             baseline = SoftmaxNetwork.read(part / _BASELINE)
             settings = dict(about["pseudo_counts"])
-            kind = _COUNTS[settings.pop("kind")]
-            counts = kind(**read_arrays(part / _POINTS)[0], **settings)
+            kind = settings.pop("kind")
+            if kind != _KERNEL:
+                raise DataError(f"its pseudo-counts are {kind!r}", expected=repr(_KERNEL))
+            arrays: dict[str, Any] = read_arrays(part / _POINTS)[0]
+            counts = FittedKernelCounts(**arrays, **settings)
             return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
             raise DataError(
@@ -325,16 +325,6 @@ def _read_about(path: Path) -> dict[str, Any]:
             hint="a bare network is read by spibb.deep.Network.from_file",
         )
     return about
-
-
-def _store_counts(counts: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return what pseudo-counts are made of, as JSON values, and put the rest into ``arrays``."""
-    names = [name for name, kind in _COUNTS.items() if type(counts) is kind]
-    if not names:
-        raise _cannot_store("pseudo-counts", counts, "those of KernelCounts or HashCounts")
-    parts = {item.name: getattr(counts, item.name) for item in fields(counts)}
-    arrays |= {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
-    return {"kind": names[0]} | {k: part for k, part in parts.items() if k not in arrays}
 
 
 def _cannot_store(what: str, found: Any, expected: str) -> OutputError:

@@ -5,9 +5,8 @@ paper's: every transition that took the action counts by its similarity,
 
     N~(x, a) = sum over j with a_j = a of max(0, 1 - |x - x_j| / width),
 
-with the Euclidean distance and width 0.2 (the paper writes 1 - 5 d). :class:`HashCounts` counts the
-transitions in the same cell of a grid instead. A method of your own needs the two verbs of
-:class:`PseudoCounts` and :class:`FittedCounts`, nothing else.
+with the Euclidean distance and width 0.2 (the paper writes 1 - 5 d). A method of your own needs the
+two verbs of :class:`PseudoCounts` and :class:`FittedCounts`, nothing else.
 
 :func:`spibb.deep.kernel_width.choose_width` helps to choose the width.
 
@@ -34,8 +33,6 @@ from spibb.errors import DataError, checked_number, checked_whole
 
 # Squares of lengths beyond these leave float32.
 _LEAST_LENGTH, _MOST_LENGTH = 1e-15, 1e15
-# Odd 64-bit numbers from the digits of pi: any would do.
-_HASH_FACTOR, _HASH_OFFSET = np.int64(0x243F6A8885A308D3), np.int64(0x13198A2E03707345)
 
 
 class FittedCounts(Protocol):
@@ -226,108 +223,6 @@ def _kernel_counts(
             out[row, a] = total
 
 
-@dataclass(frozen=True)
-class HashCounts:
-    """The number of transitions in the same cell of a grid, cells being found by their hash.
-
-    Constant time a state whatever the size of the data set, but jumps at the borders of cells. Two
-    different cells share a 64-bit hash with probability about (number of cells)^2 / 2^65. Beyond
-    2^62 cells from 0 there is one cell.
-
-    Args:
-        cell: Side of a cell, 1e-15 to 1e15.
-
-    Example:
-        >>> data = Transitions.from_arrays([[0.1], [0.3]], [0, 1], [0, 0], [[0.0], [0.0]], [0, 0])
-        >>> HashCounts(cell=0.25).fit(data).counts([[0.0], [0.4], [0.9]])
-        array([[1., 0.],
-               [0., 1.],
-               [0., 0.]], dtype=float32)
-    """
-
-    cell: float = 0.2
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cell", as_length(self.cell, "cell"))
-
-    def fit(self, transitions: Transitions) -> FittedHashCounts:
-        """Return the counts of a data set."""
-        check_carried(transitions)
-        keys, place = np.unique(_hashes(transitions.state, self.cell), return_inverse=True)
-        table = np.zeros((len(keys), transitions.n_actions), np.float32)
-        np.add.at(table, (place.reshape(-1), transitions.action), 1)
-        return FittedHashCounts(keys, table, transitions.n_dimensions, self.cell)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedHashCounts:
-    """Counts of one data set by cells.
-
-    Args:
-        keys: Hashes of the cells that hold something, ascending.
-        table: What they hold, shape (cells, n_actions).
-        n_features: Number of coordinates of a state.
-        cell: Side of a cell.
-    """
-
-    keys: NDArray[np.int64]
-    table: Floats
-    n_features: int
-    cell: float
-
-    def __post_init__(self) -> None:
-        keys, table = np.asarray(self.keys), np.asarray(self.table)
-        is_good = (
-            table.ndim == 2
-            and keys.shape == table.shape[:1]
-            and 0 not in table.shape
-            and keys.dtype.kind == "i"
-            and table.dtype.kind in "iuf"
-            and bool((keys[1:] > keys[:-1]).all())
-            and bool((table >= 0).all())
-        )
-        if not is_good:
-            raise DataError(
-                f"keys of shape {keys.shape} with a table of shape {table.shape}",
-                expected="what HashCounts(cell).fit(transitions) makes",
-            )
-        object.__setattr__(self, "n_features", checked_whole(self.n_features, "n_features"))
-        object.__setattr__(self, "cell", as_length(self.cell, "cell"))
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return int(self.table.shape[1])
-
-    def counts(self, states: Any) -> Any:
-        """Return N~(x, a), shape (..., n_actions), float32, for states of shape (..., d).
-
-        Tensors are counted on the CPU and come back on their device.
-        """
-        if is_tensor(states):
-            import torch
-
-            found = self.counts(to_numpy(states))
-            return torch.from_numpy(found).to(states.device)
-        rows, lead = _rows(states, self.n_features)
-        hashes = _hashes(rows, self.cell)
-        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
-        is_known = self.keys[place] == hashes
-        found = np.where(is_known[:, None], self.table[place], np.float32(0))
-        return found.reshape(*lead, self.n_actions)
-
-
-def _hashes(states: Floats, cell: float) -> NDArray[np.int64]:
-    """Return one 64-bit number per cell: a polynomial in its coordinates, wrapping around."""
-    # So far out that int64 has no number for it, all cells are one.
-    places = np.floor(states.astype(np.float64) / cell).clip(-(2.0**62), 2.0**62)
-    found = np.full(len(states), _HASH_OFFSET)
-    for column in places.astype(np.int64).T:
-        found = (found + column) * _HASH_FACTOR
-        found ^= found >> np.int64(29)
-    return found
-
-
 def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
     """Return states as contiguous float32 rows, and their leading axes."""
     array = checked_observations(states, n_dimensions, "states")
@@ -345,10 +240,10 @@ def as_length(value: Any, name: str) -> float:
 def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
     """Ask fitted pseudo-counts about states (..., d), and return N~, shape (..., A).
 
-    The answers of :class:`KernelCounts` and :class:`HashCounts` need no second look.
+    The answers of :class:`KernelCounts` need no second look.
     """
     found = counts.counts(states)
-    if isinstance(counts, FittedKernelCounts | FittedHashCounts):
+    if isinstance(counts, FittedKernelCounts):
         return found
     numbers = checked_answers(found, states, n_actions, "the pseudo-counts")
     check_rows(
