@@ -56,11 +56,6 @@ class SoftmaxNetwork:
         )
         object.__setattr__(self, "temperature", temperature)
 
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return self.network.n_actions
-
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), float32.
 
