@@ -73,12 +73,12 @@ class Run:
         self.engine = FusedEngine(trainings, "cuda", options)
         self.start = PopulationState.start(trainings.members, SIZES)
 
-    def steps(self, n_steps: int, state=None, t0: int = 0) -> list[torch.Tensor]:
+    def steps(self, n_steps: int, state=None, t0: int = 0) -> dict[str, torch.Tensor]:
         """Take steps from ``state``, or from the start: params, target, v and diverged_at."""
-        start = (self.start.params, self.start.target, self.start.v)
-        start += (self.start.diverged_at.astype(np.int32),)
-        tensors = [torch.tensor(part, device="cuda") for part in start] if state is None else state
-        tensors = [tensor.clone() for tensor in tensors]
+        if state is None:
+            state = {n: torch.tensor(part, device="cuda") for n, part in self.start.arrays.items()}
+            state["diverged_at"] = state["diverged_at"].int()
+        tensors = {name: tensor.clone() for name, tensor in state.items()}
         self.engine.launch(tensors, t0, n_steps)
         return tensors
 
@@ -91,7 +91,7 @@ class Run:
             state = self.steps(n_steps, state, t0)
             found.append(time.perf_counter() - began)
             t0 += n_steps
-        if not bool(torch.isfinite(state[0]).all()):
+        if not bool(torch.isfinite(state["params"]).all()):
             print("   parameters are not finite")
         return len(self.trainings.members) * n_steps / float(np.median(found))
 
@@ -162,7 +162,7 @@ def check(options: tuple[str, ...] = ()) -> None:
     for n_steps in (3, 200):
         expected = in_float64(trainings, n_steps)
         cpu = CpuEngine(trainings).advance(run.start, n_steps).params
-        for name, found in (("fused", run.steps(n_steps)[0]), ("cpu engine", cpu)):
+        for name, found in (("fused", run.steps(n_steps)["params"]), ("cpu engine", cpu)):
             error = apart(found, expected)
             print(f"after {n_steps} steps, {name} against float64: relative error median "
                   f"{np.median(error):.1e}, worst {error.max():.1e}")  # fmt: skip
@@ -171,10 +171,10 @@ def check(options: tuple[str, ...] = ()) -> None:
     rest = run.steps(107, half, 93)
     alone = Run(Trainings(trainings.data, trainings.members[9:10], trainings.settings), options)
     same = [
-        all(torch.equal(a, b) for a, b in zip(whole[:3], other[:3], strict=True))
+        all(torch.equal(whole[name], other[name]) for name in ("params", "target", "v"))
         for other in (run.steps(200), rest)
     ]
-    same.append(torch.equal(alone.steps(200)[0][0], whole[0][9]))
+    same.append(torch.equal(alone.steps(200)["params"][0], whole["params"][9]))
     print("repeats, resumes, member alone are bitwise equal:", same)
 
 

@@ -17,7 +17,6 @@ from small_problems import damage
 from spibb.deep import (
     DQN,
     ExactSoftSPIBBDQN,
-    HashCounts,
     KernelCounts,
     Member,
     Network,
@@ -34,7 +33,6 @@ from spibb.deep import (
 )
 from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.population import Trainings
-from spibb.deep.pseudo_counts import FittedHashCounts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import improved_policy, targets
 from spibb.deep.train_cpu import CpuEngine
@@ -80,7 +78,7 @@ DATA = transitions()
 TRAINING = TrainingData.from_transitions(DATA, uniform, KernelCounts())
 MEMBER = Member(0, RULE, 0)
 POLICY = NetworkPolicy(NETWORK, RULE, SoftmaxNetwork(NETWORK, 1.0), KernelCounts().fit(DATA))
-CELLS = dataclasses.replace(POLICY, pseudo_counts=HashCounts().fit(DATA))
+WIDE = dataclasses.replace(POLICY, pseudo_counts=KernelCounts(3.0).fit(DATA))
 
 
 def train(**change):
@@ -122,9 +120,9 @@ def test_actions_of_every_kind(kind):
 @pytest.mark.parametrize(
     ("terminated", "message"),
     [
-        (5, "neither true nor false; expected"),
-        (np.full((20, 3), 2), r"neither true nor false \(first at row 0, coordinate 0\)"),
-        (pd.Series([True, pd.NA] * 10, dtype="boolean"), "neither true nor false"),
+        (5, "terminated is of int64; expected booleans"),
+        (np.full((20, 3), 2), r"terminated is 2 \(first at row 0, coordinate 0\)"),
+        (pd.Series([True, pd.NA] * 10, dtype="boolean"), "terminated is of object"),
         (0, r"terminated has shape \(\)"),
     ],
 )
@@ -156,10 +154,9 @@ def test_tensors_of_every_kind():
             transitions(action=part)
 
 
-@pytest.mark.parametrize("method", [KernelCounts(), HashCounts()])
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.float64])
-def test_counts_of_short_and_long_tensors(method, kind):
-    fitted, states = method.fit(DATA), torch.tensor(STATES, dtype=kind, requires_grad=True)
+def test_counts_of_short_and_long_tensors(kind):
+    fitted, states = KernelCounts().fit(DATA), torch.tensor(STATES, dtype=kind, requires_grad=True)
     expected = fitted.counts(states.detach().double().numpy())
     np.testing.assert_array_equal(fitted.counts(states), expected)
 
@@ -169,8 +166,8 @@ def test_counts_of_short_and_long_tensors(method, kind):
 
 @pytest.mark.parametrize("length", [1.1e-25, 1e-16, 2e20, 1e16, "0.3"])
 def test_lengths_whose_squares_leave_float32(length):
-    for make in (KernelCounts, HashCounts, lambda width: choose_width(DATA, [0.2, width])):
-        with pytest.raises(SettingsError, match=r"(width|cell) is"):
+    for make in (KernelCounts, lambda width: choose_width(DATA, [0.2, width])):
+        with pytest.raises(SettingsError, match="width is"):
             make(length)
 
 
@@ -246,27 +243,10 @@ def test_counts_without_actions():
 
     with pytest.raises(SpibbError, match="pseudo-counts of None actions; expected 2"):
         TrainingData.from_transitions(DATA, uniform, Nameless())
-    with pytest.raises(SpibbError, match="pseudo-counts of None actions; expected 2"):
+    with pytest.raises(SpibbError, match="2 features and None actions; expected 2 and 2"):
         NetworkPolicy(NETWORK, RULE, uniform, Nameless())
     with pytest.raises(SpibbError, match="the pseudo-counts are None"):
         TrainingData.from_transitions(DATA, uniform, Forgetful())
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"keys": np.array([2, 1])},
-        {"keys": np.array([1.0, 2.0])},
-        {"table": np.array([[1.0], [np.nan]])},
-        {"table": np.array([[1.0], [-1.0]])},
-        {"table": np.array([["a"], ["b"]])},
-    ],
-)
-def test_cells_that_nobody_made(change):
-    good = {"keys": np.array([-(2**63), 2**63 - 1]), "table": np.ones((2, 1), np.float32)}
-    FittedHashCounts(**good, n_features=1, cell=0.2)
-    with pytest.raises(DataError, match="expected what HashCounts"):
-        FittedHashCounts(**good | change, n_features=1, cell=0.2)
 
 
 # Rules and targets
@@ -275,7 +255,7 @@ def test_cells_that_nobody_made(change):
 def test_targets_that_lack_something():
     batch = {"reward": np.zeros(1), "terminated": np.zeros(1, bool), "gamma": 0.5}
     q = np.zeros((1, 2))
-    with pytest.raises(DataError, match="n_here is None; expected numbers, because ramdp-dqn"):
+    with pytest.raises(DataError, match="n_here is None; expected numbers: ramdp-dqn needs"):
         targets(RaMDPDQN(kappa=1), **batch, q_online=q, q_target=q)
     targets(RaMDPDQN(kappa=0), **batch, q_online=q, q_target=q)
     with pytest.raises(DataError, match="counts is None"):
@@ -342,7 +322,7 @@ def test_five_passes_are_five_passes():
 
 
 def test_more_samples_than_can_be_counted():
-    with pytest.raises(SettingsError, match=r"first at member 0.*at most 2\^53 samples"):
+    with pytest.raises(SettingsError, match=r"first at member 0.* to 2\^53 samples"):
         train(settings=TrainingSettings(n_passes=2**53))
 
 
@@ -400,7 +380,6 @@ def test_divergence_in_the_last_step_is_seen():
     population = train(settings=settings)
     assert not np.isfinite(population.params).all()
     assert population.diverged.tolist() == [True]
-    assert population.networks == (None,)
     assert population.n_steps.tolist() == [1]
     with pytest.raises(DataError, match="diverged at step 1"):
         population.network(0)
@@ -412,7 +391,7 @@ def test_divergence_in_the_last_step_is_seen():
 @pytest.mark.parametrize("path", [None, 3, b"x", "a\0b", "x" * 300, ""])
 def test_paths_that_are_none(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for write in (NETWORK.write, POLICY.write, POLICY.to_onnx):
+    for write in (NETWORK.write, POLICY.write):
         with pytest.raises(OutputError, match=r"a path is|cannot write|exists already"):
             write(path)
     for read in (Network.from_file, NetworkPolicy.read, SoftmaxNetwork.read):
@@ -424,14 +403,10 @@ def test_paths_that_are_none(path, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-WRITERS = {"network": NETWORK.write, "onnx": POLICY.to_onnx}
-
-
-@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 class TestWriting:
-    def test_a_full_disk_leaves_the_old_file(self, write, tmp_path, monkeypatch):
+    def test_a_full_disk_leaves_the_old_file(self, tmp_path, monkeypatch):
         path = tmp_path / "file"
-        write(path)
+        NETWORK.write(path)
         before = path.read_bytes()
 
         def full(_):
@@ -439,29 +414,29 @@ class TestWriting:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OutputError, match=r"cannot write .*No space left on device"):
-            write(path)
+            NETWORK.write(path)
         assert path.read_bytes() == before
         assert list(tmp_path.iterdir()) == [path]
 
-    def test_a_folder_stays_alone(self, write, tmp_path):
+    def test_a_folder_stays_alone(self, tmp_path):
         (tmp_path / "folder").mkdir()
         with pytest.raises(OutputError, match="Is a directory"):
-            write(tmp_path / "folder")
+            NETWORK.write(tmp_path / "folder")
         assert list(tmp_path.iterdir()) == [tmp_path / "folder"]
 
-    def test_a_link_stays_a_link(self, write, tmp_path):
+    def test_a_link_stays_a_link(self, tmp_path):
         path, link = tmp_path / "deep" / "file", tmp_path / "link"
         path.parent.mkdir()
         link.symlink_to(path)
-        write(link)
+        NETWORK.write(link)
         assert link.is_symlink()
         assert path.stat().st_size > 0
 
-    def test_a_pipe_stays_a_pipe(self, write, tmp_path):
+    def test_a_pipe_stays_a_pipe(self, tmp_path):
         os.mkfifo(tmp_path / "pipe")
         # With a reader there, writing does not wait for one.
         reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-        write(tmp_path / "pipe")
+        NETWORK.write(tmp_path / "pipe")
         assert len(os.read(reader, 2**16)) > 0
         os.close(reader)
         assert (tmp_path / "pipe").is_fifo()
@@ -484,7 +459,7 @@ class TestFolders:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OutputError, match=r"cannot write .*No space left on device"):
-            CELLS.write(path, overwrite=True)
+            WIDE.write(path, overwrite=True)
         assert contents(path) == before
         assert list(tmp_path.iterdir()) == [path]
 
@@ -492,9 +467,9 @@ class TestFolders:
         path = tmp_path / "policy"
         POLICY.write(path)
         with pytest.raises(OutputError, match="exists already"):
-            CELLS.write(path)
-        CELLS.write(path, overwrite=True)
-        assert isinstance(NetworkPolicy.read(path).pseudo_counts, FittedHashCounts)
+            WIDE.write(path)
+        WIDE.write(path, overwrite=True)
+        assert NetworkPolicy.read(path).pseudo_counts.width == 3.0
         # A greedy policy leaves nothing of the old one behind.
         NetworkPolicy(NETWORK, DQN()).write(path, overwrite=True)
         assert set(contents(path)) == {"policy.json", "network.safetensors"}
@@ -516,7 +491,7 @@ def test_files_that_cannot_be_read_are_not_called_missing(tmp_path):
     loop.symlink_to(loop)
     with pytest.raises(DataError, match=r"cannot read .*symbolic links"):
         Network.from_file(loop)
-    with pytest.raises(DataError, match="no file"):
+    with pytest.raises(DataError, match="No such file"):
         Network.from_file(tmp_path / "none")
 
 
@@ -531,7 +506,7 @@ def test_a_forbidden_file(tmp_path):
 def test_files_of_numbers_that_numpy_lacks(tmp_path):
     weight = torch.zeros(2, 2).to(torch.float8_e4m3fn)
     safetensors.torch.save_file({"weight_0": weight}, tmp_path / "file")
-    with pytest.raises(DataError, match="numbers of a kind that NumPy lacks"):
+    with pytest.raises(DataError, match="not a safetensors file of numbers that NumPy has"):
         Network.from_file(tmp_path / "file")
 
 
@@ -541,8 +516,6 @@ DAMAGE = {
     "axis true": (POLICY, lambda h: h["pseudo_counts"].update(axis=True), "axis is True"),
     "epsilon": (POLICY, lambda h: h["rule"].update(epsilon="0.5"), "epsilon is '0.5'"),
     "counts": (POLICY, lambda h: h.update(pseudo_counts="x"), "wrong one"),
-    "cell": (CELLS, lambda h: h["pseudo_counts"].update(cell="0.3"), "cell is '0.3'"),
-    "axes": (CELLS, lambda h: h["pseudo_counts"].update(n_features="2"), "n_features is '2'"),
 }
 
 
@@ -566,7 +539,7 @@ def test_a_damaged_baseline(tmp_path):
 def test_json_that_cannot_be_read(text, tmp_path):
     data = safetensors.numpy.save(NETWORK.to_arrays(), metadata={"spibb": text})
     (tmp_path / "network").write_bytes(data)
-    with pytest.raises(SettingsError, match="tells no temperature"):
+    with pytest.raises(SettingsError, match=r"temperature is None.*or given as temperature=0.1"):
         SoftmaxNetwork.read(tmp_path / "network")
     (tmp_path / "policy.json").write_text(text)
     with pytest.raises(DataError, match="holds no policy"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from spibb.deep.baseline import SoftmaxNetwork, as_probabilities
+from spibb.deep.baseline import SoftmaxNetwork, checked_probabilities
 from spibb.deep.network import Network, first_parameters
 from spibb.errors import DataError, PolicyError, SettingsError
 
@@ -43,7 +43,7 @@ def test_file_round_trip(tmp_path):
 def test_bad_files(tmp_path):
     place = tmp_path / "net.safetensors"
     network().write(place)
-    with pytest.raises(SettingsError, match="tells no temperature"):
+    with pytest.raises(SettingsError, match=r"temperature is None.*or given as temperature=0.1"):
         SoftmaxNetwork.read(place)
 
 
@@ -63,15 +63,15 @@ def test_any_callable_or_object_is_a_baseline():
     states = np.ones((2, 4), np.float32)
     policy = SoftmaxNetwork(network(), 0.1)
     expected = policy.action_probabilities(states)
-    np.testing.assert_array_equal(as_probabilities(policy, 3)(states), expected)
-    plain = as_probabilities(lambda x: [[0.5, 0.5]] * len(x), 2)
-    np.testing.assert_array_equal(plain(states), np.full((2, 2), 0.5))
+    np.testing.assert_array_equal(checked_probabilities(policy, states, 3), expected)
+    plain = checked_probabilities(lambda x: [[0.5, 0.5]] * len(x), states, 2)
+    np.testing.assert_array_equal(plain, np.full((2, 2), 0.5))
 
 
 @pytest.mark.parametrize(
     ("baseline", "message"),
     [
-        (lambda x: np.full((len(x), 2), 0.5), r"returned shape \(3, 2\); expected \(3, 3\)"),
+        (lambda x: np.full((len(x), 2), 0.5), r"have shape \(3, 2\); expected \(3, 3\)"),
         (
             lambda x: np.full((len(x), 3), 0.5),
             r"probabilities are \[0.5, 0.5, 0.5\] \(first at row 0\)",
@@ -82,9 +82,9 @@ def test_any_callable_or_object_is_a_baseline():
 )
 def test_baselines_that_do_not_answer_with_distributions(baseline, message):
     with pytest.raises(PolicyError, match=message):
-        as_probabilities(baseline, 3)(np.zeros((3, 4)))
+        checked_probabilities(baseline, np.zeros((3, 4)), 3)
 
 
 def test_something_that_cannot_be_asked():
     with pytest.raises(PolicyError, match="the baseline is ndarray"):
-        as_probabilities(np.eye(3), 3)
+        checked_probabilities(np.eye(3), np.zeros((3, 4)), 3)

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spibb.deep.pseudo_counts import HashCounts, KernelCounts, tiled_kernel_counts
+from spibb.deep.pseudo_counts import KernelCounts, tiled_kernel_counts
 from spibb.deep.transitions import Transitions
 from spibb.errors import DataError, SettingsError
 from spibb.testing import reference_deep
@@ -74,10 +74,9 @@ def test_leading_axes_and_strange_memory_layouts():
     assert fitted.counts(np.zeros((0, 4))).shape == (0, 5)
 
 
-@pytest.mark.parametrize("method", [KernelCounts(width=0.3), HashCounts(cell=0.3)])
-def test_tensors_come_back_as_tensors(method):
+def test_tensors_come_back_as_tensors():
     rng = np.random.default_rng(2)
-    fitted = method.fit(data_set(rng))
+    fitted = KernelCounts(width=0.3).fit(data_set(rng))
     states = rng.random((4, 3, 4)).astype(np.float32)
     found = fitted.counts(torch.from_numpy(states))
     assert isinstance(found, torch.Tensor)
@@ -96,21 +95,9 @@ def test_a_tile_smaller_than_the_queries():
 
 def test_an_action_never_taken_has_no_count():
     data = Transitions.from_arrays([[0.0]], [1], [0], [[0.0]], [0], n_actions=3)
-    for method in (KernelCounts(), HashCounts()):
-        np.testing.assert_array_equal(method.fit(data).counts([[0.0]]), [[0, 1, 0]])
+    np.testing.assert_array_equal(KernelCounts().fit(data).counts([[0.0]]), [[0, 1, 0]])
 
 
-@settings(deadline=None, max_examples=40)
-@given(seed=st.integers(0, 2**32 - 1), n=st.integers(1, 60), d=st.integers(1, 5))
-def test_cells_equal_the_loops(seed, n, d):
-    rng = np.random.default_rng(seed)
-    data = data_set(rng, n, d, scale=3.0)
-    states = (6 * rng.random((9, d)) - 3).astype(np.float32)
-    found = HashCounts(cell=0.75).fit(data).counts(states)
-    np.testing.assert_array_equal(found, reference_deep.cell_counts(data, states, 0.75))
-
-
-@pytest.mark.parametrize("method", [KernelCounts(), HashCounts()])
 @pytest.mark.parametrize(
     ("states", "message"),
     [
@@ -123,8 +110,8 @@ def test_cells_equal_the_loops(seed, n, d):
         (torch.tensor([[0.0, 0.0, 0.0, torch.nan]]), "first at row 0"),
     ],
 )
-def test_bad_states(method, states, message):
-    fitted = method.fit(data_set(np.random.default_rng(4)))
+def test_bad_states(states, message):
+    fitted = KernelCounts().fit(data_set(np.random.default_rng(4)))
     with pytest.raises(DataError, match=message):
         fitted.counts(states)
 
@@ -133,5 +120,3 @@ def test_bad_states(method, states, message):
 def test_bad_widths(value):
     with pytest.raises(SettingsError, match="width"):
         KernelCounts(width=value)
-    with pytest.raises(SettingsError, match="cell"):
-        HashCounts(cell=value)

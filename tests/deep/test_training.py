@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import time
 from typing import ClassVar
 
 import numpy as np
@@ -222,14 +223,17 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
 
 def test_progress_tells_the_truth(monkeypatch):
     monkeypatch.setattr(training, "_REPORT_SECONDS", 0.0)
-    seen = []
+    seen, began = [], time.monotonic()
     train_population(
         random_data(), [Member(0, DoubleDQN(), 0)] * 2, SMALL, engine="cpu", progress=seen.append
     )
+    seconds = time.monotonic() - began
     assert [part.step for part in seen] == sorted({part.step for part in seen})
     assert seen[-1].step == seen[-1].n_steps == 750
     assert seen[-1].seconds_left == 0
-    assert seen[-1].steps_per_second * seen[-1].seconds == pytest.approx(1500)
+    assert seen[-1].passes == 20
+    # 1,500 steps in the time that the training took, or a little less.
+    assert seen[-1].steps_per_second >= 1500 / seconds
 
 
 class WholeEngine(CpuEngine):
@@ -285,7 +289,6 @@ def test_divergence_is_seen_early_and_stops_one_member_only(engine):
     assert 0 < population.n_steps[1] < settings.n_steps(300)
     with pytest.raises(DataError, match=r"member 1 \(double-dqn\) diverged at step"):
         population.network(1)
-    assert population.networks[1] is None
     after = population.curves.steps > population.n_steps[1]
     assert np.isnan(population.curves.loss[1, after]).all()
     if not population.diverged[0]:
@@ -306,7 +309,7 @@ def test_an_overflow_is_a_divergence(engine):
 def test_the_networks_are_those_of_the_parameters():
     population = train_population(random_data(), [Member(0, DoubleDQN(), 0)], SMALL, engine="cpu")
     assert len(population) == 1
-    np.testing.assert_array_equal(population.networks[0].to_flat(), population.params[0])
+    np.testing.assert_array_equal(population.network(0).to_flat(), population.params[0])
 
 
 def test_numbers_of_the_paper():
@@ -350,10 +353,10 @@ def test_torch_absent(monkeypatch):
         ({"engine": "fused", "device": "cpu"}, "engine 'fused' does not run on 'cpu'"),
         ({"record_every": -1}, "record_every is -1"),
         ({"restarts": 1.5}, "restarts is 1.5"),
-        ({"members": []}, "the population is empty"),
+        ({"members": []}, "there are no members"),
         ({"members": [Member(1, DoubleDQN(), 0)]}, r"data set 1 of 1 \(first at member 0\)"),
         ({"members": [Member(0, "dqn", 0)]}, "a member is"),
-        ({"data": []}, "there is no data set"),
+        ({"data": []}, "there are no data sets"),
         ({"data": [random_data(), random_data(n_actions=5)]}, "first at data set 1"),
     ],
 )
@@ -414,7 +417,7 @@ def row(**change):
         ({"state": [[np.nan]]}, r"state is nan \(first at row 0, coordinate 0\)"),
         (
             {"action": [2]},
-            r"action is 2 \(first at row 0\); expected an action below n_actions = 2",
+            r"action is 2 \(first at row 0\); expected below n_actions = 2",
         ),
         ({"reward": [np.inf]}, "reward is inf"),
         ({"n_next": [[-1.0, 1.0]]}, "n_next is -1.0"),
@@ -423,7 +426,7 @@ def row(**change):
         ({"next_state": [[0.0, 1.0]]}, "next_state has shape"),
         ({"state": [0.0]}, "state has shape"),
         ({"action": []}, r"action has shape \(0,\)"),
-        ({"state": np.empty((0, 1))}, "the data set is empty"),
+        ({"state": np.empty((0, 1))}, r"state has shape \(0, 1\)"),
         ({"baseline_next": [[0.7, 0.7]]}, "the baseline's probabilities are"),
     ],
 )

@@ -53,11 +53,11 @@ def test_inputs_are_copied_or_left_alone():
         ("reward", [0.0, 1.0], "reward has shape (2,)"),
         ("next_state", np.zeros((4, 3)), "next_state has shape (4, 3); expected (4, 2)"),
         ("terminated", [0, 1, 0], "terminated has shape (3,)"),
-        ("terminated", [0, 1, 2, 0], "neither true nor false (first at row 2)"),
+        ("terminated", [0, 1, 2, 0], "terminated is 2 (first at row 2)"),
         ("terminated", ["x", "", "", ""], "booleans, or 0 and 1"),
         ("truncated", [0, 0, 0, 1], "terminated and truncated (first at row 3)"),
         ("state", np.zeros(4), "state has shape (4,); expected shape (N, d)"),
-        ("state", np.zeros((4, 0)), "no coordinates"),
+        ("state", np.zeros((4, 0)), "state has shape (4, 0); expected shape (N, d)"),
         ("state", [[0, 1], [2], [4, 5], [6, 7]], "ragged"),
         ("state", [["a", "b"]] * 4, "expected numbers"),
     ],
@@ -74,5 +74,5 @@ def test_action_beyond_the_last():
 
 
 def test_empty_data():
-    with pytest.raises(DataError, match="the data set is empty"):
+    with pytest.raises(DataError, match=r"state has shape \(0, 2\)"):
         Transitions.from_arrays(np.zeros((0, 2)), [], [], np.zeros((0, 2)), [])

@@ -12,7 +12,7 @@ from spibb.certify import audit
 from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.network import Network
 from spibb.deep.policy import NetworkPolicy
-from spibb.deep.pseudo_counts import HashCounts, KernelCounts
+from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import PiBSPIBBDQN
 from spibb.deep.transitions import Transitions
 from spibb.errors import SpibbError
@@ -142,7 +142,7 @@ def test_policies_of_networks(tmp_path_factory, data):
     states = np.random.default_rng(0).random((9, 3))
     rows = Transitions.from_arrays(states, [0, 1, 1] * 3, np.ones(9), states, np.zeros(9))
     network = Network([np.ones((2, 3))], [np.zeros(2)])
-    counts = data.draw(st.sampled_from([KernelCounts(), HashCounts()])).fit(rows)
+    counts = KernelCounts().fit(rows)
     policy = NetworkPolicy(network, PiBSPIBBDQN(), SoftmaxNetwork(network, 1.0), counts, [1, 2, 3])
     policy.write(folder, overwrite=True)
     path = data.draw(st.sampled_from(sorted(folder.iterdir())))

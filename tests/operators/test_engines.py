@@ -230,8 +230,7 @@ def test_training_on_the_cpu(operator):
         with refused(operator, CpuEngine.carries):
             CpuEngine(trainings)
         return
-    found, is_good = measure(trainings, state)
-    assert is_good.all()
+    found = measure(trainings, state)
     np.testing.assert_allclose(found[0, 0], loss_of(trainings, state.params[0]), rtol=1e-5)
 
 

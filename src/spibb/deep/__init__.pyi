@@ -7,7 +7,6 @@ from spibb.deep.policy import NetworkPolicy as NetworkPolicy
 from spibb.deep.policy import PopulationPolicy as PopulationPolicy
 from spibb.deep.population import Member as Member
 from spibb.deep.population import TrainingSettings as TrainingSettings
-from spibb.deep.pseudo_counts import HashCounts as HashCounts
 from spibb.deep.pseudo_counts import KernelCounts as KernelCounts
 from spibb.deep.rules import DQN as DQN
 from spibb.deep.rules import ApproxSoftSPIBBDQN as ApproxSoftSPIBBDQN

@@ -1,8 +1,8 @@
 """Baselines on continuous states: a softmax of a Q-network, or any callable.
 
 A baseline is whatever maps states (..., d) to probabilities (..., A): an object with a method
-``action_probabilities``, as :class:`SoftmaxNetwork`, or a plain function. :func:`as_probabilities`
-turns either into a function whose answers are checked.
+``action_probabilities``, as :class:`SoftmaxNetwork`, or a plain function.
+:func:`checked_probabilities` asks either, and checks the answer.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from spibb.compiled.arrays import as_float32, check_rows, is_tensor, namespace
-from spibb.deep.network import Network, read_arrays
-from spibb.errors import LARGEST, PolicyError, SettingsError, checked_number
+from spibb.compiled.arrays import check_rows, namespace
+from spibb.deep.network import Network, checked_answers, read_arrays
+from spibb.errors import LARGEST, PolicyError, checked_number
 
 Probabilities = Callable[[Any], Any]
 # Rows of float32 probabilities sum to one up to this.
@@ -50,27 +50,18 @@ class SoftmaxNetwork:
                 expected="a spibb.deep.Network",
                 hint="Network.from_file reads one, Network.from_flat makes one of parameters",
             )
-        expected = f"a finite number > 0, at least {_COLDEST:g}"
+        expected = f"a number, at least {_COLDEST:g}, in the file or given as temperature=0.1"
         temperature = checked_number(
             self.temperature, "temperature", expected, least=_COLDEST, most=LARGEST
         )
         object.__setattr__(self, "temperature", temperature)
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return self.network.n_actions
-
-    def q(self, states: Any) -> Any:
-        """Return the network's values, shape (..., A): tensors for tensors, on their device."""
-        return self.network.q(states)
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), float32.
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
         """
-        scaled = self.q(states) / self.temperature
+        scaled = self.network.q(states) / self.temperature
         xp = namespace(scaled)
         # The largest value is subtracted, so that nothing overflows.
         powers = xp.exp(scaled - xp.amax(scaled, -1)[..., None])
@@ -86,13 +77,7 @@ class SoftmaxNetwork:
         """
         arrays, metadata = read_arrays(path)
         network = Network.from_arrays(arrays, source=str(path))
-        chosen = metadata.get("temperature") if temperature is None else temperature
-        if chosen is None:
-            raise SettingsError(
-                f"{path} tells no temperature",
-                expected="'temperature' in the file's metadata, or the argument",
-                hint="give temperature=0.1 or the like",
-            )
+        chosen: Any = metadata.get("temperature") if temperature is None else temperature
         return cls(network, chosen, metadata)
 
 
@@ -113,33 +98,15 @@ def as_function(policy: Any, name: str = "the policy") -> Probabilities:
     return ask  # type: ignore[no-any-return]
 
 
-def as_probabilities(baseline: Any, n_actions: int) -> Probabilities:
-    """Return a baseline as a function of states whose answers are checked.
-
-    Args:
-        baseline: An object with a method ``action_probabilities``, or a callable.
-        n_actions: Number of actions it must know.
-    """
-    ask = as_function(baseline, "the baseline")
-
-    def checked(states: Any) -> Any:
-        found = ask(states)
-        if not is_tensor(found):
-            found = as_float32(found, "the baseline's probabilities")
-        shape = (*states.shape[:-1], n_actions)
-        if tuple(found.shape) != shape:
-            raise PolicyError(
-                f"the baseline returned shape {tuple(found.shape)}",
-                expected=f"{shape}: one probability for each action",
-                hint="check that the baseline belongs to this environment",
-            )
-        check_bad_rows(found)
-        return found
-
-    return checked
+def checked_probabilities(baseline: Any, states: Any, n_actions: int) -> Any:
+    """Ask a baseline about states (..., d), and return its probabilities (..., A), float32."""
+    found = as_function(baseline, "the baseline")(states)
+    rows = checked_answers(found, states, n_actions, "the baseline's probabilities", PolicyError)
+    check_distributions(rows)
+    return rows
 
 
-def check_bad_rows(rows: Any) -> None:
+def check_distributions(rows: Any) -> None:
     """Raise unless rows, an array or a tensor, are distributions up to the rounding of float32."""
     check_rows(
         (rows >= 0).all(-1) & (abs(rows.sum(-1) - 1) <= _TOLERANCE),  # false for NaN

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.deep.network import import_safetensors, read_arrays, write_arrays
+from spibb.deep.network import read_arrays, write_arrays
 from spibb.deep.population import PopulationState, Trainings
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.whole_files import as_path, reason
 
 _FORMAT = "spibb-training-1"
-_STATE, _CURVES = ("params", "target", "v", "diverged_at"), ("steps", "loss", "max_q")
+_CURVES = ("steps", "loss", "max_q")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,13 +56,11 @@ class Checkpoint:
 
     Attributes:
         path: The file.
-        identity: Digest of all that determines the results, the engine included.
-        about: What goes into the file for people to read.
+        about: All that determines the results, the engine included, as plain JSON values.
         n_steps: Steps of the longest member.
     """
 
     path: Path
-    identity: str
     about: dict[str, Any]
     n_steps: int
 
@@ -71,31 +68,19 @@ class Checkpoint:
     def of(
         cls, path: str | Path, trainings: Trainings, engine: str, record_every: int
     ) -> Checkpoint:
-        """Return the checkpoint of a training, in a folder that can be written to.
-
-        What would keep it from being written is said now, not after hours of training.
-        """
-        import_safetensors()
+        """Return the checkpoint of a training, in a folder that is made if need be."""
         file = as_path(path)
         about = trainings.to_config() | {"engine": engine, "record_every": record_every}
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-        folder = file.absolute().parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            # Names that no file can have are found out by asking for one.
-            with suppress(FileNotFoundError):
-                file.stat()
+            file.absolute().parent.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as problem:
             raise OutputError(f"cannot write {file}: {reason(problem)}") from None
-        if file.is_dir():
-            raise OutputError(f"cannot write {file}: it is a folder")
-        if not os.access(folder, os.W_OK):
-            raise OutputError(f"cannot write into {folder}", hint="choose another folder")
-        return cls(file, digest, about, trainings.n_steps)
+        return cls(file, about, trainings.n_steps)
 
     def write(self, state: PopulationState, curves: Curves) -> None:
         """Replace the file."""
-        header = {"format": _FORMAT, "t": state.t, "identity": self.identity, "about": self.about}
+        identity = hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
+        header = {"format": _FORMAT, "t": state.t, "identity": identity, "about": self.about}
         write_arrays(self.path, _arrays(state, curves), header)
 
     def read(self, start: PopulationState) -> tuple[PopulationState, Curves] | None:
@@ -104,7 +89,7 @@ class Checkpoint:
         Args:
             start: The state before the first step, whose shapes it must have.
         """
-        if not self.path.exists():
+        if not os.path.isfile(self.path):
             return None
         stored, header = read_arrays(self.path)
         if header.get("format") != _FORMAT:
@@ -113,13 +98,15 @@ class Checkpoint:
                 expected=f"format {_FORMAT!r}",
                 hint="choose another file name",
             )
-        if header.get("identity") != self.identity:
-            raise SettingsError(
-                f"{self.path} belongs to another training "
-                f"({self._difference(header.get('about'))})",
-                expected="the same data sets, members, settings and engine",
-                hint="remove the file to start anew, or choose another",
-            )
+        about = header.get("about")
+        about = about if isinstance(about, dict) else {}
+        for name, ours in self.about.items():
+            if about.get(name) != ours:
+                raise SettingsError(
+                    f"{self.path} belongs to another training (its {name} differ)",
+                    expected="the same data sets, members, settings and engine",
+                    hint="remove the file to start anew, or choose another",
+                )
         # Compiled loops take arrays that can be written to.
         arrays = {name: np.array(array) for name, array in stored.items()}
         n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0
@@ -131,20 +118,13 @@ class Checkpoint:
         step = header.get("t")
         if type(step) is not int or not 0 <= step <= self.n_steps:
             raise self._damaged(f"its step is {step!r}, of {self.n_steps}")
-        state = replace(start, t=step, **{name: arrays[name] for name in _STATE})
+        state = replace(start, t=step, **{name: arrays[name] for name in start.arrays})
         return state, Curves(*(arrays[f"curve_{name}"] for name in _CURVES))
 
     def _damaged(self, what: str) -> DataError:
         return DataError(f"{self.path} is damaged: {what}", hint="remove the file to start anew")
 
-    def _difference(self, about: Any) -> str:
-        if not isinstance(about, dict):
-            return "it does not say which"
-        names = [name for name in self.about if about.get(name) != self.about[name]]
-        return f"its {names[0]} differ" if names else "its contents differ"
-
 
 def _arrays(state: PopulationState, curves: Curves) -> dict[str, NDArray[Any]]:
     """Return what the file holds."""
-    parts = {f"curve_{name}": getattr(curves, name) for name in _CURVES}
-    return {name: getattr(state, name) for name in _STATE} | parts
+    return state.arrays | {f"curve_{name}": getattr(curves, name) for name in _CURVES}

@@ -19,17 +19,12 @@ cuda = numba_cuda()
 _THREADS = 256
 
 
-def descend(
-    params: Any, v: Any, gradient: Any, rate: Any, diverged_at: Any, *, decay: float, epsilon: float
-) -> None:
+def descend(tensors: Sequence[Any], *, decay: float, epsilon: float) -> None:
     """Change parameters and mean squares, shape (R, P), in place; members that diverged stay.
 
     Args:
-        params: Parameters.
-        v: Running means of squared gradients.
-        gradient: Gradients.
-        rate: Learning rates, shape (R,).
-        diverged_at: Where a member diverged, shape (R,); -1: nowhere.
+        tensors: Parameters, running means of squared gradients, gradients, shape (R, P); learning
+            rates, shape (R,); where a member diverged, shape (R,), -1: nowhere.
         decay: Weight of the old mean square.
         epsilon: Added to the root.
     """
@@ -37,7 +32,7 @@ def descend(
 
     # The kernel must wait for what torch has queued, and be captured where torch captures.
     stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
-    arrays = [cuda.as_cuda_array(part) for part in (params, v, gradient, rate, diverged_at)]
+    arrays = [cuda.as_cuda_array(part) for part in tensors]
     launch(arrays, decay=decay, epsilon=epsilon, stream=stream)
 
 

@@ -56,7 +56,7 @@ class TrainingEngine(ABC):
 
     def __init__(self, trainings: Trainings, device: str = "cpu") -> None:
         self.carries.check_carried(trainings.operators)
-        found = self.misfit(trainings)
+        found = self.misfit(trainings, device)
         if found is not None:
             raise SettingsError(
                 f"{self.carries.name} cannot train this: {found}",
@@ -65,8 +65,13 @@ class TrainingEngine(ABC):
         self._trainings = trainings
 
     @classmethod
-    def misfit(cls, trainings: Trainings) -> str | None:
-        """Return the first thing about these trainings that it does not take, or None."""
+    def misfit(cls, trainings: Trainings, device: str | None = None) -> str | None:
+        """Return the first thing about these trainings that it does not take, or None.
+
+        Args:
+            trainings: What to train.
+            device: Where; None: wherever.
+        """
         for operator in sorted(trainings.operators - cls.carries.operators):
             return f"it does not carry the operator {operator.name}"
         told = (limit.misfit(trainings) for limit in cls.limits)

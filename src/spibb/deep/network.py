@@ -7,7 +7,8 @@ A member of a population is a row of numbers (spibb.deep.forward). Files hold ``
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import reprlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,14 @@ from numpy.typing import ArrayLike, NDArray
 from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
 from spibb.deep.forward import Networks, layer_places, n_parameters
-from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
+from spibb.errors import (
+    DataError,
+    OutputError,
+    SettingsError,
+    SpibbError,
+    checked_wholes,
+    import_extra,
+)
 from spibb.whole_files import as_path, reason, write_whole
 
 Floats = NDArray[np.float32]
@@ -50,14 +58,21 @@ class Network:
     biases: Sequence[Floats]
 
     def __post_init__(self) -> None:
-        for name, parts in (("weights", self.weights), ("biases", self.biases)):
-            if not isinstance(parts, Iterable):
-                raise DataError(f"{name}: {parts!r}", expected="a list with one array a layer")
-        weights = tuple(_frozen(part, f"weight_{k}") for k, part in enumerate(self.weights))
-        biases = tuple(_frozen(part, f"bias_{k}") for k, part in enumerate(self.biases))
-        _check_layers(weights, biases)
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "biases", biases)
+        try:
+            given = list(zip(self.weights, self.biases, strict=True))
+        except (TypeError, ValueError):  # no lists, or of different lengths
+            given = []
+        if not given:
+            raise DataError(
+                "weights and biases are not layers",
+                expected="two lists, each with one array a layer",
+            )
+        layers = [
+            (_frozen(w, f"weight_{k}"), _frozen(b, f"bias_{k}")) for k, (w, b) in enumerate(given)
+        ]
+        _check_layers(layers)
+        for name, parts in zip(("weights", "biases"), zip(*layers, strict=True), strict=True):
+            object.__setattr__(self, name, parts)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -90,13 +105,8 @@ class Network:
 
     def to_flat(self) -> Floats:
         """Return the parameters as one row of a population."""
-        return np.concatenate(
-            [
-                part
-                for weight, bias in zip(self.weights, self.biases, strict=True)
-                for part in (weight.T.ravel(), bias)
-            ]
-        )
+        layers = zip(self.weights, self.biases, strict=True)
+        return np.concatenate([part.T.ravel() for layer in layers for part in layer])
 
     @classmethod
     def from_flat(cls, parameters: ArrayLike, sizes: Sequence[int]) -> Network:
@@ -115,29 +125,23 @@ class Network:
 
     def to_arrays(self) -> dict[str, Floats]:
         """Return the arrays that a file holds."""
-        arrays: dict[str, Floats] = {}
-        for k, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            arrays[f"weight_{k}"], arrays[f"bias_{k}"] = weight, bias
-        return arrays
+        parts = {"weight": self.weights, "bias": self.biases}
+        return {f"{kind}_{k}": part for kind in parts for k, part in enumerate(parts[kind])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any], *, source: str = "the arrays") -> Network:
         """Build a network from ``weight_0, bias_0, ...``."""
-        n_layers = sum(name.startswith("weight_") for name in arrays)
-        names = {f"{kind}_{k}" for k in range(n_layers) for kind in ("weight", "bias")}
-        if n_layers == 0 or names != set(arrays):
-            missing, odd = sorted(names - set(arrays)), sorted(set(arrays) - names)
-            told = f"lacks {missing[0]}" if missing else f"holds {odd[0]!r}" if odd else "is empty"
+        weights, biases = (
+            [f"{kind}_{k}" for k in range(len(arrays) // 2)] for kind in ("weight", "bias")
+        )
+        if not arrays or {*weights, *biases} != set(arrays):
             raise DataError(
-                f"{source} {told}",
+                f"{source} holds {reprlib.repr(sorted(arrays))}",
                 expected="weight_0, bias_0, weight_1, bias_1, ... and nothing else",
                 hint="number the layers from 0, each with a weight and a bias",
             )
         try:
-            return cls(
-                [arrays[f"weight_{k}"] for k in range(n_layers)],
-                [arrays[f"bias_{k}"] for k in range(n_layers)],
-            )
+            return cls([arrays[name] for name in weights], [arrays[name] for name in biases])
         except DataError as problem:
             raise DataError(f"{source}: {str(problem).rstrip('.')}") from None
 
@@ -167,6 +171,21 @@ def checked_observations(values: Any, n_features: int, name: str = "observations
             expected="finite numbers in the range of float32",
         )
     return found
+
+
+def checked_answers(
+    found: Any, states: Any, n_actions: int, name: str, error: type[SpibbError] = DataError
+) -> Any:
+    """Return what a baseline or pseudo-counts say of states (..., d) as numbers (..., A)."""
+    numbers = found if is_tensor(found) else as_float32(found, name)
+    shape = (*states.shape[:-1], n_actions)
+    if tuple(numbers.shape) != shape:
+        raise error(
+            f"{name} have shape {tuple(numbers.shape)}",
+            expected=f"{shape}: one number for each action",
+            hint="check that it belongs to this environment",
+        )
+    return numbers
 
 
 def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
@@ -211,33 +230,23 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
 
     Files of others may hold each piece of metadata in an entry of its own.
     """
-    safetensors = import_safetensors()
-    file_path = as_path(path, DataError)
+    safetensors, file_path = import_safetensors(), as_path(path, DataError)
     try:
         # It calls every file missing that it cannot open.
         file_path.open("rb").close()
         with safetensors.safe_open(str(path), framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = file.metadata() or {}
-    except FileNotFoundError:
-        raise DataError(f"no file {path}", hint="check the path") from None
     except (OSError, ValueError) as problem:
         raise DataError(
-            f"cannot read {path}: {reason(problem)}",
-            expected="a safetensors file",
-            hint="check the path",
+            f"cannot read {path}: {reason(problem)}", expected="a file", hint="check the path"
         ) from None
-    except safetensors.SafetensorError as problem:
+    # The last two: numbers of a kind that NumPy does not have.
+    except (safetensors.SafetensorError, TypeError, AttributeError) as problem:
         raise DataError(
-            f"{path} is not a safetensors file ({problem})",
-            expected="a safetensors file",
-            hint="it may be of another kind or cut short; make it again",
-        ) from None
-    except (TypeError, AttributeError) as problem:  # a kind of number that NumPy does not have
-        raise DataError(
-            f"{path} holds numbers of a kind that NumPy lacks ({problem})",
-            expected="float32, or another of NumPy's kinds",
-            hint="convert the tensors, as by tensor.float(), and store them again",
+            f"{path} is not a safetensors file of numbers that NumPy has ({problem})",
+            expected="a safetensors file of float32 or the like",
+            hint="it may be of another kind or cut short; make it again, as by tensor.float()",
         ) from None
     metadata = {name: _from_json(text) for name, text in header.items()}
     ours = metadata.get(_METADATA)
@@ -271,21 +280,16 @@ def _frozen(array: ArrayLike, name: str) -> Floats:
     return found
 
 
-def _check_layers(weights: Sequence[Floats], biases: Sequence[Floats]) -> None:
-    if not weights or len(weights) != len(biases):
-        raise DataError(
-            f"{len(weights)} weights and {len(biases)} biases",
-            expected="at least one layer, each with a weight and a bias",
-        )
-    fan_in: int | None = None
-    for k, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        if weight.ndim != 2 or weight.size == 0 or weight.shape[1] != (fan_in or weight.shape[1]):
+def _check_layers(layers: Sequence[tuple[Floats, Floats]]) -> None:
+    fan_in = layers[0][0].shape[-1] if layers[0][0].ndim else 0
+    for k, (weight, bias) in enumerate(layers):
+        if weight.ndim != 2 or weight.size == 0 or weight.shape[1] != fan_in:
             raise DataError(
                 f"weight_{k} has shape {weight.shape}",
-                expected=f"(fan_out, {'fan_in' if fan_in is None else fan_in})",
+                expected=f"(fan_out, {fan_in if k else 'fan_in'})",
                 hint="weights are (outputs, inputs), as torch.nn.Linear has them",
             )
-        fan_in = weight.shape[0]
+        fan_in = len(weight)
         if bias.shape != (fan_in,):
             raise DataError(
                 f"bias_{k} has shape {bias.shape}", expected=f"({fan_in},), as weight_{k} has rows"

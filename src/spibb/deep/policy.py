@@ -7,7 +7,7 @@ population acts at once as `PopulationPolicy`: what a member does in a state dep
 else, bit for bit on NumPy arrays; on tensors batched products round as the batch suggests.
 
 A policy is a folder of safetensors and JSON, never pickles: the network, the baseline's network,
-and the points or cells of the pseudo-counts. A baseline that is any callable, and pseudo-counts of
+and the points of the pseudo-counts. A baseline that is any callable, and pseudo-counts of
 your own, can act but cannot be stored.
 """
 
@@ -15,17 +15,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
-from spibb.deep.baseline import SoftmaxNetwork, as_function, as_probabilities
+from spibb.deep.baseline import SoftmaxNetwork, as_function, checked_probabilities
 from spibb.deep.forward import Networks
 from spibb.deep.network import (
     Network,
@@ -34,25 +33,18 @@ from spibb.deep.network import (
     read_arrays,
     write_arrays,
 )
-from spibb.deep.pseudo_counts import (
-    FittedCounts,
-    FittedHashCounts,
-    FittedKernelCounts,
-    checked_counts,
-)
+from spibb.deep.pseudo_counts import FittedCounts, FittedKernelCounts, checked_counts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
 from spibb.deep.transitions import Floats, checked_scale
-from spibb.errors import DataError, OutputError, PolicyError, import_extra
-from spibb.operators.rows import Operator
+from spibb.errors import DataError, OutputError, PolicyError
 from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
 
-_FORMAT = "spibb-policy-2"
+_FORMAT, _KERNEL = "spibb-policy-2", "kernel"
 _ABOUT, _NETWORK, _BASELINE, _POINTS = (
     "policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors"
 )  # fmt: skip
-_COUNTS: dict[str, type[Any]] = {"kernel": FittedKernelCounts, "hash": FittedHashCounts}
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,43 +81,36 @@ class NetworkPolicy:
     scale: Floats | None = None
 
     def __post_init__(self) -> None:
-        for name, kind in (("network", Network), ("rule", Rule)):
-            if not isinstance(getattr(self, name), kind):
-                raise PolicyError(
-                    f"the {name} is {getattr(self, name)!r}",
-                    expected=f"a spibb.deep.{kind.__name__}",
-                    hint="population.policy(0) puts it together",
-                )
+        network, operator = self.network, checked_step(self.rule).operator
+        if not isinstance(network, Network):
+            raise PolicyError(
+                f"the network is {network!r}",
+                expected="a spibb.deep.Network",
+                hint="population.policy(0) puts it together",
+            )
         if self.scale is not None:
-            object.__setattr__(self, "scale", checked_scale(self.scale, self.network.n_features))
-        if not checked_step(self.rule).operator.needs.errors:
+            object.__setattr__(self, "scale", checked_scale(self.scale, network.n_features))
+        if not operator.needs.errors:
             return
-        if self.baseline is None or self.pseudo_counts is None:
-            missing = "baseline" if self.baseline is None else "pseudo_counts"
+        if self.baseline is None or not callable(getattr(self.pseudo_counts, "counts", None)):
+            missing = "baseline" if self.baseline is None else "fitted pseudo-counts"
             raise PolicyError(
                 f"{self.rule.id} acts without {missing}",
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
                 hint="TrainingData.from_transitions(transitions, baseline, counts) keeps them",
             )
-        if not callable(getattr(self.pseudo_counts, "counts", None)):
-            raise PolicyError(
-                f"the pseudo-counts are {self.pseudo_counts!r}",
-                expected="fitted ones",
-                hint="fit them first: KernelCounts(width).fit(transitions)",
-            )
-        network, given = self.network, self.network
+        parts: dict[str, Any] = {"pseudo-counts": self.pseudo_counts}
         if isinstance(self.baseline, SoftmaxNetwork):
-            given = self.baseline.network
-        n_features = getattr(self.pseudo_counts, "n_features", network.n_features)
-        n_actions = getattr(self.pseudo_counts, "n_actions", None)
-        for what, found, wanted in (
-            ("pseudo-counts of {} actions", n_actions, network.n_actions),
-            ("pseudo-counts of {} features", n_features, network.n_features),
-            ("the baseline's network has {} inputs", given.n_features, network.n_features),
-            ("the baseline's network has {} outputs", given.n_actions, network.n_actions),
-        ):
-            if found != wanted:
-                raise PolicyError(what.format(found), expected=f"{wanted}, as the Q-network has")
+            parts["a baseline"] = self.baseline.network
+        for name, part in parts.items():
+            # Pseudo-counts of one's own need not tell their features.
+            n_features = getattr(part, "n_features", network.n_features)
+            n_actions = getattr(part, "n_actions", None)
+            if (n_features, n_actions) != (network.n_features, network.n_actions):
+                raise PolicyError(
+                    f"{name} of {n_features} features and {n_actions} actions",
+                    expected=f"{network.n_features} and {network.n_actions}, as the Q-network has",
+                )
 
     @property
     def n_actions(self) -> int:
@@ -174,18 +159,22 @@ class NetworkPolicy:
         import_safetensors()
         about: dict[str, Any] = {"format": _FORMAT, "rule": self.rule.to_config()}
         about["scale"] = None if self.scale is None else self.scale.tolist()
-        counts: dict[str, NDArray[Any]] = {}
+        baseline: Any = self.baseline
+        counts: Any = self.pseudo_counts
         if not self.rule.is_greedy:
-            if not isinstance(self.baseline, SoftmaxNetwork):
-                raise _cannot_store("a baseline", self.baseline, "spibb.deep.SoftmaxNetwork")
-            about["pseudo_counts"] = _store_counts(self.pseudo_counts, counts)
+            if not isinstance(baseline, SoftmaxNetwork):
+                raise _cannot_store("a baseline", baseline, "spibb.deep.SoftmaxNetwork")
+            if not isinstance(counts, FittedKernelCounts):
+                raise _cannot_store("pseudo-counts", counts, "those of KernelCounts")
+            settings = {"kind": _KERNEL, "axis": counts.axis, "width": counts.width}
+            about["pseudo_counts"] = settings
 
         def fill(part: Path) -> None:
             self.network.write(part / _NETWORK)
             if not self.rule.is_greedy:
-                metadata = {"temperature": self.baseline.temperature}
-                self.baseline.network.write(part / _BASELINE, metadata)
-                write_arrays(part / _POINTS, counts, {"format": "spibb-counts-1"})
+                baseline.network.write(part / _BASELINE, {"temperature": baseline.temperature})
+                arrays = {"points": counts.points, "bounds": counts.bounds}
+                write_arrays(part / _POINTS, arrays, {"format": "spibb-counts-1"})
             write_whole(part / _ABOUT, json.dumps(about, indent=2).encode())
 
         known = (_ABOUT, _NETWORK, _BASELINE, _POINTS)
@@ -203,8 +192,11 @@ class NetworkPolicy:
                 return cls(network, rule, scale=scale)
             baseline = SoftmaxNetwork.read(part / _BASELINE)
             settings = dict(about["pseudo_counts"])
-            kind = _COUNTS[settings.pop("kind")]
-            counts = kind(**read_arrays(part / _POINTS)[0], **settings)
+            kind = settings.pop("kind")
+            if kind != _KERNEL:
+                raise DataError(f"its pseudo-counts are {kind!r}", expected=repr(_KERNEL))
+            arrays: dict[str, Any] = read_arrays(part / _POINTS)[0]
+            counts = FittedKernelCounts(**arrays, **settings)
             return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
             raise DataError(
@@ -212,53 +204,6 @@ class NetworkPolicy:
                 f"({str(problem).rstrip('.')})",
                 expected="what NetworkPolicy.write wrote",
             ) from None
-
-    def to_onnx(self, path: str | Path) -> None:
-        """Export the Q-network to ONNX: input ``observation`` (N, d), output ``q`` (N, A).
-
-        The rule's step stays outside: it looks at the data set through the pseudo-counts.
-        """
-        onnx = import_extra("onnx", "the export needs onnx", "onnx")
-        helper, numpy_helper = onnx.helper, onnx.numpy_helper
-        nodes, tensors, last = [], [], "observation"
-        for k, (weight, bias) in enumerate(
-            zip(self.network.weights, self.network.biases, strict=True)
-        ):
-            is_last = k + 1 == len(self.network.weights)
-            tensors.append(numpy_helper.from_array(np.array(weight), f"weight_{k}"))
-            tensors.append(numpy_helper.from_array(np.array(bias), f"bias_{k}"))
-            out = "q" if is_last else f"sum_{k}"
-            parts = [last, f"weight_{k}", f"bias_{k}"]
-            nodes.append(helper.make_node("Gemm", parts, [out], transB=1))
-            if not is_last:
-                nodes.append(helper.make_node("Relu", [out], [f"units_{k}"]))
-            last = f"units_{k}"
-        ends = [
-            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", size])
-            for name, size in (
-                ("observation", self.network.n_features),
-                ("q", self.network.n_actions),
-            )
-        ]
-        graph = helper.make_graph(nodes, "q-network", ends[:1], ends[1:], tensors)
-        # Old enough for every runtime in use.
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="spibb"
-        )
-        helper.set_model_props(model, {"rule": self.rule.id})
-        onnx.checker.check_model(model)
-        write_whole(path, model.SerializeToString())
-
-
-class _Group(NamedTuple):
-    """Members of one step, one baseline and one way to count; numbers (members, 1)."""
-
-    members: NDArray[np.int64]
-    operator: Operator
-    baseline: Any
-    pseudo_counts: Any
-    n_wedge: NDArray[np.float64]
-    epsilon: NDArray[np.float64]
 
 
 class PopulationPolicy:
@@ -286,75 +231,77 @@ class PopulationPolicy:
         if not policies:
             raise PolicyError("there is no policy", expected="at least one")
         ours = [k for k, policy in enumerate(policies) if isinstance(policy, NetworkPolicy)]
-        self._others = [(k, as_function(one)) for k, one in enumerate(policies) if k not in ours]
-        self._members = np.array(ours, np.int64)
-        self._n_policies = len(policies)
-        self._is_over = is_over
         chosen = [policies[k] for k in ours]
         if len({policy.network.sizes for policy in chosen}) > 1:
             raise PolicyError("the networks differ in shape", expected="networks of one shape")
+        self._others = [(k, as_function(one)) for k, one in enumerate(policies) if k not in ours]
+        self._places, self._policies, self._is_over = np.array(ours, np.int64), chosen, is_over
         # Of a network: a policy's own, or a baseline's.
         first = (chosen or policies)[0].network
-        self._n_features, self._n_actions = first.n_features, first.n_actions
+        self._shape, self._n_actions = (len(policies), first.n_features), first.n_actions
         self._scale: Floats | None = None
         if any(policy.scale is not None for policy in chosen):
             units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
-            self._scale = np.stack(np.broadcast_arrays(*units))[:, None].astype(np.float32)
+            self._scale = np.array(np.broadcast_arrays(*units), np.float32)[:, None]
         if chosen:
             params = np.stack([policy.network.to_flat() for policy in chosen])
-            self._networks = Networks(params, chosen[0].network.sizes)
-        self._groups = _grouped(chosen)
+            self._networks = Networks(params, first.sizes)
+        steps = [checked_step(policy.rule) for policy in chosen]
+        # Members of one step that ask one baseline and one way to count.
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for k, (policy, step) in enumerate(zip(chosen, steps, strict=True)):
+            asked = (id(policy.baseline), id(policy.pseudo_counts))
+            key = (step.operator, *(asked if step.operator.needs.errors else ()))
+            groups.setdefault(key, []).append(k)
+        self._groups = []
+        for own in groups.values():
+            n_wedge, epsilon = np.array([(steps[k].n_wedge, steps[k].epsilon) for k in own]).T
+            part = (steps[own[0]].operator, np.array(own), n_wedge[:, None], epsilon[:, None])
+            self._groups.append(part)
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).
 
         NumPy arrays in, NumPy arrays out; torch tensors come back on their device.
         """
-        states = checked_observations(states, self._n_features, "states")
-        if states.ndim != 3 or len(states) != self._n_policies:
+        n_policies, n_features = self._shape
+        states = checked_observations(states, n_features, "states")
+        if states.ndim != 3 or len(states) != n_policies:
             raise DataError(
                 f"states have shape {tuple(states.shape)}",
-                expected=f"({self._n_policies}, E, d), as there are policies",
+                expected=f"({n_policies}, E, d), as there are policies",
             )
         device = states.device if is_tensor(states) else None
         out = _zeros((*states.shape[:-1], self._n_actions), states)
         for member, ask in self._others:
             out[member] = ask(states[member])
-        if not self._groups:
+        if not self._policies:
             return out
-        members = on_device(self._members, device)
-        seen = given = states[members]
-        if self._scale is not None:
-            seen = given / on_device(self._scale, device)
+        places = on_device(self._places, device)
+        given = states[places]
+        seen = given if self._scale is None else given / on_device(self._scale, device)
         q = self._networks.q(seen)
-        for group in self._groups:
-            own, n_wedge, epsilon = (
-                on_device(part, device) for part in (group.members, group.n_wedge, group.epsilon)
-            )
+        for operator, members, *numbers in self._groups:
+            own, n_wedge, epsilon = (on_device(part, device) for part in (members, *numbers))
             baseline, counts = None, None
-            if group.operator.needs.errors:
-                shape = (*seen[own].shape[:-1], self._n_actions)
-                ask = as_probabilities(group.baseline, self._n_actions)
-                baseline = ask(_flat(given[own])).reshape(shape)
-                counts = self._counts(group, given[own], seen[own]).reshape(shape)
-            out[members[own]] = improved_rows(
-                group.operator, q[own], baseline, counts, n_wedge[..., None], epsilon
+            if operator.needs.errors:
+                baseline, counts = self._ask(self._policies[members[0]], given[own], seen[own])
+            out[places[own]] = improved_rows(
+                operator, q[own], baseline, counts, n_wedge[..., None], epsilon
             )
         return out
 
-    def _counts(self, group: _Group, given: Any, seen: Any) -> Any:
-        """Count where somebody asks; elsewhere nothing is known."""
-        rows = _flat(seen)
+    def _ask(self, policy: NetworkPolicy, given: Any, seen: Any) -> tuple[Any, Any]:
+        """Ask baseline and pseudo-counts; where nobody asks what is done, nothing is counted."""
+        n_actions, shape = self._n_actions, (*given.shape[:-1], self._n_actions)
+        given, seen = (part.reshape(-1, part.shape[-1]) for part in (given, seen))
+        baseline = checked_probabilities(policy.baseline, given, n_actions)
         if self._is_over is None:
-            return checked_counts(group.pseudo_counts, rows, self._n_actions)
-        is_asked = ~self._is_over(_flat(given))
-        found = _zeros((len(rows), self._n_actions), rows)
-        found[is_asked] = checked_counts(group.pseudo_counts, rows[is_asked], self._n_actions)
-        return found
-
-
-def _flat(states: Any) -> Any:
-    return states.reshape(-1, states.shape[-1])
+            counts = checked_counts(policy.pseudo_counts, seen, n_actions)
+        else:
+            counts, is_asked = _zeros((len(seen), n_actions), seen), ~self._is_over(given)
+            counts[is_asked] = checked_counts(policy.pseudo_counts, seen[is_asked], n_actions)
+        return baseline.reshape(shape), counts.reshape(shape)
 
 
 def _zeros(shape: tuple[int, ...], like: Any) -> Any:
@@ -364,55 +311,20 @@ def _zeros(shape: tuple[int, ...], like: Any) -> Any:
     return like.new_zeros(shape, dtype=namespace(like).float32)
 
 
-def _grouped(policies: Sequence[NetworkPolicy]) -> list[_Group]:
-    """Return the members of each kind of step."""
-    steps = [checked_step(policy.rule) for policy in policies]
-    keys = [
-        (int(step.operator), id(policy.baseline), id(policy.pseudo_counts))
-        if step.operator.needs.errors
-        else (int(step.operator),)
-        for step, policy in zip(steps, policies, strict=True)
-    ]
-    groups = []
-    for key in dict.fromkeys(keys):
-        members = [k for k, other in enumerate(keys) if other == key]
-        numbers = [
-            np.array([[getattr(steps[k], name)] for k in members], np.float64)
-            for name in ("n_wedge", "epsilon")
-        ]
-        first = policies[members[0]]
-        parts = (Operator(key[0]), first.baseline, first.pseudo_counts)
-        groups.append(_Group(np.array(members), *parts, *numbers))
-    return groups
-
-
 def _read_about(path: Path) -> dict[str, Any]:
     """Return what a policy's JSON says, or that there is no policy."""
     try:
         about = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        about = None
-    except OSError as problem:
-        raise DataError(f"cannot read {path.parent}: {reason(problem)}") from None
-    except (ValueError, RecursionError):
-        about = None
+        told = f"the format of {path.name} is another"
+    except (OSError, ValueError, RecursionError) as problem:
+        about, told = None, reason(problem)
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
         raise DataError(
-            f"{path.parent} holds no policy",
+            f"{path.parent} holds no policy: {told}",
             expected=f"a folder with {path.name} of format {_FORMAT!r}",
             hint="a bare network is read by spibb.deep.Network.from_file",
         )
     return about
-
-
-def _store_counts(counts: Any, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Return what pseudo-counts are made of, as JSON values, and put the rest into ``arrays``."""
-    names = [name for name, kind in _COUNTS.items() if type(counts) is kind]
-    if not names:
-        raise _cannot_store("pseudo-counts", counts, "those of KernelCounts or HashCounts")
-    parts = {item.name: getattr(counts, item.name) for item in fields(counts)}
-    arrays |= {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
-    return {"kind": names[0]} | {k: part for k, part in parts.items() if k not in arrays}
 
 
 def _cannot_store(what: str, found: Any, expected: str) -> OutputError:

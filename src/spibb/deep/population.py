@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import check_rows
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
-from spibb.deep.training_data import COLUMNS, TrainingData
+from spibb.deep.training_data import Records, TrainingData
 from spibb.errors import (
     LARGEST,
     MOST_WHOLE,
@@ -160,28 +160,14 @@ class PopulationState:
         nobody = np.full(len(members), -1, dtype=np.int64)
         return cls(params, params.copy(), np.zeros_like(params), 0, nobody)
 
-    def stopped(self, lost: NDArray[np.bool_]) -> PopulationState:
-        """Return the state with these members marked as diverged now, unless they were before."""
-        is_new = lost & (self.diverged_at < 0)
-        return replace(self, diverged_at=np.where(is_new, self.t, self.diverged_at))
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All but the step, by name."""
+        return {name: getattr(self, name) for name in ("params", "target", "v", "diverged_at")}
 
     def copied(self, t: int) -> PopulationState:
         """Return a copy, to be brought to step ``t``."""
-        params, target, v = self.params.copy(), self.target.copy(), self.v.copy()
-        return PopulationState(params, target, v, t, self.diverged_at.copy())
-
-
-class Records(NamedTuple):
-    """The data sets one after the other; fields as in `TrainingData`."""
-
-    state: Floats
-    action: NDArray[np.int64]
-    reward: Floats
-    next_state: Floats
-    terminated: NDArray[np.bool_]
-    n_here: Floats
-    baseline_next: Floats
-    n_next: Floats
+        return replace(self, t=t, **{name: part.copy() for name, part in self.arrays.items()})
 
 
 # A member as the engines read it: its data set, its random numbers, its rule's step.
@@ -213,32 +199,33 @@ class Trainings:
     settings: TrainingSettings
 
     def __post_init__(self) -> None:
-        if not self.data:
-            raise DataError("there is no data set", expected="at least one")
-        for k, part in enumerate(self.data):
-            if not isinstance(part, TrainingData):
-                raise DataError(
-                    f"a data set is {type(part).__name__}",
-                    where=f"data set {k}",
-                    expected="TrainingData",
-                    hint="TrainingData.from_transitions(transitions, baseline, counts) makes it",
-                )
-            shape, first = (part.n_features, part.n_actions), self.data[0]
-            if shape != (first.n_features, first.n_actions):
-                raise DataError(
-                    f"{shape[0]} features and {shape[1]} actions",
-                    where=f"data set {k}",
-                    expected=f"{first.n_features} and {first.n_actions}, as the first data set has",
-                )
+        if not self.data or not self.members:
+            what = "members" if self.data else "data sets"
+            raise SettingsError(f"there are no {what}", expected="at least one")
         if not isinstance(self.settings, TrainingSettings):
             raise SettingsError(f"settings are {self.settings!r}", expected="TrainingSettings(...)")
-        if not self.members:
-            raise SettingsError("the population is empty", expected="at least one member")
+        for k, part in enumerate(self.data):
+            self._check_data(part, f"data set {k}")
         for k, member in enumerate(self.members):
-            self._check_member(k, member)
+            self._check_member(member, f"member {k}")
 
-    def _check_member(self, k: int, member: Member) -> None:
-        where, n_passes = f"member {k}", self.settings.n_passes
+    def _check_data(self, data: TrainingData, where: str) -> None:
+        if not isinstance(data, TrainingData):
+            raise DataError(
+                f"a data set is {type(data).__name__}",
+                where=where,
+                expected="TrainingData",
+                hint="TrainingData.from_transitions(transitions, baseline, counts) makes it",
+            )
+        n_features, n_actions = self.data[0].n_features, self.data[0].n_actions
+        if (data.n_features, data.n_actions) != (n_features, n_actions):
+            raise DataError(
+                f"{data.n_features} features and {data.n_actions} actions",
+                where=where,
+                expected=f"{n_features} and {n_actions}, as the first data set has",
+            )
+
+    def _check_member(self, member: Member, where: str) -> None:
         if not isinstance(member, Member) or not isinstance(member.rule, Rule):
             raise SettingsError(
                 f"a member is {member!r}",
@@ -251,18 +238,14 @@ class Trainings:
                 where=where,
                 expected=f"a number from 0 to {len(self.data) - 1}",
             )
-        data = self.data[member.data]
-        told = f"{n_passes:g} passes over {len(data)} transitions"
-        if n_passes * len(data) > MOST_WHOLE:
+        data, settings = self.data[member.data], self.settings
+        n_samples = settings.n_passes * len(data)
+        if n_samples > MOST_WHOLE or 0 < n_samples < settings.batch_size:
             raise SettingsError(
-                told, where=where, expected="at most 2^53 samples", hint="lower n_passes"
-            )
-        if n_passes > 0 and self.settings.n_steps(len(data)) == 0:
-            raise SettingsError(
-                f"{told} are less than a minibatch of {self.settings.batch_size}",
+                f"{settings.n_passes:g} passes over {len(data)} transitions",
                 where=where,
-                expected="at least one step",
-                hint="raise n_passes, or lower batch_size",
+                expected=f"from a minibatch of {settings.batch_size} to 2^53 samples",
+                hint="change n_passes, or batch_size",
             )
         if member.rule.step().kappa > 0:
             check_rows(
@@ -281,9 +264,8 @@ class Trainings:
     @cached_property
     def records(self) -> Records:
         """The data sets as one."""
-        return Records(
-            *(np.concatenate([getattr(part, name) for part in self.data]) for name in COLUMNS)
-        )
+        parts = (part.records for part in self.data)
+        return Records._make(map(np.concatenate, zip(*parts, strict=True)))
 
     @cached_property
     def recipes(self) -> Any:

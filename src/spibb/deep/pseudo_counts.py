@@ -5,9 +5,8 @@ paper's: every transition that took the action counts by its similarity,
 
     N~(x, a) = sum over j with a_j = a of max(0, 1 - |x - x_j| / width),
 
-with the Euclidean distance and width 0.2 (the paper writes 1 - 5 d). :class:`HashCounts` counts the
-transitions in the same cell of a grid instead. A method of your own needs the two verbs of
-:class:`PseudoCounts` and :class:`FittedCounts`, nothing else.
+with the Euclidean distance and width 0.2 (the paper writes 1 - 5 d). A method of your own needs the
+two verbs of :class:`PseudoCounts` and :class:`FittedCounts`, nothing else.
 
 :func:`spibb.deep.kernel_width.choose_width` helps to choose the width.
 
@@ -25,17 +24,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import as_float32, check_rows, is_tensor, to_numpy
+from spibb.compiled.arrays import check_rows, is_tensor, to_numpy
 from spibb.compiled.jit import reassociating_jit
 from spibb.compiled.threads import over_chunks
-from spibb.deep.network import checked_observations
+from spibb.deep.network import checked_answers, checked_observations
 from spibb.deep.transitions import Floats, Transitions, check_carried
-from spibb.errors import DataError, SettingsError, checked_number, checked_whole
+from spibb.errors import DataError, checked_number, checked_whole
 
 # Squares of lengths beyond these leave float32.
 _LEAST_LENGTH, _MOST_LENGTH = 1e-15, 1e15
-# Odd 64-bit numbers from the digits of pi: any would do.
-_HASH_FACTOR, _HASH_OFFSET = np.int64(0x243F6A8885A308D3), np.int64(0x13198A2E03707345)
 
 
 class FittedCounts(Protocol):
@@ -111,25 +108,23 @@ class FittedKernelCounts:
     def __post_init__(self) -> None:
         # A file may hold anything, and compiled loops check no bounds.
         points, bounds = np.asarray(self.points), np.asarray(self.bounds)
-        object.__setattr__(self, "axis", checked_whole(self.axis, "axis", least=0))
-        object.__setattr__(self, "width", as_length(self.width, "width"))
-        is_good = (
-            points.ndim == 2
-            and bounds.ndim == 1
-            and bounds.dtype.kind == "i"
-            and len(bounds) > 1
-            and (bounds[0], bounds[-1]) == (0, points.shape[1])
-            and bool((np.diff(bounds) >= 0).all())
-            and self.axis in range(len(points))
-        )
-        if not is_good:
+        axis, width = checked_whole(self.axis, "axis", least=0), as_length(self.width, "width")
+        n_points = points.shape[-1] if points.ndim == 2 else -1
+        between = sorted(bounds[1:-1].clip(0, n_points).tolist()) if bounds.ndim == 1 else []
+        if bounds.tolist() != [0, *between, n_points] or axis not in range(len(points)):
             raise DataError(
-                f"points of shape {points.shape} with bounds {bounds} and axis {self.axis}",
+                f"points of shape {points.shape} with bounds {bounds} and axis {axis}",
                 expected="what KernelCounts(width).fit(transitions) makes",
             )
         _rows(points.T, len(points))
-        object.__setattr__(self, "points", np.require(points, np.float32, ["C", "A", "W"]))
-        object.__setattr__(self, "bounds", np.require(bounds, np.int64, ["C", "A", "W"]))
+        parts = {
+            "points": np.require(points, np.float32, ["C", "A", "W"]),
+            "bounds": np.require(bounds, np.int64, ["C", "A", "W"]),
+            "axis": axis,
+            "width": width,
+        }
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
 
     @property
     def n_features(self) -> int:
@@ -147,14 +142,8 @@ class FittedKernelCounts:
             return self._on_tensor(states)
         rows, lead = _rows(states, len(self.points))
         out = np.empty((len(rows), self.n_actions), np.float32)
-
-        def fill(chosen: NDArray[np.int64]) -> None:
-            first, last = (chosen[0], chosen[-1] + 1) if len(chosen) else (0, 0)
-            _kernel_counts(
-                rows[first:last], self.points, self.bounds, self.axis, self.width, out[first:last]
-            )
-
-        over_chunks(fill, np.arange(len(rows)))
+        about = (rows, self.points, self.bounds, self.axis, self.width, out)
+        over_chunks(lambda chosen: _kernel_counts(chosen, *about), np.arange(len(rows)))
         return out.reshape(*lead, self.n_actions)
 
     def _on_tensor(self, states: Any) -> Any:
@@ -167,9 +156,8 @@ class FittedKernelCounts:
         queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
         if not bool(queries.isfinite().all()):
             _rows(to_numpy(queries), len(self.points))
-        return tiled_kernel_counts(queries, self.points, self.bounds.tolist(), self.width).reshape(
-            *states.shape[:-1], self.n_actions
-        )
+        found = tiled_kernel_counts(queries, self.points, self.bounds.tolist(), self.width)
+        return found.reshape(*states.shape[:-1], self.n_actions)
 
 
 def tiled_kernel_counts(
@@ -204,9 +192,9 @@ def tiled_kernel_counts(
 
 @reassociating_jit
 def _kernel_counts(
-    queries: Any, points: Any, bounds: Any, axis: int, width: float, out: Any
+    chosen: Any, queries: Any, points: Any, bounds: Any, axis: int, width: float, out: Any
 ) -> None:
-    """Fill ``out``: per query and action, the similarities within reach.
+    """Fill rows of ``out``: per query and action, the similarities within reach.
 
     Passes over a buffer, coordinate by coordinate, so that each loop is one vector instruction
     after the other.
@@ -214,7 +202,7 @@ def _kernel_counts(
     n_dimensions = len(points)
     narrow = np.float32(width)
     squares = np.empty(points.shape[1], np.float32)
-    for row in range(len(queries)):
+    for row in chosen:
         centre = queries[row, axis]
         for a in range(len(bounds) - 1):
             column = points[axis, bounds[a] : bounds[a + 1]]
@@ -235,120 +223,6 @@ def _kernel_counts(
             out[row, a] = total
 
 
-@dataclass(frozen=True)
-class HashCounts:
-    """The number of transitions in the same cell of a grid, cells being found by their hash.
-
-    Constant time a state whatever the size of the data set, but jumps at the borders of cells. Two
-    different cells share a 64-bit hash with probability about (number of cells)^2 / 2^65.
-
-    Args:
-        cell: Side of a cell, 1e-15 to 1e15.
-
-    Example:
-        >>> data = Transitions.from_arrays([[0.1], [0.3]], [0, 1], [0, 0], [[0.0], [0.0]], [0, 0])
-        >>> HashCounts(cell=0.25).fit(data).counts([[0.0], [0.4], [0.9]])
-        array([[1., 0.],
-               [0., 1.],
-               [0., 0.]], dtype=float32)
-    """
-
-    cell: float = 0.2
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "cell", as_length(self.cell, "cell"))
-
-    def fit(self, transitions: Transitions) -> FittedHashCounts:
-        """Return the counts of a data set."""
-        check_carried(transitions)
-        hashes, is_far = _hashes(transitions.state, self.cell)
-        check_rows(
-            ~is_far,
-            lambda place: f"cell is {self.cell}, and a state {transitions.state[place]}",
-            expected="coordinates below 2^53 cells",
-            hint="use larger cells",
-            error=SettingsError,
-        )
-        keys, place = np.unique(hashes, return_inverse=True)
-        table = np.zeros((len(keys), transitions.n_actions), np.float32)
-        np.add.at(table, (place.reshape(-1), transitions.action), 1)
-        return FittedHashCounts(keys, table, transitions.n_dimensions, self.cell)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedHashCounts:
-    """Counts of one data set by cells.
-
-    Args:
-        keys: Hashes of the cells that hold something, ascending.
-        table: What they hold, shape (cells, n_actions).
-        n_features: Number of coordinates of a state.
-        cell: Side of a cell.
-    """
-
-    keys: NDArray[np.int64]
-    table: Floats
-    n_features: int
-    cell: float
-
-    def __post_init__(self) -> None:
-        keys, table = np.asarray(self.keys), np.asarray(self.table)
-        is_good = (
-            table.ndim == 2
-            and keys.shape == table.shape[:1]
-            and 0 not in table.shape
-            and keys.dtype.kind == "i"
-            and table.dtype.kind in "iuf"
-            and bool((keys[1:] > keys[:-1]).all())
-            and bool((table >= 0).all())
-        )
-        if not is_good:
-            raise DataError(
-                f"keys of shape {keys.shape} with a table of shape {table.shape}",
-                expected="what HashCounts(cell).fit(transitions) makes",
-            )
-        object.__setattr__(self, "n_features", checked_whole(self.n_features, "n_features"))
-        object.__setattr__(self, "cell", as_length(self.cell, "cell"))
-
-    @property
-    def n_actions(self) -> int:
-        """Number of actions."""
-        return int(self.table.shape[1])
-
-    def counts(self, states: Any) -> Any:
-        """Return N~(x, a), shape (..., n_actions), float32, for states of shape (..., d).
-
-        Tensors are counted on the CPU and come back on their device.
-        """
-        if is_tensor(states):
-            import torch
-
-            found = self.counts(to_numpy(states))
-            return torch.from_numpy(found).to(states.device)
-        rows, lead = _rows(states, self.n_features)
-        hashes, is_far = _hashes(rows, self.cell)
-        place = np.searchsorted(self.keys, hashes).clip(max=len(self.keys) - 1)
-        is_known = (self.keys[place] == hashes) & ~is_far
-        found = np.where(is_known[:, None], self.table[place], np.float32(0))
-        return found.reshape(*lead, self.n_actions)
-
-
-def _hashes(states: Floats, cell: float) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return one 64-bit number per cell: a polynomial in its coordinates, wrapping around.
-
-    And whether a state is so far out that float64 does not tell its cell from the next.
-    """
-    with np.errstate(over="ignore"):
-        places = np.floor(states.astype(np.float64) / cell)
-    is_far: NDArray[np.bool_] = np.any(abs(places) >= 2.0**53, axis=1)
-    cells = np.where(is_far[:, None], 0.0, places).astype(np.int64)
-    found = np.full(len(states), _HASH_OFFSET)
-    for k in range(cells.shape[1]):
-        found = (found + cells[:, k]) * _HASH_FACTOR
-        found ^= found >> np.int64(29)
-    return found, is_far
-
-
 def _rows(states: Any, n_dimensions: int) -> tuple[Floats, tuple[int, ...]]:
     """Return states as contiguous float32 rows, and their leading axes."""
     array = checked_observations(states, n_dimensions, "states")
@@ -364,23 +238,17 @@ def as_length(value: Any, name: str) -> float:
 
 
 def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
-    """Ask fitted pseudo-counts about states (..., d), and return N~ as they gave it.
+    """Ask fitted pseudo-counts about states (..., d), and return N~, shape (..., A).
 
-    The answers of :class:`KernelCounts` and :class:`HashCounts` need no second look.
+    The answers of :class:`KernelCounts` need no second look.
     """
     found = counts.counts(states)
-    if isinstance(counts, FittedKernelCounts | FittedHashCounts):
+    if isinstance(counts, FittedKernelCounts):
         return found
-    numbers = found if is_tensor(found) else as_float32(found, "the pseudo-counts")
-    shape = (*states.shape[:-1], n_actions)
-    if tuple(numbers.shape) != shape:
-        raise DataError(
-            f"the pseudo-counts have shape {tuple(numbers.shape)}",
-            expected=f"{shape}: one number for each action",
-        )
+    numbers = checked_answers(found, states, n_actions, "the pseudo-counts")
     check_rows(
         (numbers >= 0).all(-1),  # false for NaN
         lambda place: f"the pseudo-counts are {numbers[place].tolist()}",
         expected="numbers >= 0",
     )
-    return found
+    return numbers

@@ -66,8 +66,6 @@ def improved_policy(rule: Rule, q: Any, *, baseline: Any = None, counts: Any = N
         array([0.7, 0.3])
     """
     step = checked_step(rule)
-    if step.operator.needs.errors:
-        _check_given(rule, baseline=baseline, counts=counts)
     return improved_rows(step.operator, q, baseline, counts, step.n_wedge, step.epsilon)
 
 
@@ -77,8 +75,9 @@ def improved_rows(
     """Apply an operator with the errors that pseudo-counts give; ``n_wedge`` broadcasts to them."""
     if not operator.needs.errors:
         return operators.apply(operator, q)
-    errors = errors_for(operator, counts, n_wedge)
-    return operators.apply(operator, q, baseline, errors, epsilon)
+    if counts is None:
+        raise DataError("counts is None", expected=f"numbers: {operator.name} needs them")
+    return operators.apply(operator, q, baseline, errors_for(operator, counts, n_wedge), epsilon)
 
 
 def errors_for(operator: Operator, counts: Any, n_wedge: Any) -> Any:
@@ -122,16 +121,15 @@ def targets(
         ...         q_online=np.array([[0.0, 2.0]]), q_target=np.array([[9.0, 4.0]]))
         array([3.])
     """
-    step = checked_step(rule)
-    if step.kappa > 0.0:
-        _check_given(rule, n_here=n_here)
-    xp = namespace(q_target)
+    step, xp = checked_step(rule), namespace(q_target)
     driver = q_online if step.is_double else q_target
     policy = improved_policy(rule, driver, baseline=baseline_next, counts=n_next)
     value = (policy * q_target).sum(-1)
     # A bad estimate in a state that is never left must not reach the target.
     ahead = xp.where(terminated, xp.zeros_like(value), gamma * value)
     if step.kappa > 0.0:
+        if n_here is None:
+            raise DataError("n_here is None", expected=f"numbers: {rule.id} needs them")
         reward = reward - step.kappa * errors_of(n_here)
     return reward + ahead
 
@@ -143,9 +141,3 @@ def checked_step(rule: Any) -> TargetStep:
     step = rule.step()
     ENGINE.check_carried([step.operator])
     return step
-
-
-def _check_given(rule: Rule, **arrays: Any) -> None:
-    for name, array in arrays.items():
-        if array is None:
-            raise DataError(f"{name} is None", expected=f"numbers, because {rule.id} needs them")

@@ -11,7 +11,7 @@ through the online network as one batch of twice the size, states first.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,18 +29,16 @@ _STREAM = np.uint64(MINIBATCHES)
 _ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
-class Constants(NamedTuple):
-    """The settings, as the compiled loop reads them."""
-
-    sizes: NDArray[np.int64]
-    batch_size: int
-    target_period: int
-    annealing_samples: int
-    gamma: float
-    learning_rate: float
-    rms_decay: float
-    rms_epsilon: float
-    q_limit: float
+# The settings, as the compiled loop reads them.
+Constants = namedtuple(
+    "Constants",
+    "sizes batch_size target_period annealing_samples gamma learning_rate rms_decay rms_epsilon "
+    "q_limit",
+)
+# Memory of one thread; `_scratch` says what for.
+Scratch = namedtuple(
+    "Scratch", "rows first values frozen pushed gradient turned zeros ones row work delta"
+)
 
 
 class CpuEngine(TrainingEngine):
@@ -52,26 +50,19 @@ class CpuEngine(TrainingEngine):
         _run(self._trainings, state, t, n_steps)
 
 
-def measure(
-    trainings: Trainings, state: PopulationState
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def measure(trainings: Trainings, state: PopulationState) -> NDArray[np.float32]:
     """Look at the minibatch that each member draws next. Every engine's curves come from here.
 
     Returns:
-        Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged; and
-        whether they are in bounds, shape (R,).
+        Its loss and its mean max Q, shape (2, R), NaN where a member has ended or diverged.
     """
     return _run(trainings, state, state.t, 0)
 
 
-def _run(
-    trainings: Trainings, state: PopulationState, t: int, n_steps: int
-) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def _run(trainings: Trainings, state: PopulationState, t: int, n_steps: int) -> NDArray[np.float32]:
     """Take steps in place; with none, look at the next one."""
-    n_members = len(state.params)
-    found = np.full((2, n_members), np.nan, dtype=np.float32)
-    is_good = np.ones(n_members, np.bool_)
-    members = (state.params, state.target, state.v, state.diverged_at, found, is_good)
+    found = np.full((2, len(state.params)), np.nan, dtype=np.float32)
+    members = (*state.arrays.values(), found)
     settings, recipes = trainings.settings, trainings.recipes
     constants = Constants(
         np.array(trainings.sizes, dtype=np.int64),
@@ -82,46 +73,29 @@ def _run(
         np.argsort(-recipes.n_steps, kind="stable"),
         are_long=True,
     )
-    return found, is_good
-
-
-class _Scratch(NamedTuple):
-    """Memory of one thread."""
-
-    rows: Any  # (batch,) which transitions
-    first: Any  # places of the layers' activations, one more than there are layers
-    values: Any  # activations of the online network, layer after layer, (2 batch, units) each
-    frozen: Any  # those of the target network, likewise
-    pushed: Any  # two buffers (batch, widest layer) for gradients
-    gradient: Any  # (P,)
-    turned: Any  # the transpose of one layer's weights
-    zeros: Any  # (widest layer,)
-    ones: Any  # (batch,)
-    row: Any  # (4, A): q, baseline, errors and the new policy of one next state
-    work: Any  # for the row functions
+    return found
 
 
 @inlined_jit
-def _scratch(sizes, batch_size):  # type: ignore[no-untyped-def]
-    n_layers = len(sizes)
+def _scratch(sizes, batch_size, n_parameters):  # type: ignore[no-untyped-def]
+    n_actions = sizes[len(sizes) - 1]
     first = layer_firsts(sizes, 2 * batch_size)
-    n_weights, largest = 0, 0
-    for k in range(1, n_layers):
-        n_weights += (sizes[k - 1] + 1) * sizes[k]
-        largest = max(largest, sizes[k - 1] * sizes[k])
-    n_actions = sizes[n_layers - 1]
-    return _Scratch(
-        np.empty(batch_size, np.int64),
-        first,
-        np.empty(first[n_layers], np.float32),
-        np.empty(first[n_layers], np.float32),
-        np.empty((2, batch_size * sizes.max()), np.float32),
-        np.empty(n_weights, np.float32),
-        np.empty(largest, np.float32),
+    return Scratch(
+        np.empty(batch_size, np.int64),  # which transitions
+        first,  # places of the layers' activations, one more than there are layers
+        # Activations of the online network, layer after layer, (2 batch, units) each; those of the
+        # target network, likewise.
+        np.empty(first[len(sizes)], np.float32),
+        np.empty(first[len(sizes)], np.float32),
+        np.empty((2, batch_size * sizes.max()), np.float32),  # gradients of two layers' units
+        np.empty(n_parameters, np.float32),  # the gradient
+        np.empty(n_parameters, np.float32),  # the transpose of one layer's weights
         np.zeros(sizes.max(), np.float32),
         np.ones(batch_size, np.float32),
+        # q, baseline, errors and the new policy of one next state; what row functions write to.
         np.empty((4, n_actions), np.float64),
         np.empty((N_SCRATCH_ROWS, n_actions), np.float64),
+        np.empty(batch_size, np.float32),  # Q - y
     )
 
 
@@ -131,9 +105,8 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
 
     One function for both, because compiling takes seconds.
     """
-    params, target, v, diverged_at, found, is_good = members
-    scratch = _scratch(constants.sizes, constants.batch_size)
-    delta = np.empty(constants.batch_size, np.float32)
+    params, target, v, diverged_at, found = members
+    scratch = _scratch(constants.sizes, constants.batch_size, params.shape[1])
     for m in places:
         if diverged_at[m] >= 0:
             continue
@@ -146,25 +119,23 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
                         frozen[i] = online[i]
                 else:
                     frozen = online
-            loss, max_q, in_bounds = _look(m, t, constants, records, recipes, online, frozen,
-                                           scratch, delta)  # fmt: skip
-            in_bounds = in_bounds and np.isfinite(loss)
+            loss, max_q, in_bounds = _look(
+                m, t, constants, records, recipes, online, frozen, scratch
+            )
             if n_steps == 0:
-                found[0, m], found[1, m], is_good[m] = loss, max_q, in_bounds
+                found[0, m], found[1, m] = loss, max_q
                 break
-            if not in_bounds:
+            if not (in_bounds and np.isfinite(loss)):
                 diverged_at[m] = t
                 break
-            _backward(constants.sizes, constants.batch_size, records, online, scratch, delta)
+            _backward(constants.sizes, constants.batch_size, records, online, scratch)
             rate = constants.learning_rate / ((t * constants.batch_size) // period + 1)
-            _descend(online, v[m], scratch.gradient, np.float32(rate),
-                     np.float32(constants.rms_decay), np.float32(1.0 - constants.rms_decay),
-                     np.float32(constants.rms_epsilon))  # fmt: skip
+            _descend(online, v[m], scratch.gradient, np.float32(rate), constants)
 
 
 @inlined_jit
-def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  # type: ignore[no-untyped-def]
-    """Draw a minibatch and write Q - y into ``delta``.
+def _look(m, t, constants, records, recipes, online, frozen, scratch):  # type: ignore[no-untyped-def]
+    """Draw a minibatch and write Q - y into the scratch.
 
     Returns the mean of its square, the mean over the states of max Q, and whether |Q| is in bounds.
     """
@@ -172,31 +143,28 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
     is_double = recipes.is_double[m]
-    _draw(t, recipes.seed[m], recipes.first_row[m], recipes.n_rows[m], scratch.rows)
-    _gather(records.state, scratch.rows, scratch.values, 0)
-    next_at = batch_size * sizes[0]
-    _gather(records.next_state, scratch.rows, scratch.values, next_at)
     values, q_next, first = scratch.values, scratch.frozen, scratch.first[n_layers]
+    next_at = batch_size * sizes[0]
+    _draw(t, m, recipes, records, scratch.rows, values)
     n_online = 2 * batch_size if is_double else batch_size
     run_layers(sizes, n_online, online, values, 0, values, scratch.first)
     run_layers(sizes, batch_size, frozen, values, next_at, q_next, scratch.first)
+    # Where the Q that drives the step begins.
+    driver, driver_at = (values, first + batch_size * n_actions) if is_double else (q_next, first)
     q, baseline, errors, policy = scratch.row[0], scratch.row[1], scratch.row[2], scratch.row[3]
     operator, kappa, n_wedge = recipes.operator[m], recipes.kappa[m], recipes.n_wedge[m]
     needs_errors, has_budget = recipes.needs_errors[m], recipes.has_budget[m]
     loss, total, is_good = np.float32(0.0), np.float32(0.0), True
     for b in range(batch_size):
         row = scratch.rows[b]
+        own = first + b * n_actions
         y = np.float64(records.reward[row])
         if kappa > 0.0:
             y -= kappa / np.sqrt(np.float64(records.n_here[row]))
         if not records.terminated[row]:
             for a in range(n_actions):
-                if is_double:
-                    q[a] = values[first + (batch_size + b) * n_actions + a]
-                else:
-                    q[a] = q_next[first + b * n_actions + a]
-            if needs_errors:
-                for a in range(n_actions):
+                q[a] = driver[driver_at + b * n_actions + a]
+                if needs_errors:
                     baseline[a] = records.baseline_next[row, a]
                     n = np.float64(records.n_next[row, a])
                     if has_budget:
@@ -206,9 +174,8 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
             step_row(operator, q, baseline, errors, recipes.epsilon[m], q, policy, scratch.work)
             ahead = 0.0
             for a in range(n_actions):
-                ahead += policy[a] * q_next[first + b * n_actions + a]
+                ahead += policy[a] * q_next[own + a]
             y += constants.gamma * ahead
-        own = first + b * n_actions
         best = values[own]
         for a in range(n_actions):
             value = values[own + a]
@@ -216,29 +183,27 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch, delta):  #
             # Written so that NaN fails.
             is_good &= abs(value) <= constants.q_limit
         total += best
-        delta[b] = values[own + records.action[row]] - np.float32(y)
-        loss += delta[b] * delta[b]
+        delta = values[own + records.action[row]] - np.float32(y)
+        scratch.delta[b] = delta
+        loss += delta * delta
     return loss / np.float32(batch_size), total / np.float32(batch_size), is_good
 
 
 @inlined_jit
-def _draw(t, seed, first_row, n_rows, rows):  # type: ignore[no-untyped-def]
-    state = stream_state(seed, _STREAM)
+def _draw(t, m, recipes, records, rows, values):  # type: ignore[no-untyped-def]
+    """Draw transitions, and write their states and then their next states."""
+    stream, n_rows = stream_state(recipes.seed[m], _STREAM), np.uint64(recipes.n_rows[m])
+    n_features, next_at = records.state.shape[1], len(rows) * records.state.shape[1]
     for b in range(len(rows)):
-        drawn = number(state, np.uint64(t * len(rows) + b))
-        rows[b] = first_row + np.int64(below(drawn, np.uint64(n_rows)))
+        drawn = number(stream, np.uint64(t * len(rows) + b))
+        rows[b] = recipes.first_row[m] + np.int64(below(drawn, n_rows))
+        for k in range(n_features):
+            values[b * n_features + k] = records.state[rows[b], k]
+            values[next_at + b * n_features + k] = records.next_state[rows[b], k]
 
 
 @inlined_jit
-def _gather(table, rows, out, at):  # type: ignore[no-untyped-def]
-    width = table.shape[1]
-    for b in range(len(rows)):
-        for k in range(width):
-            out[at + b * width + k] = table[rows[b], k]
-
-
-@inlined_jit
-def _backward(sizes, batch_size, records, params, scratch, delta):  # type: ignore[no-untyped-def]
+def _backward(sizes, batch_size, records, params, scratch):  # type: ignore[no-untyped-def]
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
@@ -248,7 +213,7 @@ def _backward(sizes, batch_size, records, params, scratch, delta):  # type: igno
     for i in range(batch_size * n_actions):
         here[i] = 0.0
     for b in range(batch_size):
-        here[b * n_actions + records.action[scratch.rows[b]]] = scale * delta[b]
+        here[b * n_actions + records.action[scratch.rows[b]]] = scale * scratch.delta[b]
     at = len(params)
     for k in range(n_layers - 1, -1, -1):
         fan_in, fan_out = sizes[k], sizes[k + 1]
@@ -270,8 +235,10 @@ def _backward(sizes, batch_size, records, params, scratch, delta):  # type: igno
 
 
 @inlined_jit
-def _descend(params, v, gradient, rate, decay, fresh, epsilon):  # type: ignore[no-untyped-def]
+def _descend(params, v, gradient, rate, constants):  # type: ignore[no-untyped-def]
     """Take one step of RMSProp."""
+    decay, fresh = np.float32(constants.rms_decay), np.float32(1.0 - constants.rms_decay)
+    epsilon = np.float32(constants.rms_epsilon)
     for i in range(len(params)):
         g = gradient[i]
         v[i] = decay * v[i] + fresh * g * g

@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 
 from spibb.compiled.arrays import checked_device, import_torch
 from spibb.deep.engine import Limit, TrainingEngine
-from spibb.deep.population import RECIPE, PopulationState, Records, Trainings, TrainingSettings
-from spibb.errors import SettingsError, import_extra
+from spibb.deep.population import RECIPE, PopulationState, Trainings, TrainingSettings
+from spibb.deep.training_data import Records
+from spibb.errors import import_extra
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
 
@@ -73,48 +74,57 @@ class FusedEngine(TrainingEngine):
     def __init__(
         self, trainings: Trainings, device: Any = "cuda", options: tuple[str, ...] = ()
     ) -> None:
-        super().__init__(trainings)
+        super().__init__(trainings, device)
         self._device = checked_device(device)
-        if self._device.type != "cuda":
-            raise SettingsError(
-                f"the fused kernel is asked for on {str(self._device)!r}",
-                expected="a CUDA device",
-                hint='use engine="cpu"',
-            )
-        found = gpu_misfit(trainings, self._device)
-        if found is not None:
-            raise SettingsError(
-                f"{self.carries.name} cannot run here: {found}", hint='use engine="torch"'
-            )
-        torch, recipes = import_torch(), trainings.recipes
-        columns = {name: recipes[name] for name in RECIPE.names or ()} | {
-            "records": packed_records(trainings.records),
-            # The longest trainings go first, so that none of them is left for the end.
-            "order": np.argsort(-recipes.n_steps, kind="stable"),
-            "last_step": recipes.n_steps,
-            "seed": recipes.seed.astype(np.int64),
-        }
-        self._columns = {
-            name: torch.as_tensor(columns[name].astype(kind), device=self._device)
-            for name, kind in _KINDS.items()
-        }
-        self._kernel = load_function(
-            trainings.sizes, self._device, shared_bytes(trainings.sizes), options=options
+        recipes = trainings.recipes
+        self._columns = self._tensors(
+            {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
+            | {
+                "records": packed_records(trainings.records),
+                # The longest trainings go first, so that none of them is left for the end.
+                "order": np.argsort(-recipes.n_steps, kind="stable"),
+                "last_step": recipes.n_steps,
+            }
+        )
+        self._kernel = load_function(trainings.sizes, self._device, options=options)
+
+    @classmethod
+    def misfit(cls, trainings: Trainings, device: Any = None) -> str | None:
+        """Return the first thing that does not fit, of the trainings or of a GPU; None: it fits."""
+        found = super().misfit(trainings)
+        if found is not None or device is None:
+            return found
+        chosen, torch = checked_device(device), import_torch()
+        if find_spec("cuda") is None:
+            return "cuda-bindings are not installed (spibb[gpu])"
+        driver, needed = _binding("driver"), shared_bytes(trainings.sizes)
+        torch.cuda.current_stream(chosen)  # makes the context
+        place = _ok(driver.cuDeviceGet(chosen.index))
+        attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        most = _ok(driver.cuDeviceGetAttribute(attribute, place))
+        major, minor = torch.cuda.get_device_capability(chosen)
+        if major >= 8 and most >= needed:
+            return None
+        return (
+            f"it needs {needed} bytes of shared memory and tensor cores for tf32, and this GPU has "
+            f"{most} bytes and compute capability {major}.{minor}"
         )
 
-    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+    def _tensors(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Return columns on the GPU, in the kinds of number that the kernel reads."""
         torch = import_torch()
-        arrays: tuple[Any, ...] = (state.params, state.target, state.v, state.diverged_at)
-        kinds = (torch.float32,) * 3 + (torch.int32,)
-        tensors = [
-            torch.tensor(array, dtype=kind, device=self._device)
-            for array, kind in zip(arrays, kinds, strict=True)
-        ]
-        self.launch(tensors, t, n_steps)
-        for array, tensor in zip(arrays, tensors, strict=True):
-            array[:] = tensor.cpu().numpy()
+        return {
+            name: torch.tensor(column.astype(_KINDS[name]), device=self._device)
+            for name, column in columns.items()
+        }
 
-    def launch(self, tensors: Sequence[Any], t: int, n_steps: int) -> None:
+    def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
+        tensors = self._tensors(state.arrays)
+        self.launch(tensors, t, n_steps)
+        for name, array in state.arrays.items():
+            array[:] = tensors[name].cpu().numpy()
+
+    def launch(self, tensors: Mapping[str, Any], t: int, n_steps: int) -> None:
         """Take steps from step ``t`` on with tensors on the GPU, in place.
 
         Args:
@@ -122,31 +132,12 @@ class FusedEngine(TrainingEngine):
             t: Steps done so far.
             n_steps: Steps to take; a member stops at its own last step.
         """
-        names = ("params", "target", "v", "diverged_at")
-        columns = self._columns | dict(zip(names, tensors, strict=True))
+        columns = {**self._columns, **tensors}
         places = {name: column.data_ptr() for name, column in columns.items()}
-        arguments = Arguments.of(self._trainings.settings, t, n_steps, places)
-        n_bytes = shared_bytes(self._trainings.sizes)
-        launch(self._kernel, len(tensors[0]), _N_THREADS, n_bytes, self._device, arguments)
-
-
-def gpu_misfit(trainings: Trainings, device: Any) -> str | None:
-    """Return why a GPU cannot run the kernel for these networks, or None."""
-    if find_spec("cuda") is None:
-        return "cuda-bindings are not installed (spibb[gpu])"
-    driver, torch = _binding("driver"), import_torch()
-    chosen = checked_device(device)
-    torch.cuda.current_stream(chosen)  # makes the context
-    place = _ok(driver.cuDeviceGet(chosen.index))
-    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    most, needed = _ok(driver.cuDeviceGetAttribute(attribute, place)), shared_bytes(trainings.sizes)
-    major, minor = torch.cuda.get_device_capability(chosen)
-    if major >= 8 and most >= needed:
-        return None
-    return (
-        f"it needs {needed} bytes of shared memory and tensor cores for tf32, and this GPU has "
-        f"{most} bytes and compute capability {major}.{minor}"
-    )
+        trainings = self._trainings
+        arguments = Arguments.of(trainings.settings, t, n_steps, places)
+        blocks = (len(trainings.members), _N_THREADS)
+        launch(self._kernel, blocks, shared_bytes(trainings.sizes), self._device, arguments)
 
 
 def packed_records(records: Records) -> NDArray[np.float32]:
@@ -157,16 +148,9 @@ def packed_records(records: Records) -> NDArray[np.float32]:
     """
     n_rows, n_features = records.state.shape
     packed = np.zeros((n_rows, RECORD), dtype=np.float32)
-    for first, column in (
-        (0, records.state),
-        (n_features, records.next_state),
-        (8, records.action),
-        (9, records.reward),
-        (10, ~records.terminated),
-        (11, records.n_here),
-        (12, records.baseline_next),
-        (21, records.n_next),
-    ):
+    places = (0, 8, 9, n_features, 10, 11, 12, 21)
+    columns = records._replace(terminated=~records.terminated)
+    for first, column in zip(places, columns, strict=True):
         table = column.reshape(n_rows, -1)
         packed[:, first : first + table.shape[1]] = table
     return packed
@@ -192,17 +176,14 @@ def shared_bytes(sizes: Sequence[int]) -> int:
     return 4 * (2 * network + kept + 3 * partial + small)
 
 
-# What the kernel reads of the members, and the kinds of number in which it does.
+# What the kernel reads and writes by pointers, and the kinds of number in which it does.
 _KINDS = {
     "records": np.float32, "order": np.int32, "first_row": np.int64, "n_rows": np.int32,
     "last_step": np.int32, "seed": np.int64, "operator": np.int32, "is_double": np.int32,
-    "kappa": np.float32, "n_wedge": np.float32, "epsilon": np.float32,
+    "kappa": np.float32, "n_wedge": np.float32, "epsilon": np.float32, "params": np.float32,
+    "target": np.float32, "v": np.float32, "diverged_at": np.int32,
 }  # fmt: skip
-_POINTERS = (*_KINDS, "params", "target", "v", "diverged_at")
 _INTEGERS = ("t0", "n_steps", "target_period", "annealing_samples")
-_SETTINGS = (
-    "learning_rate", "target_period", "annealing_samples", "gamma", "rms_epsilon", "q_limit"
-)  # fmt: skip
 _FLOATS = ("gamma", "decay", "fresh", "rms_epsilon", "q_limit")
 
 
@@ -210,7 +191,7 @@ class Arguments(ctypes.Structure):
     """The kernel's argument, field by field as fused.cu declares it."""
 
     _fields_ = (
-        *((name, ctypes.c_void_p) for name in _POINTERS),
+        *((name, ctypes.c_void_p) for name in _KINDS),
         ("learning_rate", ctypes.c_double),
         *((name, ctypes.c_int) for name in _INTEGERS),
         *((name, ctypes.c_float) for name in _FLOATS),
@@ -221,8 +202,9 @@ class Arguments(ctypes.Structure):
         cls, settings: TrainingSettings, t0: int, n_steps: int, places: Mapping[str, int]
     ) -> Arguments:
         """Return the arguments; ``places`` are the pointers, by name."""
+        known = [field[0] for field in cls._fields_]
+        given = {name: value for name, value in settings.to_config().items() if name in known}
         decay = settings.rms_decay
-        given = {name: getattr(settings, name) for name in _SETTINGS}
         return cls(t0=t0, n_steps=n_steps, decay=decay, fresh=1.0 - decay, **given, **places)
 
 
@@ -263,12 +245,11 @@ def compile_kernel(
 def load_function(
     sizes: tuple[int, ...],
     device: Any,
-    n_bytes: int,
     name: str = "train",
     options: tuple[str, ...] = (),
     more: str = "",
 ) -> Any:
-    """Return a kernel of fused.cu on a GPU, with so much shared memory."""
+    """Return a kernel of fused.cu on a GPU, with the shared memory that networks of a size need."""
     driver, torch = _binding("driver"), import_torch()
     major, minor = torch.cuda.get_device_capability(device)
     code = compile_kernel(sizes, f"sm_{major}{minor}", options, more)
@@ -277,24 +258,27 @@ def load_function(
         module = _ok(driver.cuModuleLoadData(code))
         function = _ok(driver.cuModuleGetFunction(module, name.encode()))
         limit = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        _ok(driver.cuFuncSetAttribute(function, limit, n_bytes))
+        _ok(driver.cuFuncSetAttribute(function, limit, shared_bytes(sizes)))
     return function
 
 
-def launch(
-    kernel: Any, n_blocks: int, n_threads: int, n_bytes: int, device: Any, arguments: Any
-) -> None:
-    """Launch a kernel that takes one argument, a structure, and wait for it."""
+def launch(kernel: Any, blocks: tuple[int, int], n_bytes: int, device: Any, arguments: Any) -> None:
+    """Launch a kernel that takes one argument, a structure, and wait for it.
+
+    Args:
+        kernel: The kernel.
+        blocks: Their number, and the threads of each.
+        n_bytes: Shared memory of a block.
+        device: Where.
+        arguments: The structure.
+    """
     driver, torch = _binding("driver"), import_torch()
+    grid, threads = ((size, 1, 1) for size in blocks)
     places = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
     with torch.cuda.device(device):
         stream = driver.CUstream(torch.cuda.current_stream(device).cuda_stream)
-        _ok(
-            driver.cuLaunchKernel(
-                kernel, n_blocks, 1, 1, n_threads, 1, 1, n_bytes, stream,
-                ctypes.addressof(places), 0,
-            )
-        )  # fmt: skip
+        place = ctypes.addressof(places)
+        _ok(driver.cuLaunchKernel(kernel, *grid, *threads, n_bytes, stream, place, 0))
         # What it points to must live until it has been read.
         torch.cuda.synchronize(device)
 

@@ -22,8 +22,9 @@ from spibb.compiled.arrays import checked_device
 from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.engine import TrainingEngine, carrying
 from spibb.deep.forward import Layers, n_parameters, run_tensors, tensor_layers
-from spibb.deep.population import PopulationState, Records, Trainings
+from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.targets import errors_for
+from spibb.deep.training_data import Records
 from spibb.operators.lift import apply_rows
 from spibb.operators.rows import Operator
 
@@ -35,12 +36,12 @@ class TorchEngine(TrainingEngine):
     ends_blocks = True
 
     def __init__(self, trainings: Trainings, device: str) -> None:
-        super().__init__(trainings)
-        self._device = checked_device(device)
+        super().__init__(trainings, device)
+        self._device, self._settings = checked_device(device), trainings.settings
         self._records = Records._make(
             torch.as_tensor(column, device=self._device) for column in trainings.records
         )
-        self._block: _Block | None = None
+        self._chosen = np.empty(0, np.int64)
 
     @torch.no_grad()
     def _train(self, state: PopulationState, t: int, n_steps: int) -> None:
@@ -49,84 +50,66 @@ class TorchEngine(TrainingEngine):
         if not len(alive):
             return
         chosen = alive[np.lexsort((recipes.is_double[alive], recipes.operator[alive]))]
-        if self._block is None or not np.array_equal(self._block.chosen, chosen):
-            self._block = _Block(self._trainings, chosen, self._records, self._device)
+        if not np.array_equal(self._chosen, chosen):
+            self._prepare(chosen)
         # Of several GPUs, graphs are captured on the current one.
         is_gpu = self._device.type == "cuda"
         with torch.cuda.device(self._device) if is_gpu else nullcontext():
-            self._block.run(state, t, n_steps)
+            self._run(state, t, n_steps)
 
-
-class _Block:
-    """The members that train now, as tensors that stay where they are: a graph points at them."""
-
-    def __init__(
-        self, trainings: Trainings, chosen: NDArray[np.int64], records: Records, device: Any
-    ) -> None:
-        self.chosen = chosen
-        self._settings = trainings.settings
-        self._records = records
-        self._device = device
-        recipes, n_members = trainings.recipes, len(chosen)
-        kinds = recipes[["operator", "is_double"]][chosen].tolist()
+    def _prepare(self, chosen: NDArray[np.int64]) -> None:
+        """Make tensors of the members that train now, which stay where they are for a graph."""
+        self._chosen, device = chosen, self._device
+        recipes, sizes = self._trainings.recipes[chosen], self._trainings.sizes
+        kinds = recipes[["operator", "is_double"]].tolist()
         # Members of one operator are neighbours.
         self._groups = [
             (Operator(kind[0]), kind[1], slice(first, first + kinds.count(kind)))
             for kind in dict.fromkeys(kinds)
             for first in [kinds.index(kind)]
         ]
-        whole = {"dtype": torch.int64, "device": device}
-        self._seed = torch.tensor(signed(recipes.seed[chosen]), **whole)[:, None]
-        self._n_rows = torch.tensor(recipes.n_rows[chosen], **whole)[:, None]
-        self._first_row = torch.tensor(recipes.first_row[chosen], **whole)[:, None]
-        self._period = self._n_rows[:, 0].clamp(min=trainings.settings.annealing_samples)
-        self._kappa, self._n_wedge, self._epsilon = (
-            torch.tensor(column[chosen], dtype=torch.float64, device=device)
-            for column in (recipes.kappa, recipes.n_wedge, recipes.epsilon)
+        numbers = ("n_rows", "first_row", "kappa", "n_wedge", "epsilon")
+        # Shape (R, 1), for minibatches.
+        self._seed, self._n_rows, self._first_row, self._kappa, self._n_wedge, self._epsilon = (
+            torch.tensor(column[:, None].copy(), device=device)
+            for column in (signed(recipes.seed), *(recipes[name] for name in numbers))
         )
+        self._period = self._n_rows.clamp(min=self._settings.annealing_samples)
         self._places = torch.arange(self._settings.batch_size, device=device)
-        shape = (n_members, n_parameters(trainings.sizes))
+        # Each in memory of its own, which begins where a GPU reads fast.
         self._params, self._target, self._v, self._gradient = (
-            torch.zeros(shape, device=device) for _ in range(4)
+            torch.zeros((len(chosen), n_parameters(sizes)), device=device) for _ in range(4)
         )
         self._layers, self._frozen_layers, self._gradient_layers = (
-            tensor_layers(flat, trainings.sizes)
-            for flat in (self._params, self._target, self._gradient)
+            tensor_layers(flat, sizes) for flat in (self._params, self._target, self._gradient)
         )
-        self._t = torch.zeros((), **whole)
-        self._diverged_at = torch.full((n_members,), -1, **whole)
+        self._t = torch.zeros((), dtype=torch.int64, device=device)
+        self._diverged_at = torch.full((len(chosen),), -1, device=device)
+        # In the order of the state's arrays.
+        self._parts = (self._params, self._target, self._v, self._diverged_at)
         self._graph: Any = None
 
-    def run(self, state: PopulationState, t: int, n_steps: int) -> None:
+    def _run(self, state: PopulationState, t: int, n_steps: int) -> None:
         """Take ``n_steps`` from step ``t``, and write them into the state."""
-        parts = (
-            (self._params, state.params),
-            (self._target, state.target),
-            (self._v, state.v),
-            (self._diverged_at, state.diverged_at),
-        )
+        parts = list(zip(self._parts, state.arrays.values(), strict=True))
         for tensor, array in parts:
-            tensor.copy_(torch.from_numpy(array[self.chosen]))
+            tensor.copy_(torch.from_numpy(array[self._chosen]))
         self._t.fill_(t)
         period, last = self._settings.target_period, t + n_steps
         while t < last:
             if self._device.type == "cuda" and t % period == 0 and last - t >= period:
-                self._replay_period()
+                self._graph = self._graph or self._captured()
+                self._graph.replay()
                 t += period
             else:
                 self._step(is_first=t % period == 0)
                 t += 1
         for tensor, array in parts:
-            array[self.chosen] = tensor.cpu().numpy()
+            array[self._chosen] = tensor.cpu().numpy()
 
-    def _replay_period(self) -> None:
-        if self._graph is None:
-            self._capture()
-        self._graph.replay()
-
-    def _capture(self) -> None:
-        """Record one target period; what the warm-up changes is put back."""
-        kept = [self._params, self._target, self._v, self._t, self._diverged_at]
+    def _captured(self) -> Any:
+        """Return one target period as a graph; what the warm-up changes is put back."""
+        kept = (*self._parts, self._t)
         copies = [tensor.clone() for tensor in kept]
         side = torch.cuda.Stream(self._device)
         side.wait_stream(torch.cuda.current_stream(self._device))
@@ -136,10 +119,11 @@ class _Block:
         torch.cuda.current_stream(self._device).wait_stream(side)
         for tensor, copy in zip(kept, copies, strict=True):
             tensor.copy_(copy)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
             for k in range(self._settings.target_period):
                 self._step(is_first=k == 0)
+        return graph
 
     def _step(self, *, is_first: bool) -> None:
         """Take one step, as spibb.deep.train_cpu does; ``is_first`` of a target period."""
@@ -175,15 +159,13 @@ class _Block:
         if self._device.type == "cuda":
             from spibb.deep.descent_cuda import descend
 
-            descend(
-                self._params, self._v, self._gradient, rate, self._diverged_at, decay=decay,
-                epsilon=epsilon,
-            )  # fmt: skip
+            tensors = (self._params, self._v, self._gradient, rate[:, 0], self._diverged_at)
+            descend(tensors, decay=decay, epsilon=epsilon)
             return
         self._gradient.masked_fill_((self._diverged_at >= 0)[:, None], 0.0)
         self._v.mul_(decay).addcmul_(self._gradient, self._gradient, value=1.0 - decay)
         root = self._v.sqrt().add_(epsilon)
-        self._params.sub_(self._gradient.mul_(rate[:, None]).div_(root))
+        self._params.sub_(self._gradient.mul_(rate).div_(root))
 
     def _targets(self, rows: Any, q_online: Any, q_target: Any) -> Any:
         """Return y, shape (R, batch)."""
@@ -196,15 +178,15 @@ class _Block:
                 ahead[members] = q_target[members].gather(-1, best)[..., 0]
                 continue
             counts = records.n_next[rows[members]].double()
-            errors = errors_for(operator, counts, self._n_wedge[members, None, None])
+            errors = errors_for(operator, counts, self._n_wedge[members, :, None])
             given = (driver, records.baseline_next[rows[members]], errors)
             values, baseline, costs = (part.double().flatten(0, -2) for part in given)
-            budgets = self._epsilon[members, None].expand(driver.shape[:-1]).flatten().contiguous()
+            budgets = self._epsilon[members].expand(driver.shape[:-1]).flatten().contiguous()
             policy = apply_rows(operator, values, baseline, costs, budgets, values)
             ahead[members] = (policy.view(driver.shape) * q_target[members]).sum(-1).float()
         ahead = ahead.masked_fill_(records.terminated[rows], 0.0)
-        kappa = self._kappa[:, None]
-        penalty = (kappa / records.n_here[rows].sqrt()).masked_fill_(kappa == 0, 0.0)
+        penalty = self._kappa / records.n_here[rows].sqrt()
+        penalty.masked_fill_(self._kappa == 0, 0.0)
         return (records.reward[rows] - penalty + self._settings.gamma * ahead).float()
 
 

@@ -17,14 +17,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.arrays import checked_device, import_torch
+from spibb.compiled.arrays import import_torch
 from spibb.compiled.random_numbers import RESTARTS, numbers
 from spibb.deep.checkpoint import Checkpoint, Curves
 from spibb.deep.dead import dead_members
@@ -33,9 +33,9 @@ from spibb.deep.network import Network
 from spibb.deep.policy import NetworkPolicy, PopulationPolicy
 from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
 from spibb.deep.train_cpu import CpuEngine, measure
-from spibb.deep.train_fused import FusedEngine, gpu_misfit
+from spibb.deep.train_fused import FusedEngine
 from spibb.deep.training_data import TrainingData
-from spibb.errors import DataError, MissingDependencyError, SettingsError, checked_whole
+from spibb.errors import DataError, SettingsError, checked_whole
 
 Engine = Literal["auto", "cpu", "torch", "fused"]
 
@@ -53,10 +53,9 @@ class TrainingProgress:
     Attributes:
         step: Steps done.
         n_steps: Steps of the longest member.
-        n_passes: Passes over the data that will be made.
+        passes: Passes over the data that have been made.
         n_diverged: Members that have been stopped.
         n_dead: Members whose network has died.
-        seconds: Time since the start, or since the resumption.
         steps_per_second: Gradient steps a second, summed over the members.
         seconds_left: Time left at this speed.
         restart: 0, or the how-manieth time that members which died are trained again.
@@ -64,18 +63,12 @@ class TrainingProgress:
 
     step: int
     n_steps: int
-    n_passes: float
+    passes: float
     n_diverged: int
     n_dead: int
-    seconds: float
     steps_per_second: float
     seconds_left: float
     restart: int = 0
-
-    @property
-    def passes(self) -> float:
-        """Passes over the data that have been made."""
-        return self.n_passes * self.step / max(self.n_steps, 1)
 
 
 Watch = Callable[[TrainingProgress], None] | None
@@ -110,13 +103,6 @@ class Population:
     n_restarts: NDArray[np.int64]
     note: str | None = None
 
-    def __post_init__(self) -> None:
-        # What goes wrong in the last step of all, no later one sees.
-        is_lost = self.state.diverged_at < 0
-        is_lost &= ~np.isfinite(self.state.params).all(axis=1)
-        diverged_at = np.where(is_lost, self.n_steps, self.state.diverged_at)
-        object.__setattr__(self, "state", replace(self.state, diverged_at=diverged_at))
-
     def __len__(self) -> int:
         return len(self.members)
 
@@ -142,11 +128,6 @@ class Population:
                 hint="leave it out, or train with a smaller learning_rate or gamma",
             )
         return Network.from_flat(self.state.params[member], self.sizes)
-
-    @cached_property
-    def networks(self) -> tuple[Network | None, ...]:
-        """The networks; None where a member diverged."""
-        return tuple(None if lost else self.network(k) for k, lost in enumerate(self.diverged))
 
     def policy(self, member: int) -> NetworkPolicy:
         """Return one member's policy, with all that it was trained with."""
@@ -219,8 +200,8 @@ def train_population(
 
 def _put(population: Population, places: NDArray[np.int64], part: Population, restart: int) -> None:
     """Put members that were trained again into their places."""
-    for name in ("params", "target", "v", "diverged_at"):
-        getattr(population.state, name)[places] = getattr(part.state, name)
+    for name, column in part.state.arrays.items():
+        population.state.arrays[name][places] = column
     for name in ("loss", "max_q"):
         curve = getattr(population.curves, name)
         curve[places] = np.nan
@@ -241,49 +222,47 @@ def _train(
     restart: int = 0,
 ) -> Population:
     """Advance block by block. A block ends where a curve has a point or a member ends."""
-    n_steps = trainings.n_steps
+    n_steps, last = trainings.n_steps, trainings.recipes.n_steps
     state = PopulationState.start(trainings.members, trainings.sizes)
     curves = Curves.empty(len(trainings.members))
     kept = None
     if checkpoint is not None:
         kept = Checkpoint.of(checkpoint, trainings, choice.name, record_every)
         state, curves = kept.read(state) or (state, curves)
-    engine = choice.make(trainings)
-    clock = _Clock(trainings, state.t, progress, restart)
-    written = time.monotonic()
+        # What would keep it from being written is said now, not after hours of training.
+        kept.write(state, curves)
+    engine, first = choice.make(trainings), state.t
+    began = reported = written = time.monotonic()
     # The first block also compiles; it says little about the speed.
     is_watched = progress is not None or kept is not None
     longest = n_steps if engine.is_whole and not is_watched else 64
     try:
         while state.t < n_steps:
-            if _has_point(state.t, record_every, curves):
-                point, is_good = measure(trainings, state)
-                curves = curves.extended(state.t, point)
-                state = state.stopped(~is_good)
-            began = time.monotonic()
+            if record_every and state.t % record_every == 0 and state.t not in curves.steps:
+                curves = curves.extended(state.t, measure(trainings, state))
+            before = time.monotonic()
             block = _block(trainings, engine, state.t, record_every, longest)
             state = engine.advance(state, block)
-            took = max(time.monotonic() - began, 1e-6)
-            longest = max(1, min(8 * longest, int(block * _REPORT_SECONDS / took)))
-            if kept is not None and time.monotonic() - written > _CHECKPOINT_SECONDS:
+            now = time.monotonic()
+            longest = max(1, min(8 * longest, int(block * _REPORT_SECONDS / (now - before + 1e-6))))
+            if kept is not None and now - written > _CHECKPOINT_SECONDS:
                 kept.write(state, curves)
-                written = time.monotonic()
-            clock.report(state)
+                written = now
+            if progress is not None and (now - reported >= _REPORT_SECONDS or state.t == n_steps):
+                progress(_progress(trainings, state, first, now - began + 1e-9, restart))
+                reported = now
     finally:
         # State and curves are replaced only as a whole, so an interruption leaves the last block's.
         if kept is not None:
             kept.write(state, curves)
-    ended = np.where(state.diverged_at >= 0, state.diverged_at, trainings.recipes.n_steps)
+    # What goes wrong in the last step of all, no later one sees.
+    is_lost = (state.diverged_at < 0) & ~np.isfinite(state.params).all(axis=1)
+    state = replace(state, diverged_at=np.where(is_lost, last, state.diverged_at))
+    ended = np.where(state.diverged_at >= 0, state.diverged_at, last)
     return Population(
         list(trainings.members), trainings.sizes, state, ended, curves, choice.name, trainings.data,
         dead_members(trainings, state), np.zeros_like(ended), choice.note,
     )  # fmt: skip
-
-
-def _has_point(t: int, record_every: int, curves: Curves) -> bool:
-    """Say whether the curves have a point at a step, which is not there yet."""
-    is_next = len(curves.steps) == 0 or curves.steps[-1] < t
-    return record_every > 0 and t % record_every == 0 and bool(is_next)
 
 
 def _block(
@@ -302,40 +281,23 @@ def _block(
     return min(ends) - t
 
 
-class _Clock:
-    """Calls ``progress``, not too often, and at the end."""
-
-    def __init__(self, trainings: Trainings, t: int, progress: Watch, restart: int) -> None:
-        self._trainings = trainings
-        self._progress = progress
-        self._restart = restart
-        self._began = self._last = time.monotonic()
-        self._from = self._done(t)
-
-    def _done(self, t: int) -> int:
-        return int(np.minimum(self._trainings.recipes.n_steps, t).sum())
-
-    def report(self, state: PopulationState) -> None:
-        now = time.monotonic()
-        n_steps = self._trainings.n_steps
-        if self._progress is None or (now - self._last < _REPORT_SECONDS and state.t < n_steps):
-            return
-        self._last = now
-        seconds = max(now - self._began, 1e-9)
-        speed = (self._done(state.t) - self._from) / seconds
-        self._progress(
-            TrainingProgress(
-                step=state.t,
-                n_steps=n_steps,
-                n_passes=self._trainings.settings.n_passes,
-                n_diverged=int((state.diverged_at >= 0).sum()),
-                n_dead=int(dead_members(self._trainings, state).sum()),
-                seconds=seconds,
-                steps_per_second=speed,
-                seconds_left=(self._done(n_steps) - self._done(state.t)) / max(speed, 1e-9),
-                restart=self._restart,
-            )
-        )
+def _progress(
+    trainings: Trainings, state: PopulationState, first: int, seconds: float, restart: int
+) -> TrainingProgress:
+    """Return how far a training is that began at step ``first`` so many seconds ago."""
+    last, n_steps = trainings.recipes.n_steps, trainings.n_steps
+    before, done, whole = (int(np.minimum(last, t).sum()) for t in (first, state.t, n_steps))
+    speed = (done - before) / seconds
+    return TrainingProgress(
+        step=state.t,
+        n_steps=n_steps,
+        passes=trainings.settings.n_passes * state.t / n_steps,
+        n_diverged=int((state.diverged_at >= 0).sum()),
+        n_dead=int(dead_members(trainings, state).sum()),
+        steps_per_second=speed,
+        seconds_left=(whole - done) / max(speed, 1e-9),
+        restart=restart,
+    )
 
 
 class Choice(NamedTuple):
@@ -367,13 +329,10 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> C
             hint="use engine='torch', which runs on both, or drop device",
         )
     place, note = device or ("cuda" if engine == "fused" or has_gpu() else "cpu"), None
-    if engine == "auto" and place == "cpu":
-        engine = "cpu"
-    elif engine == "auto":
-        checked_device(place)
-        note = FusedEngine.misfit(trainings) or gpu_misfit(trainings, place)
+    if engine == "auto" and place != "cpu":
+        note = FusedEngine.misfit(trainings, place)
         engine = "fused" if note is None else "torch"
-    if engine == "cpu":
+    if engine in ("auto", "cpu"):
         return Choice("cpu", CpuEngine)
     if engine == "fused":
         return Choice(f"fused on {place}", lambda given: FusedEngine(given, place))
@@ -385,8 +344,4 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> C
 
 def has_gpu() -> bool:
     """Say whether torch is there and finds a GPU."""
-    try:
-        torch = import_torch()
-    except MissingDependencyError:
-        return False
-    return bool(torch.cuda.is_available())
+    return find_spec("torch") is not None and bool(import_torch().cuda.is_available())

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import hashlib
+from collections import namedtuple
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.compiled.arrays import as_float32, check_rows
-from spibb.deep.baseline import as_probabilities, check_bad_rows
+from spibb.compiled.arrays import as_float32
+from spibb.deep.baseline import check_distributions, checked_probabilities
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
-from spibb.deep.transitions import Transitions, check_carried, checked_scale
+from spibb.deep.transitions import (
+    Transitions,
+    check_carried,
+    check_column,
+    check_shape,
+    checked_scale,
+)
 from spibb.errors import DataError
 
 Floats = NDArray[np.float32]
-_STEPS = ("state", "action", "reward", "next_state", "terminated")
-_ANSWERS = ("n_here", "baseline_next", "n_next")
-COLUMNS = _STEPS + _ANSWERS
+# The columns of `TrainingData` that engines read, of one data set or of several in a row.
+Records = namedtuple(
+    "Records",
+    ["state", "action", "reward", "next_state", "terminated", "n_here", "baseline_next", "n_next"],
+)
+COLUMNS = Records._fields
+_STEPS, _ANSWERS = COLUMNS[:5], COLUMNS[5:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +71,13 @@ class TrainingData:
         steps = Transitions.from_arrays(
             *(getattr(self, name) for name in _STEPS), n_actions=n_next.shape[1]
         )
-        _check_answers(answers, (len(steps), steps.n_actions))
-        for name, column in ({name: getattr(steps, name) for name in _STEPS} | answers).items():
-            object.__setattr__(self, name, column)
+        shape = (len(steps), steps.n_actions)
+        for name, column in answers.items():
+            check_shape(name, column, shape[:1] if name == "n_here" else shape)
+            check_column(name, column, column >= 0, "numbers >= 0")
+        check_distributions(answers["baseline_next"])
+        for name in COLUMNS:
+            object.__setattr__(self, name, answers.get(name, getattr(steps, name, None)))
 
     @classmethod
     def from_transitions(
@@ -89,13 +103,12 @@ class TrainingData:
         units = None if scale is None else checked_scale(scale, transitions.n_dimensions)
         seen = transitions if units is None else transitions.scaled(units)
         counts = _fitted(pseudo_counts, seen)
-        n_actions = seen.n_actions
-        here = as_float32(checked_counts(counts, seen.state, n_actions), "n_here")
+        here = checked_counts(counts, seen.state, seen.n_actions)
         return cls(
             **{name: getattr(seen, name) for name in _STEPS},
             n_here=here[np.arange(len(seen)), seen.action],
-            baseline_next=as_probabilities(baseline, n_actions)(transitions.next_state),
-            n_next=checked_counts(counts, seen.next_state, n_actions),
+            baseline_next=checked_probabilities(baseline, transitions.next_state, seen.n_actions),
+            n_next=checked_counts(counts, seen.next_state, seen.n_actions),
             baseline=baseline,
             pseudo_counts=counts,
             scale=units,
@@ -114,11 +127,15 @@ class TrainingData:
         """Number of actions."""
         return int(self.n_next.shape[1])
 
+    @property
+    def records(self) -> Records:
+        """The columns that engines read."""
+        return Records._make(getattr(self, name) for name in COLUMNS)
+
     def fingerprint(self) -> str:
         """Return a digest of all that a training reads."""
         digest = hashlib.sha256()
-        for name in COLUMNS:
-            column = getattr(self, name)
+        for name, column in zip(COLUMNS, self.records, strict=True):
             digest.update(f"{name}{column.shape}{column.dtype}".encode())
             digest.update(column.data)
         return digest.hexdigest()
@@ -142,18 +159,3 @@ def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
             hint="fit them on these transitions",
         )
     return counts  # type: ignore[no-any-return]
-
-
-def _check_answers(answers: dict[str, Floats], shape: tuple[int, int]) -> None:
-    """Raise unless what baseline and pseudo-counts say fits the transitions."""
-    for name, found in answers.items():
-        expected = shape[:1] if name == "n_here" else shape
-        if found.shape != expected:
-            raise DataError(f"{name} has shape {found.shape}", expected=f"{expected}")
-    for name in ("n_here", "n_next"):
-        check_rows(answers[name] >= 0, partial(_told, name, answers[name]), expected="counts >= 0")
-    check_bad_rows(answers["baseline_next"])
-
-
-def _told(name: str, values: Floats, place: tuple[int, ...]) -> str:
-    return f"{name} is {values[place]}"

@@ -15,8 +15,6 @@ Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 # More actions than these are taken for labels.
 _MOST_ACTIONS = 10_000
-# Beyond it a cast to whole numbers would wrap around; of a type that float16 can be compared with.
-_BEYOND_ACTIONS = np.float64(2**31)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,95 +86,81 @@ class Transitions:
             truncated: Whether the record stops there; nowhere where None.
             n_actions: Number of actions; the largest one seen and those below it where None.
         """
-        states = _finite("state", state, n_axes=2)
-        n_rows, n_dimensions = states.shape
-        if n_dimensions == 0:
-            raise DataError("states have no coordinates", expected="shape (N, d) with d >= 1")
-        next_states = _finite("next_state", next_state, n_axes=2)
-        rewards = _finite("reward", reward, n_axes=1)
-        actions = _whole_actions(action)
-        ends = _flags("terminated", terminated)
-        cuts = np.zeros(n_rows, np.bool_) if truncated is None else _flags("truncated", truncated)
-        for name, column, shape in (
-            ("action", actions, (n_rows,)),
-            ("reward", rewards, (n_rows,)),
-            ("next_state", next_states, (n_rows, n_dimensions)),
-            ("terminated", ends, (n_rows,)),
-            ("truncated", cuts, (n_rows,)),
-        ):
-            if column.shape != shape:
-                raise DataError(
-                    f"{name} has shape {column.shape}", expected=f"{shape}, as state has"
-                )
+        columns: dict[str, NDArray[Any]] = {
+            "state": _finite("state", state),
+            "action": _actions(action),
+            "reward": _finite("reward", reward),
+            "next_state": _finite("next_state", next_state),
+            "terminated": _flags("terminated", terminated),
+        }
+        shape = columns["state"].shape
+        if len(shape) != 2 or 0 in shape:
+            raise DataError(f"state has shape {shape}", expected="shape (N, d), nothing of it 0")
+        cut = np.zeros(shape[0], np.bool_) if truncated is None else _flags("truncated", truncated)
+        columns["truncated"] = cut
+        for name, column in columns.items():
+            check_shape(name, column, shape if "state" in name else shape[:1])
         check_rows(
-            ~(ends & cuts),
+            ~(columns["terminated"] & cut),
             lambda _: "a transition is terminated and truncated",
             expected="at most one of the two",
             hint="keep terminated where the task ended, truncated where only the record did",
         )
-        return cls(
-            states, actions, rewards, next_states, ends, cuts, _n_actions(actions, n_actions)
+        seen, n_known = columns["action"], _MOST_ACTIONS
+        if n_actions is not None:
+            n_known = checked_whole(n_actions, "n_actions")
+        expected, hint = (
+            f"below n_actions = {n_known}",
+            "number the actions from 0, or give n_actions",
         )
+        check_column("action", seen, seen < n_known, expected, hint)
+        return cls(**columns, n_actions=int(seen.max()) + 1 if n_actions is None else n_known)
 
 
-def _finite(name: str, values: ArrayLike, *, n_axes: int) -> Floats:
+def check_shape(name: str, column: NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Raise unless a column has this shape."""
+    if column.shape != shape:
+        raise DataError(f"{name} has shape {column.shape}", expected=f"{shape}")
+
+
+def _finite(name: str, values: ArrayLike) -> Floats:
     array = _column(name, values)
     found = as_float32(array, name)
-    if found.shape[:1] == (0,):
-        raise DataError("the data set is empty", expected="at least one transition")
-    if found.ndim != n_axes:
-        shape = "(N, d)" if n_axes == 2 else "(N,)"
-        raise DataError(f"{name} has shape {found.shape}", expected=f"shape {shape}")
-    check_rows(
-        np.isfinite(found),
-        lambda place: f"{name} is {array[place]}",
-        expected="finite numbers in the range of float32",
-        hint="drop or repair such rows before training",
-    )
+    hint = "drop or repair such rows before training"
+    check_column(name, array, np.isfinite(found), "finite numbers in the range of float32", hint)
     return found
 
 
-def _whole_actions(values: ArrayLike) -> NDArray[np.int64]:
-    """Return actions as whole numbers, or name the first that is none."""
+def _actions(values: ArrayLike) -> NDArray[np.int64]:
     array = _column("action", values)
-    if array.dtype.kind not in "iuf" or array.ndim != 1:
-        raise DataError(
-            f"action has shape {array.shape} and type {array.dtype}",
-            expected="whole numbers from 0, shape (N,)",
-        )
-    whole = array == np.floor(array)  # false for NaN
-    check_rows(
-        whole & (array >= 0) & (array < _BEYOND_ACTIONS),
-        lambda place: f"action is {array[place]}",
-        expected="whole numbers from 0, below 2^31",
-        hint="number the actions from 0",
+    is_good = np.False_
+    if array.dtype.kind in "iuf":
+        # False for NaN; of a type that float16 can be compared with.
+        is_good = (array == np.floor(array)) & (array >= 0) & (array < np.float64(2**31))
+    check_column(
+        "action", array, is_good, "whole numbers from 0, below 2^31", "number the actions from 0"
     )
     return array.astype(np.int64)
 
 
-def _n_actions(actions: NDArray[np.int64], n_actions: int | None) -> int:
-    n_known = _MOST_ACTIONS if n_actions is None else checked_whole(n_actions, "n_actions")
-    is_given = n_actions is not None
-    check_rows(
-        actions < n_known,
-        lambda place: f"action is {actions[place]}",
-        expected=f"an action below {'n_actions = ' if is_given else ''}{n_known}",
-        hint=None if is_given else "number the actions from 0, or give n_actions",
-    )
-    return n_known if is_given else int(actions.max()) + 1
-
-
 def _flags(name: str, values: ArrayLike) -> Flags:
-    """Return booleans, or name the first value that is none."""
     array = _column(name, values)
     # Objects, such as pandas' missing values, may refuse to be compared.
     is_number = array.dtype.kind in "biuf"
-    check_rows(
-        (array == 0) | (array == 1) if is_number else np.False_,
-        lambda _: f"{name} has values that are neither true nor false",
-        expected="booleans, or 0 and 1",
-    )
+    is_good = (array == 0) | (array == 1) if is_number else np.False_
+    check_column(name, array, is_good, "booleans, or 0 and 1")
     return array.astype(np.bool_)
+
+
+def check_column(
+    name: str, column: NDArray[Any], is_good: Any, expected: str, hint: str | None = None
+) -> None:
+    """Raise unless all of a column is good, naming the first value that is not, or their type."""
+
+    def told(place: tuple[int, ...]) -> str:
+        return f"{name} is {column[place] if place else f'of {column.dtype}'}"
+
+    check_rows(is_good, told, expected=expected, hint=hint)
 
 
 def _column(name: str, values: ArrayLike) -> NDArray[Any]:

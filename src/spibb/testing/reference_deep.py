@@ -25,16 +25,6 @@ def kernel_counts(
     return found
 
 
-def cell_counts(transitions: Transitions, states: Sequence[Sequence[float]], cell: float) -> Array:
-    """Return the number of transitions in the same cell, for each action."""
-    found = np.zeros((len(states), transitions.n_actions))
-    for i, state in enumerate(states):
-        home = [math.floor(float(x) / cell) for x in state]
-        for other, action in zip(transitions.state, transitions.action, strict=True):
-            found[i, action] += home == [math.floor(float(x) / cell) for x in other]
-    return found
-
-
 def fly_one_step(
     state: Sequence[float], action: int, noise: Sequence[float]
 ) -> tuple[list[float], float, bool]:
