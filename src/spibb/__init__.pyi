@@ -9,6 +9,7 @@ from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB as AdvApproxSoftS
 from spibb.algorithms.adv_soft_spibb import ExactAdvSoftSPIBB as ExactAdvSoftSPIBB
 from spibb.algorithms.auto_spibb import AutoSPIBB as AutoSPIBB
 from spibb.algorithms.basic_rl import BasicRL as BasicRL
+from spibb.algorithms.decision_points import DecisionPoints as DecisionPoints
 from spibb.algorithms.duipi import DUIPI as DUIPI
 from spibb.algorithms.hcpi import HCPI as HCPI
 from spibb.algorithms.improvement import Improvement as Improvement

@@ -20,6 +20,7 @@ TIGHTEST = {name: {"epsilon": 0.0} for name in SOFT} | {
     "robust-baseline-regret": {"delta": 1e-300},
     "hcpi": {"delta": 1e-9},
     "auto-spibb": {"caution": 1e9},
+    "decision-points": {"delta": 1e-300},
 }
 LOOSEST = {name: {"epsilon": np.inf} for name in SOFT if "adv" not in name} | {
     "pi-b-spibb": {"n_wedge": 0},

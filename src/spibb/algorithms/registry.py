@@ -6,6 +6,7 @@ from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIB
 from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
+from spibb.algorithms.decision_points import DecisionPoints
 from spibb.algorithms.duipi import DUIPI
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB, LowerApproxSoftSPIBB
@@ -36,5 +37,6 @@ ALGORITHMS: dict[str, type[Algorithm]] = {
         MBIE,
         HCPI,
         AutoSPIBB,
+        DecisionPoints,
     )
 }

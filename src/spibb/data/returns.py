@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -39,8 +40,26 @@ class Returns:
     completion: float
 
 
-def first_visit_returns(log: Log, gamma: float) -> Returns:
-    """Compute the first-visit returns of a log with episodes.
+class FirstVisits(NamedTuple):
+    """The first visit of each episode to each pair.
+
+    Attributes:
+        row: Where in the log.
+        episode: Which episode, counted from 0.
+        pair: x * A + a.
+        gain: The return from there on, as far as it was recorded.
+        cut: gamma^h where the record stops after h steps, 0 where the return is complete.
+    """
+
+    row: NDArray[np.int64]
+    episode: NDArray[np.int64]
+    pair: NDArray[np.int64]
+    gain: NDArray[np.float64]
+    cut: NDArray[np.float64]
+
+
+def first_visits(log: Log, gamma: float) -> FirstVisits:
+    """Return the first visits of a log with episodes.
 
     A return is cut off where the record stops before the process does, or lacks steps; of an
     episode that lacks steps, what comes after is left out.
@@ -51,19 +70,24 @@ def first_visit_returns(log: Log, gamma: float) -> Returns:
             expected="an episode for each row: returns are sums along an episode",
             hint="give the column 'episode', or choose an error function that needs counts only",
         )
-    shape = (log.n_states, log.n_actions)
     is_last = np.append(log.episode[1:] != log.episode[:-1], True)
     gain, cut = _discounted(log.reward, is_last | log.is_gap, log.terminated, float(gamma))
-    completion = _completion(log, float(gamma))
-    gain += completion * cut
     pair = log.state * log.n_actions + log.action
     # Episodes are numbered anew: their own numbers may be identifiers of any size.
     place = np.cumsum(np.append(False, is_last[:-1]))
-    size = shape[0] * shape[1]
     usable = np.flatnonzero(~_after_gap(log.is_gap, is_last))
-    visit = place[usable] * size + pair[usable]
+    visit = place[usable] * (log.n_states * log.n_actions) + pair[usable]
     first = usable[np.unique(visit, return_index=True)[1]]
-    pair, gain, cut = pair[first], gain[first], cut[first]
+    return FirstVisits(first, place[first], pair[first], gain[first], cut[first])
+
+
+def first_visit_returns(log: Log, gamma: float) -> Returns:
+    """Compute the first-visit returns of a log with episodes; see :func:`first_visits`."""
+    shape = (log.n_states, log.n_actions)
+    size = shape[0] * shape[1]
+    completion = _completion(log, float(gamma))
+    _, _, pair, gain, cut = first_visits(log, gamma)
+    gain = gain + completion * cut
     n = np.bincount(pair, minlength=size)
     safe = np.maximum(n, 1)
     mean = np.bincount(pair, gain, size) / safe

@@ -71,7 +71,7 @@ class ValueRange:
         never_ends: bool = False,
     ) -> ValueRange:
         """Take the given range, after checking it against the log, or else the observed one."""
-        low, high = counts.reward_range
+        low, high = (end + 0.0 for end in counts.reward_range)  # of -0 it makes 0
         if reward_range is None:
             return cls(low, high, gamma, is_observed=True, never_ends=never_ends)
         given = (float(reward_range[0]), float(reward_range[1]))

@@ -1,0 +1,171 @@
+"""Changes that returns prove, one by one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spibb import DecisionPoints, Log, TabularMDP, TabularPolicy, evaluate
+from spibb.envs.garnet import Garnet
+from spibb.errors import SettingsError
+from spibb.ope.betting import betting
+from spibb.testing.checks import random_problem
+
+
+def garnet_log(seed, n_episodes, eta=0.5):
+    rng = np.random.default_rng(seed)
+    garnet = Garnet.random(rng)
+    baseline = garnet.baseline(eta, rng)
+    mdp = garnet.with_second_goal(rng, 1.0).mdp
+    return mdp, baseline, Log.sample(mdp, baseline, n_episodes=n_episodes, max_steps=200, rng=rng)
+
+
+def obvious(log, baseline, gamma, low, high, delta, least_lead):
+    """Pick and test by plain loops over episodes."""
+    episodes = [np.flatnonzero(log.episode == e) for e in dict.fromkeys(log.episode.tolist())]
+
+    def returns(rows, x, among):
+        """The return from the first visit of x by one of these actions: lowest, middle, highest."""
+        for k, row in enumerate(rows):
+            if log.state[row] == x and log.action[row] in among:
+                later = rows[k:]
+                gain = sum(gamma**i * log.reward[j] for i, j in enumerate(later))
+                cut = 0.0 if log.terminated[later[-1]] else gamma ** len(later)
+                return gain + cut * low, gain + cut * (low + high) / 2, gain + cut * high
+        return None
+
+    def all_returns(half, x, among):
+        return np.array([r for rows in half if (r := returns(rows, x, among)) is not None])
+
+    n_states, n_actions = baseline.probabilities.shape
+    picked = []
+    for x in range(n_states):
+        leads = {}
+        for a in range(n_actions):
+            own = all_returns(episodes[::2], x, {a})
+            others = [all_returns(episodes[::2], x, {b}) for b in range(n_actions) if b != a]
+            others = np.concatenate([part for part in others if len(part)] or [np.empty((0, 3))])
+            if min(len(own), len(others)) >= 5 and baseline.probabilities[x, a] < 1:
+                spread = (own[:, 1].var() / len(own) + others[:, 1].var() / len(others)) ** 0.5
+                leads[a] = (own[:, 1].mean() - others[:, 1].mean()) / (
+                    spread + 1e-12 * (high - low)
+                )
+        if leads and max(leads.values()) >= least_lead:
+            picked.append((x, max(leads, key=leads.get)))
+    policy = baseline.probabilities.copy()
+    for x, a in picked:
+        own = all_returns(episodes[1::2], x, {a})
+        others = all_returns(episodes[1::2], x, set(range(n_actions)) - {a})
+        level = delta / (2 * len(picked))
+        lower = low + (betting(own[:, 0] - low, level) if len(own) else 0.0)
+        upper = high - (betting(high - others[:, 2], level) if len(others) else 0.0)
+        if lower >= upper:
+            policy[x] = np.eye(n_actions)[a]
+    return policy, picked
+
+
+@pytest.mark.parametrize("n_episodes", [1_500, 40])
+def test_it_does_what_the_obvious_loops_do(n_episodes):
+    mdp, baseline, log = garnet_log(0, n_episodes)
+    settings = DecisionPoints(return_range=(0.0, 1.0))
+    result = settings.improve(log, baseline=baseline, gamma=0.95)
+    policy, picked = obvious(log, baseline, 0.95, 0.0, 1.0, 0.05, 2.0)
+    np.testing.assert_allclose(result.policy.probabilities, policy)
+    assert result.certificate.guarantee.details["n_points"] == len(picked)
+    if n_episodes > 1_000:
+        assert result.certificate.guarantee.details["n_changed"] > 0
+        assert evaluate(mdp, result.policy).performance > evaluate(mdp, baseline).performance
+
+
+def test_no_state_loses():
+    """At delta = 0.5, to have something to find: of 24 logs at most 12 may hold a loss anywhere."""
+    worse = changed = 0
+    for seed in range(24):
+        mdp, baseline, log = garnet_log(seed, 800)
+        result = DecisionPoints(delta=0.5, return_range=(0.0, 1.0)).improve(
+            log, baseline=baseline, gamma=0.95
+        )
+        here, there = evaluate(mdp, result.policy).v, evaluate(mdp, baseline).v
+        worse += bool((here < there - 1e-9).any())
+        changed += result.certificate.guarantee.details["n_changed"] > 0
+    assert changed > 12
+    assert worse <= 2
+
+
+def test_a_tie_that_chance_breaks_is_not_taken_for_a_lead():
+    """Two actions alike: of 300 logs, 15 may change something at delta = 0.05."""
+    changed = 0
+    baseline = TabularPolicy([[0.5, 0.5]])
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        n = 120
+        log = Log.from_arrays(
+            state=[0] * n, action=rng.integers(0, 2, n), reward=rng.integers(0, 2, n).astype(float),
+            terminated=[True] * n, episode=range(n),
+        )  # fmt: skip
+        result = DecisionPoints(least_lead=0.0, return_range=(0.0, 1.0)).improve(
+            log, baseline=baseline, gamma=0.9
+        )
+        changed += not np.array_equal(result.policy.probabilities, baseline.probabilities)
+    assert changed <= 15
+
+
+def test_rare_others_do_not_count_more_than_the_baseline_takes_them():
+    """Others are worth .89 as taken, .45 by action: an action worth .6 must not replace them."""
+    mdp = TabularMDP(np.zeros((1, 3, 1)), [[0.6, 0.9, 0.0]], 0.9, ending=np.ones((1, 3)))
+    baseline = TabularPolicy([[0.3, 0.69, 0.01]])
+    log = Log.sample(mdp, baseline, n_episodes=4_000, rng=np.random.default_rng(0))
+    found = DecisionPoints(return_range=(0.0, 1.0)).improve(log, baseline=baseline, gamma=0.9)
+    assert found.policy.probabilities[0].argmax() == 1
+
+
+def test_records_that_stop_early_are_completed_on_the_safe_side():
+    _, baseline, log = garnet_log(1, 1_500)
+    settings = DecisionPoints(return_range=(0.0, 1.0))
+    whole = settings.improve(log, baseline=baseline, gamma=0.95)
+    cut = log.take(log.step < 3)
+    cut = replace(cut, terminated=cut.terminated & (cut.next_state >= 0))
+    short = settings.improve(cut, baseline=baseline, gamma=0.95)
+    names = "n_changed"
+    assert short.certificate.guarantee.details[names] < whole.certificate.guarantee.details[names]
+
+
+def test_what_it_claims_and_when_it_does_not():
+    _, baseline, log = garnet_log(0, 1_500)
+    settings = DecisionPoints(return_range=(0.0, 1.0))
+    result = settings.improve(log, baseline=baseline, gamma=0.95)
+    found = result.certificate.guarantee
+    assert (found.theorem, found.bound, found.is_exact) == ("Decision points", 0.0, True)
+    assert result.certificate.others[0].theorem == "Regret test"
+    estimated = settings.improve(log, baseline="estimate", gamma=0.95).certificate.guarantee
+    assert not estimated.applies
+    assert "propensities" in {condition.name for condition in estimated.failed}
+    by_rewards = DecisionPoints().improve(log, baseline=baseline, gamma=0.95)
+    assert by_rewards.certificate.guarantee.bound == 0.0
+    log = Log.from_arrays(
+        state=[0] * 400, action=[0, 0, 1, 1] * 100, reward=[0.1, 0.2, 0.8, 0.9] * 100,
+        terminated=[True] * 400, episode=range(400),
+    )  # fmt: skip
+    uniform = TabularPolicy([[0.5, 0.5]])
+    undiscounted = settings.improve(log, baseline=uniform, gamma=1.0)
+    assert undiscounted.policy.probabilities.tolist() == [[0.0, 1.0]]
+    assert not undiscounted.certificate.guarantee.applies
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"delta": 0.0}, "delta"),
+        ({"least_lead": -1}, "least_lead"),
+        ({"return_range": (1, 0)}, "range"),
+    ],
+)
+def test_wrong_settings_are_refused(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        DecisionPoints(**settings)
+
+
+def test_returns_outside_of_the_range_are_refused():
+    _, baseline, log = random_problem(0, n_episodes=30)
+    with pytest.raises(SettingsError, match="return_range"):
+        DecisionPoints(return_range=(0.0, 1e-3)).improve(log, baseline=baseline, gamma=0.9)
