@@ -21,6 +21,8 @@ EXEMPT = {"duipi", "hcpi"}
 BY_SETS = {"robust-mdp", "robust-baseline-regret", "mbie"}
 # So does the error of a return that was cut off: what is missing may be an end.
 BY_RANGE = BY_SETS | {"adv-approx-soft-spibb", "exact-adv-soft-spibb"}
+# It needs more episodes than these to change anything, and a range of returns where gamma is 1.
+BY_RETURNS = {"decision-points"}
 SHIFTS = (-7.0, 3.0, 50.0)
 
 
@@ -55,7 +57,9 @@ def test_a_constant_on_every_reward_changes_no_policy(name):
         for c in SHIFTS:
             other = algorithm.improve(shifted(log, c), **asked).policy.probabilities
             np.testing.assert_allclose(other, plain, atol=1e-7, err_msg=f"{name} {seed} {c}")
-    assert moved or name in BY_SETS, "the baseline came back every time: the test says nothing"
+    assert moved or name in BY_SETS | BY_RETURNS, (
+        "the baseline came back every time: the test says nothing"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - EXEMPT))
@@ -95,7 +99,7 @@ def test_no_verdict_of_the_regret_test_changes_where_nothing_ends(name):
 BY_LEAST = {"r-min", "auto-spibb"}
 
 
-@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - EXEMPT - BY_SETS - BY_LEAST))
+@pytest.mark.parametrize("name", sorted(set(ALGORITHMS) - EXEMPT - BY_SETS - BY_LEAST - BY_RETURNS))
 def test_one_more_for_every_end_changes_no_policy_without_a_discount(name):
     algorithm = ALGORITHMS[name]()
     for seed in range(12):

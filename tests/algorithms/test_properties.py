@@ -56,7 +56,8 @@ def test_the_loosest_settings_are_basic_rl(name):
 
 def moving(name, seed):
     """Return settings and a problem with which an algorithm leaves the baseline."""
-    kind, is_tested = ALGORITHMS[name], name in ("robust-mdp", "robust-baseline-regret", "hcpi")
+    tested = ("robust-mdp", "robust-baseline-regret", "hcpi", "decision-points")
+    kind, is_tested = ALGORITHMS[name], name in tested
     asked = {"delta": 0.9} if is_tested else {"epsilon": 2.0, "n_wedge": 4, "kappa": 0.1}
     known = {item.name for item in dataclasses.fields(kind)}
     algorithm = kind(**{key: value for key, value in asked.items() if key in known})
