@@ -5,7 +5,17 @@ import json
 import numpy as np
 import pytest
 
-from spibb import HCPI, AutoSPIBB, Log, Problem, Status, TabularPolicy, evaluate, improve_many
+from spibb import (
+    HCPI,
+    ApproxSoftSPIBB,
+    AutoSPIBB,
+    Log,
+    Problem,
+    Status,
+    TabularPolicy,
+    evaluate,
+    improve_many,
+)
 from spibb.envs.garnet import Garnet
 from spibb.errors import SettingsError
 from spibb.testing.checks import random_problem
@@ -101,6 +111,16 @@ def test_it_is_an_algorithm_like_all_others(tmp_path):
     page = (tmp_path / "result" / "report.html").read_text()
     assert "How risky it is" in page
     assert "All 32 candidates" in page
+    assert "half a log makes less of a policy" in " ".join(page.split())
+
+
+def test_halves_judge_each_other_where_there_are_enough_episodes():
+    _, baseline, log = garnet_log(3, n_episodes=60)
+    result = AutoSPIBB(n_draws=50).improve(log, baseline=baseline, gamma=0.95)
+    assert result.risk.cross_fitted < result.risk.gain.mean
+    few = log.take(np.isin(log.episode, np.unique(log.episode)[:7]))
+    alone = ApproxSoftSPIBB(epsilon=4.0).improve(few, baseline=baseline, gamma=0.95)
+    assert alone.risk.cross_fitted is None
 
 
 @pytest.mark.parametrize(

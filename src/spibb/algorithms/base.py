@@ -119,6 +119,7 @@ class Algorithm(Settings):
             certificate=self._certify(case, finding, level),
             algorithm=self.to_config(),
             choice=finding if isinstance(finding, Choice) else None,
+            made=lambda other: self.search(ProblemBatch.alone(other), rng).policy[0],
         )
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +22,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.support import HARDLY, Visits, too_little_data
 from spibb.posterior.choice import Choice
-from spibb.posterior.risk import Risk, risk
+from spibb.posterior.risk import Risk, cross_fitted_gain, risk
 from spibb.problem import Problem
 from spibb.settings import in_words
 
@@ -38,6 +39,7 @@ class Improvement(Display):
         certificate: What is guaranteed and what was checked.
         algorithm: The settings, as ``to_config`` gives them.
         choice: Every candidate that was tried, where the algorithm chose among several.
+        made: Makes such a policy of another problem.
     """
 
     problem: Problem
@@ -47,6 +49,7 @@ class Improvement(Display):
     certificate: Certificate
     algorithm: dict[str, Any]
     choice: Choice | None = None
+    made: Callable[[Problem], NDArray[np.float64]] | None = None
 
     @property
     def policy(self) -> TabularPolicy:
@@ -122,7 +125,10 @@ class Improvement(Display):
         is_kept = (self.policy.probabilities == self.baseline.policy.probabilities).all()
         if is_kept or self.problem.counts.n_states > LARGEST_DENSE:
             return None
-        return risk(self.problem, self.policy)
+        found = risk(self.problem, self.policy)
+        if self.made is None:
+            return found
+        return replace(found, cross_fitted=cross_fitted_gain(self.problem, self.made))
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder with the policy, the certificate, a summary and a report, or nothing.

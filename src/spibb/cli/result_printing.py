@@ -11,7 +11,7 @@ from rich.table import Column
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
-from spibb.posterior.risk import told_share
+from spibb.posterior.risk import told_halves, told_share
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.summary import result_summary
@@ -115,6 +115,8 @@ def _print_risk(result: Improvement) -> None:
                 for name, gain in result.risk.gains.items()
             ),
         )
+        if result.risk.cross_fitted is not None:
+            p.print_sentence(told_halves(result.risk.cross_fitted))
 
 
 def _print_guarantee(certificate: Certificate) -> None:

@@ -8,6 +8,7 @@ policy that was made of the same log looks better in its posterior than it is.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.display import Card, Display
-from spibb.errors import checked_whole
+from spibb.errors import SpibbError, checked_whole
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
@@ -25,6 +26,8 @@ from spibb.problem import Problem
 
 Array = NDArray[np.float64]
 
+# Fewer are not halved.
+FEWEST_EPISODES = 8
 # The share of draws that are called the worst.
 _WORST = 0.1
 # Pairs of all draws together, and how few and how many draws there are for it.
@@ -88,11 +91,14 @@ class Risk(Display):
         gains: Its gain over the baseline by prior, the more careful first.
         hardly: Share of its visits on pairs seen fewer than five times.
         strength: Rows that the prior of a pair is worth.
+        cross_fitted: What each half of the log expects of the policy that the other half makes, on
+            average: less than the whole log would gain, and not flattered by it. None: not known.
     """
 
     gains: dict[str, Gain]
     hardly: float
     strength: float
+    cross_fitted: float | None = None
 
     @property
     def gain(self) -> Gain:
@@ -117,6 +123,8 @@ class Risk(Display):
                 f"gain {gain.mean:.4g} +- {gain.mean_error:.1g}, 95 % [{low:.4g}, {high:.4g}], "
                 f"harm {told_share(gain.harm, gain.n_draws)}, worst tenth {gain.worst_tenth:.4g}"
             )
+        if self.cross_fitted is not None:
+            facts["cross-fitted"] = f"gain {self.cross_fitted:.4g}, by halves of the log"
         facts["hardly seen"] = (
             f"{100 * self.hardly:.0f} % of its visits are to pairs seen fewer than {HARDLY} times"
         )
@@ -129,6 +137,14 @@ def told_share(share: float, n_draws: int) -> str:
     if share == 0.0:
         return f"below {100.0 / n_draws:.2g} %"
     return f"{100.0 * share:.2g} %"
+
+
+def told_halves(cross_fitted: float) -> str:
+    """Return what halves of a log say, in words."""
+    return (
+        f"Made of one half of the episodes and judged by the other, it gains {cross_fitted:.4g}: half "
+        "a log makes less of a policy, but does not flatter it."
+    )
 
 
 def risk(
@@ -172,6 +188,30 @@ def risk(
         hardly=_hardly(problem, table),
         strength=problem.prior.strength,
     )
+
+
+def cross_fitted_gain(problem: Problem, made: Callable[[Problem], Array]) -> float | None:
+    """Return what halves of a log expect of each other's policies, under the harsher prior.
+
+    None where there are too few episodes to be halved.
+
+    Args:
+        problem: The log and its baseline.
+        made: Makes a policy of a problem.
+    """
+    log = problem.log
+    if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
+        return None
+    first = np.unique(log.episode, return_inverse=True)[1] % 2 == 0
+    expected = []
+    for judges in (first, ~first):
+        try:
+            judge, policy = problem.part(judges), made(problem.part(~judges))
+        except SpibbError:  # a half may be too little for an algorithm, or hold no transition
+            return None
+        drawn = Posterior(judge).gains(policy[None], _LIMITS[0])
+        expected.append(min(float(values.mean()) for values in drawn.values()))
+    return float(np.mean(expected))
 
 
 def _hardly(problem: Problem, table: Array) -> float:

@@ -13,12 +13,10 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope import OffPolicy, effective_sample_size, student_t
 from spibb.ope.caveats import few_warnings, log_warnings, sample_warnings, weight_warnings
 from spibb.ope.return_range import ReturnRange
+from spibb.posterior.risk import FEWEST_EPISODES
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
-
-# Below this an interval from halves says nothing.
-FEWEST_EPISODES = 8
 
 
 def cross_fit(

@@ -8,7 +8,7 @@ from typing import Any
 
 from spibb.algorithms.improvement import Improvement
 from spibb.pictures import own_settings, to_svg
-from spibb.posterior.risk import told_share
+from spibb.posterior.risk import told_halves, told_share
 from spibb.report.changes import Change
 from spibb.report.figures import change_figure
 from spibb.settings import in_words
@@ -33,6 +33,7 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
         changes=changes[:_N_SHOWN],
         n_changes=len(changes),
         told_share=told_share,
+        told_halves=told_halves,
         picture=_picture(result, changes),
     )
 

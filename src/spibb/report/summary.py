@@ -71,7 +71,7 @@ def _risk(result: Improvement) -> dict[str, Any] | None:
     if found is None:
         return None
     gains = {name: _gain(gain) for name, gain in found.gains.items()}
-    return {"gains": gains, **_facts(found, "hardly", "strength", "statement")}
+    return {"gains": gains, **_facts(found, "hardly", "strength", "cross_fitted", "statement")}
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
