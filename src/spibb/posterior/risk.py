@@ -142,8 +142,8 @@ def told_share(share: float, n_draws: int) -> str:
 def told_halves(cross_fitted: float) -> str:
     """Return what halves of a log say, in words."""
     return (
-        f"Made of one half of the episodes and judged by the other, it gains {cross_fitted:.4g}: half "
-        "a log makes less of a policy, but does not flatter it."
+        f"Made of one half of the episodes and judged by the other, it gains {cross_fitted:.4g}: "
+        "half a log makes less of a policy, but does not flatter it."
     )
 
 
