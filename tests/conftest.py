@@ -1,7 +1,13 @@
 """What every test relies on."""
 
+import os
 import signal
 import threading
+
+# Beside other workers, a second thread of BLAS does not help but waits in a loop, at the cost of
+# theirs: a factorisation took thirty times as long. Studies start their workers so, too.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def pytest_configure(config):
