@@ -2,11 +2,13 @@
 
 import re
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from launcher import Program, run_programs
+from spibb.cli.app import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -21,27 +23,26 @@ def snippets(language: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.fixture
-def workplace(tmp_path, monkeypatch):
-    """A folder with the files that the snippets speak of."""
-    (tmp_path / "visits.csv").write_bytes((DEMO / "log.csv").read_bytes())
-    (tmp_path / "rule.csv").write_bytes((DEMO / "baseline.csv").read_bytes())
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def workplace(folder):
+    """Put the files that the snippets speak of into a folder."""
+    folder.mkdir()
+    (folder / "visits.csv").write_bytes((DEMO / "log.csv").read_bytes())
+    (folder / "rule.csv").write_bytes((DEMO / "baseline.csv").read_bytes())
+    return str(folder)
 
 
-def test_there_are_snippets():
-    assert len(snippets("python")) >= 2
-    assert len(snippets("console")) >= 2
+def test_python_snippets_run(tmp_path):
+    named = snippets("python")
+    assert len(named) >= 2
+    programs = [Program(code=code, folder=workplace(tmp_path / name)) for name, code in named]
+    ran = run_programs(programs, packages=["torch"])
+    failed = {
+        name: done.stderr for (name, _), done in zip(named, ran, strict=True) if done.returncode
+    }
+    assert not failed
 
 
-@pytest.mark.parametrize(("name", "code"), snippets("python"))
-def test_python_snippets_run(name, code, workplace):
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, f"{name}: {done.stderr}"
-
-
-def test_console_commands_run(workplace):
+def test_console_commands_run(tmp_path):
     commands = [
         line
         for _, block in snippets("console")
@@ -49,11 +50,12 @@ def test_console_commands_run(workplace):
         if line.startswith("spibb ")
     ]
     assert len(commands) >= 2
-    for command in commands:
-        words = shlex.split(command, comments=True)[1:]
-        done = subprocess.run(
-            [sys.executable, "-m", "spibb", *words], capture_output=True, text=True
-        )
+    folder = workplace(tmp_path / "here")
+    programs = [
+        Program(tuple(shlex.split(command, comments=True)[1:]), folder=folder)
+        for command in commands
+    ]
+    for command, done in zip(commands, run_programs(programs), strict=True):
         assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
@@ -85,12 +87,13 @@ def test_every_member_of_a_list_stands_in_the_documentation():
         assert not [one for one in listed if one not in words], name
 
 
-def test_the_figures_of_the_demo_are_those_of_the_readme(workplace):
-    done = subprocess.run(
-        [sys.executable, "-m", "spibb", "demo", "--out", "demo"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    truth = done.stdout[done.stdout.index("The truth") :]
+def test_the_figures_of_the_demo_are_those_of_the_readme(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["spibb", "demo", "--out", str(tmp_path / "demo")])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    out = capsys.readouterr().out
+    truth = out[out.index("The truth") :]
     told = re.findall(r"\d+\.\d+", truth)
     assert len(told) == 6  # four true values, and what two of the policies promised
     readme = (ROOT / "README.md").read_text("utf-8")

@@ -5,14 +5,13 @@ command line is asked for what it adds.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
-import pytest
+from launcher import Program, run_programs
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -38,60 +37,83 @@ class Package:
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
         (about / "entry_points.txt").write_text("[spibb]\nmine = mine\n")
 
-    def run(self, *words: str) -> subprocess.CompletedProcess:
-        path = os.pathsep.join([str(self.folder), os.environ.get("PYTHONPATH", "")])
-        return subprocess.run(
-            [sys.executable, *words], capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": path}, cwd=self.folder,
-        )  # fmt: skip
+    def run(self, *asked: list[str] | str) -> list[subprocess.CompletedProcess]:
+        """Run the words of command lines, and Python, each in a process of its own."""
+        place = {"folder": str(self.folder), "path": str(self.folder)}
+        return run_programs([
+            Program(code=textwrap.dedent(one), **place) if isinstance(one, str)
+            else Program(tuple(one), **place)
+            for one in asked
+        ])  # fmt: skip
 
-    def spibb(self, *words: str) -> str:
-        done = self.run("-m", "spibb", *words)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def python(self, code: str) -> str:
-        done = self.run("-c", textwrap.dedent(code))
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def outputs(self, *asked: list[str] | str) -> list[str]:
+        """Return what each of them prints."""
+        ran = self.run(*asked)
+        for done in ran:
+            assert done.returncode == 0, done.stderr
+        return [done.stdout for done in ran]
 
 
-@pytest.mark.parametrize(
-    ("title", "name"),
-    [
-        ("An algorithm with a step that exists", "my-algorithm"),
-        ("An algorithm with a step of its own", "half-way"),
-    ],
-)
-def test_an_algorithm(tmp_path, title, name):
-    package = Package(tmp_path, example(title))
-    listed = json.loads(package.spibb("algorithms", "--format", "json"))
+def commands(name: str) -> list[list[str]]:
+    """Command lines that use an algorithm: alone, beside another, and tested on held-out data."""
+    return [
+        ["improve", *INPUTS, "--algorithm", name, "--out", "result"],
+        ["improve", *INPUTS, "--compare", f"{name},basic-rl", "--out", "compared"],
+        ["improve", *INPUTS, "--algorithm", "hcpi", "--set", f"candidates={name}", "--out", "held"],
+    ]
+
+
+CHECKED = """
+from spibb.algorithms.base import Algorithm
+from spibb.testing.checks import check_algorithm
+check_algorithm(Algorithm.named({name!r})())
+"""
+
+
+def check_result(folder, listed, name):
+    summary = json.loads((folder / "result/summary.json").read_text())
     assert listed[name]["algorithm"] == name
-    assert name in package.spibb("algorithms")
-    out = package.spibb(
-        "improve", *INPUTS, "--algorithm", name, "--out", "result", "--format", "json"
+    assert summary["algorithm"] == listed[name]
+    assert summary["n_states_changed"] > 0
+
+
+def test_an_algorithm_with_a_step_that_exists(tmp_path):
+    package = Package(tmp_path, example("An algorithm with a step that exists"))
+    name = "my-algorithm"
+    in_json, in_words, *_ = package.outputs(
+        ["algorithms", "--format", "json"],
+        ["algorithms"],
+        *commands(name),
+        CHECKED.format(name=name),
     )
-    assert json.loads(out)["algorithm"] == listed[name]
-    assert json.loads((tmp_path / "result/summary.json").read_text())["n_states_changed"] > 0
-    package.spibb("improve", *INPUTS, "--compare", f"{name},basic-rl", "--out", "compared")
-    candidates = f"candidates={name}"
-    package.spibb("improve", *INPUTS, "--algorithm", "hcpi", "--set", candidates, "--out", "tested")
-    package.python(
+    assert name in in_words
+    check_result(tmp_path, json.loads(in_json), name)
+
+
+def test_an_algorithm_with_a_step_of_its_own(tmp_path):
+    """The commands share a process: to compile the step takes longer than all of them."""
+    package = Package(tmp_path, example("An algorithm with a step of its own"))
+    name = "half-way"
+    in_json, _ = package.outputs(
+        ["algorithms", "--format", "json"],
         f"""
-        from spibb.algorithms.base import Algorithm
-        from spibb.testing.checks import check_algorithm
-        check_algorithm(Algorithm.named({name!r})())
-        """
+import sys
+from spibb.cli.app import main
+for words in {commands(name)}:
+    sys.argv = ["spibb", *words]
+    try:
+        main()
+    except SystemExit as left:
+        assert not left.code, words
+{CHECKED.format(name=name)}""",
     )
+    check_result(tmp_path, json.loads(in_json), name)
 
 
 def test_an_error_function(tmp_path):
     package = Package(tmp_path, example("An error function"))
-    out = package.spibb(
-        "improve", *INPUTS, "--error", "wider", "--out", "result", "--format", "json"
-    )
-    assert json.loads(out)["algorithm"]["error"] == {"error": "wider", "factor": 2.0}
-    found = package.python(
+    out, found = package.outputs(
+        ["improve", *INPUTS, "--error", "wider", "--out", "result", "--format", "json"],
         """
         import json
         from mine import Wider
@@ -102,34 +124,26 @@ def test_an_error_function(tmp_path):
         again = Algorithm.from_config(json.loads(json.dumps(once.to_config())))
         print(again == once)
         check_algorithm(once)
-        """
+        """,
     )
+    assert json.loads(out)["algorithm"]["error"] == {"error": "wider", "factor": 2.0}
     assert found == "True\n"
 
 
 def test_an_estimator(tmp_path):
     package = Package(tmp_path, example("An off-policy estimator"))
-    policy = ["--policy", str(DEMO / "baseline.csv")]
-    out = package.spibb(
-        "evaluate", *INPUTS, *policy, "--estimator", "clipped-is", "--format", "json"
+    policy, held_out = ["--policy", str(DEMO / "baseline.csv")], ["--algorithm", "hcpi"]
+    evaluated, improved = package.outputs(
+        ["evaluate", *INPUTS, *policy, "--estimator", "clipped-is", "--format", "json"],
+        ["improve", *INPUTS, *held_out, "--set", "estimator=clipped-is", "--out", "tested"],
     )
-    assert [part["estimator"] for part in json.loads(out)["estimates"]] == ["clipped-is"]
-    out = package.spibb(
-        "improve",
-        *INPUTS,
-        "--algorithm",
-        "hcpi",
-        "--set",
-        "estimator=clipped-is",
-        "--out",
-        "tested",
-    )
-    assert "Held-out test (HCPI, clipped-is by student-t)" in " ".join(out.split())
+    assert [part["estimator"] for part in json.loads(evaluated)["estimates"]] == ["clipped-is"]
+    assert "Held-out test (HCPI, clipped-is by student-t)" in " ".join(improved.split())
 
 
 def test_an_environment(tmp_path):
     package = Package(tmp_path, example("An environment"))
-    found = package.python(
+    found, _, out = package.outputs(
         """
         from mine import Valve
         from spibb.studies.finite.processes import PROCESSES
@@ -141,11 +155,7 @@ def test_an_environment(tmp_path):
         )
         rows = compute_rows(small, 0, 2)
         print(rows.num_rows, PROCESSES["valve"].title)
-        """
-    )
-    assert found.split() == ["4", "valve"]
-    # The command line and its workers find it, as those who name it do not import it.
-    package.python(
+        """,
         """
         from dataclasses import replace
         from pathlib import Path
@@ -156,29 +166,36 @@ def test_an_environment(tmp_path):
             settings=PLANS[0].settings[:2],
         )
         Path("valve.toml").write_text(small.to_toml())
-        """
+        """,
+        # The command line and its workers find it, as those who name it do not import it.
+        ["study", "run", "valve.toml", "--out", "study", "--workers", "2"],
     )
-    out = package.spibb("study", "run", "valve.toml", "--out", "study", "--workers", "2")
+    assert found.split() == ["4", "valve"]
     assert "4 runs are in study" in out
 
 
 def test_a_plugin_that_fails_is_named(tmp_path):
     package = Package(tmp_path, "import nothing_of_this_name\n")
-    done = package.run("-m", "spibb", "algorithms")
-    assert done.returncode == 2
-    assert "the plugin 'mine' cannot be imported: ModuleNotFoundError" in done.stderr
-    # It stands in nobody's way who does not need it.
-    package.spibb("improve", *INPUTS, "--error", "hoeffding-p", "--out", "result")
-    package.python(
+    listed, *others = package.run(
+        ["algorithms"],
+        # It stands in nobody's way who does not need it.
+        ["improve", *INPUTS, "--error", "hoeffding-p", "--out", "result"],
         """
         from spibb.algorithms.base import Algorithm
         Algorithm.from_config({"algorithm": "hcpi", "estimator": "dr", "candidates": [
             {"algorithm": "approx-soft-spibb", "error": {"error": "hoeffding-q"}}]})
-        """
+        """,
     )
+    assert listed.returncode == 2
+    assert "the plugin 'mine' cannot be imported: ModuleNotFoundError" in listed.stderr
+    for done in others:
+        assert done.returncode == 0, done.stderr
 
 
 def test_an_id_of_the_package_is_not_taken_from_it(tmp_path):
     code = example("An algorithm with a step that exists").replace("my-algorithm", "basic-rl")
-    done = Package(tmp_path, code).run("-c", "import mine")
+    Package(tmp_path, code)
+    done = subprocess.run(
+        [sys.executable, "-c", "import mine"], capture_output=True, text=True, cwd=tmp_path
+    )
     assert "MyAlgorithm has the id 'basic-rl', which BasicRL of spibb has" in done.stderr

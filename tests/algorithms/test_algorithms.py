@@ -89,22 +89,13 @@ def test_equals_the_slow_loop(algorithm, seed):
     assert abs(result.n_iterations - n_iterations) <= 1
 
 
-@pytest.mark.parametrize("kind", ALGORITHMS.values(), ids=ALGORITHMS)
-def test_conformance(kind):
-    check_algorithm(kind())
-
-
-@pytest.mark.parametrize(
-    "algorithm",
-    [
+def test_conformance():
+    check_algorithm(
+        *(kind() for kind in ALGORITHMS.values()),
         ApproxSoftSPIBB(max_iterations=1, error=spibb.EmpiricalBernstein()),
         ExactSoftSPIBB(epsilon=np.inf, error=HoeffdingP()),
         PiBSPIBB(n_wedge=np.inf),
-    ],
-    ids=name_of,
-)
-def test_conformance_of_other_settings(algorithm):
-    check_algorithm(algorithm)
+    )
 
 
 @given(seed=st.integers(0, 10**6), gamma=st.sampled_from([0.0, 0.5, 0.95, 0.999]))

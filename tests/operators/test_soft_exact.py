@@ -6,7 +6,8 @@ import pytest
 from spibb import operators
 from spibb.testing import reference
 
-N_ROWS = 2_000
+# A mistake in one row of 150 is found 998 times in a thousand; test_rows tries other rows.
+N_ROWS = 1_000
 KINDS_OF_BUDGET = ("none", "tiny", "usual", "large")
 
 

@@ -24,14 +24,21 @@ from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 
 
-def check_algorithm(algorithm: Algorithm) -> None:
+def check_algorithm(*algorithms: Algorithm) -> None:
     """Run every check; the first that fails raises AssertionError with its reason.
 
     Args:
-        algorithm: Settings to check. Import it from a module: one check runs in another process.
+        algorithms: Settings to check. Import them from a module: one check runs in another process,
+            which is started once for all of them.
     """
-    for check in CHECKS:
-        check(algorithm)
+    for algorithm in algorithms:
+        for check in CHECKS:
+            try:
+                check(algorithm)
+            except Exception as error:
+                error.add_note(f"{check.__name__}: {algorithm}")
+                raise
+    check_same_in_another_process(*algorithms)
 
 
 def random_problem(
@@ -92,25 +99,31 @@ def check_inputs_are_untouched(algorithm: Algorithm) -> None:
         np.testing.assert_array_equal(old, new, err_msg=f"{algorithm.id} changed its input")
 
 
-def check_same_in_another_process(algorithm: Algorithm) -> None:
+def check_same_in_another_process(*algorithms: Algorithm) -> None:
     """The same settings, data and generator give the same result, bit for bit, elsewhere too."""
-    _, baseline, log = random_problem(3)
-    here = _run(algorithm, log, baseline).policy.probabilities
-    module = type(algorithm).__module__
-    if module == "__main__":
-        raise AssertionError(f"{algorithm.id}: define the class in a module to check it")
+    kinds = [type(algorithm) for algorithm in algorithms]
+    for kind in kinds:
+        if kind.__module__ == "__main__":
+            raise AssertionError(f"{kind.id}: define the class in a module to check it")
     code = (
-        f"import json, sys, {module} as home; from spibb.testing import checks\n"
-        f"config = json.loads(sys.argv[1])\n"
-        f"algorithm = home.{type(algorithm).__name__}.from_config(config)\n"
-        "_, baseline, log = checks.random_problem(3)\n"
-        "print(checks._run(algorithm, log, baseline).policy.probabilities.tobytes().hex())\n"
+        "import importlib, json, sys; from spibb.testing import checks\n"
+        "for module, name, config in json.loads(sys.argv[1]):\n"
+        "    kind = getattr(importlib.import_module(module), name)\n"
+        "    _, baseline, log = checks.random_problem(3)\n"
+        "    result = checks._run(kind.from_config(config), log, baseline)\n"
+        "    print(result.policy.probabilities.tobytes().hex())\n"
     )
-    config = json.dumps(algorithm.to_config())
+    asked = [
+        (kind.__module__, kind.__name__, algorithm.to_config())
+        for kind, algorithm in zip(kinds, algorithms, strict=True)
+    ]
     done = subprocess.run(
-        [sys.executable, "-c", code, config], capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, json.dumps(asked)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == here.tobytes().hex(), f"{algorithm.id}: another process differs"
+    for algorithm, there in zip(algorithms, done.stdout.split(), strict=True):
+        _, baseline, log = random_problem(3)
+        here = _run(algorithm, log, baseline).policy.probabilities.tobytes().hex()
+        assert here == there, f"{algorithm}: another process differs"
 
 
 def check_corner_cases(algorithm: Algorithm) -> None:
@@ -185,7 +198,6 @@ CHECKS: tuple[Callable[[Algorithm], None], ...] = (
     check_config_round_trips,
     check_result_is_a_policy,
     check_inputs_are_untouched,
-    check_same_in_another_process,
     check_corner_cases,
     check_certificate_is_json,
     check_refuses_bad_baseline,
