@@ -60,7 +60,7 @@ class AutoSPIBB(Algorithm):
         ...                       reward=[0.0, 1.0] * 10 + [5.0, 6.0] * 10, episode=range(40),
         ...                       terminated=[True] * 40)
         >>> AutoSPIBB().improve(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9).policy["0"]
-        {'0': 0.0, '1': 1.0}
+        {0: 0.0, 1: 1.0}
     """
 
     id: ClassVar[str] = "auto-spibb"
