@@ -5,19 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from spibb.data.estimate import Unseen, checked_unseen
+from spibb.data.estimate import checked_unseen
 from spibb.errors import SettingsError
 from spibb.studies.finite.processes import PROCESSES, find_process
 from spibb.studies.plan import (
+    Discount,
     Plan,
     Setting,
-    check_discount,
+    Treatment,
+    Whole,
     check_text,
     check_whole,
     factor,
     read_toml,
 )
-from spibb.studies.version1 import rename
+from spibb.studies.version1 import Version1, rename
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +42,7 @@ class FiniteSetting(Setting):
             checked_unseen(self.unseen)
 
 
-class _Version1:
+class _Version1(Version1):
     """Version 1, where each setting named its process, in its label too."""
 
     def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
@@ -115,24 +117,25 @@ class FinitePlan(Plan):
     # As those of the study on random MDPs.
     present_rules: ClassVar[int] = 2
     setting_kind: ClassVar[type[FiniteSetting]] = FiniteSetting
-    reader1 = _Version1()
+    reader1 = _Version1("eta", "size")
 
     settings: tuple[FiniteSetting, ...]
-    process: tuple[str, ...] = factor("process", str, lambda x: bool(find_process(x)))
+    process: tuple[str, ...] = factor(
+        "process", str, lambda x: bool(find_process(x)), is_needed=True
+    )
     share: tuple[float, ...] = factor("uniform share", float, lambda x: 0 <= x <= 1, "in [0, 1]")
     temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
     eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
     trajectories: tuple[int, ...] = factor("trajectories", int)
     steps: tuple[int, ...] = factor("steps of one trajectory", int)
-    max_steps: int = 0
-    gamma: float = 0.95
-    unseen: Unseen = "terminal"
+    max_steps: Whole = 0
+    gamma: Discount = 0.95
+    unseen: Treatment = "terminal"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked_unseen(self.unseen)
-        check_discount(self.gamma)
-        check_whole(self.max_steps, "max_steps", 1 if self.size == "trajectories" else 0)
+        if self.size == "trajectories":
+            check_whole(self.max_steps, "max_steps", 1)
         strength = self.strength
         for name in self.process:
             if PROCESSES[name].strength != strength:
@@ -144,7 +147,7 @@ class FinitePlan(Plan):
     @property
     def strength(self) -> str:
         """The factor that is the strength of the baselines."""
-        return self.demand("process", "share or temperature or eta")[1]
+        return self.demand("share or temperature or eta")[0]
 
     @property
     def size(self) -> str:
