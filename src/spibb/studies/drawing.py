@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure, has_interval
-from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import describe_runs
 from spibb.studies.results.results import Results
 
@@ -100,11 +99,6 @@ class FigureSetting:
     parameter: str = ""
     value: float = 0.0
 
-    @classmethod
-    def of(cls, place: int, setting: Setting) -> FigureSetting:
-        """Return a setting of a plan."""
-        return cls(place, setting.name, setting.parameter, float(setting.value))
-
     @property
     def title(self) -> str:
         """The algorithm, with the mathematics in its name."""
@@ -145,6 +139,12 @@ class Panel:
     values: NDArray[Any]
     n_runs: int
 
+    @property
+    def is_thin(self) -> bool:
+        """Whether it shows a CVaR of too few runs for an interval."""
+        share = self.measure.share
+        return share is not None and not has_interval(self.n_runs, share)
+
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -182,7 +182,10 @@ class View:
 
     def algorithms(self) -> list[FigureSetting]:
         """Return the settings in the paper's order."""
-        found = [FigureSetting.of(k, one) for k, one in enumerate(self.results.plan.settings)]
+        found = [
+            FigureSetting(place, one.name, one.parameter, float(one.value))
+            for place, one in enumerate(self.results.plan.settings)
+        ]
         return sorted(found, key=lambda one: (one.rank, one.name, one.value))
 
     def families(self, parameter: str) -> list[list[FigureSetting]]:
@@ -362,7 +365,7 @@ def draw_heatmaps(
     shown = [(panel.measure, panel.n_runs) for panel in panels]
     figure.suptitle(view.head(title, shown), fontsize=11, parse_math=False)
     caption = "Red and underlined: below the baseline; yellow: at it; green: above it."
-    if any(_is_thin(panel) for panel in panels):
+    if any(panel.is_thin for panel in panels):
         caption += f" Pale: a CVaR of fewer than {MIN_TAIL} runs."
     yield Drawing(stem, title, caption + view.remark(parameters), figure)
 
@@ -371,10 +374,6 @@ def _limits(values: NDArray[Any]) -> tuple[float, float]:
     """Return the ends of the colours: what is there, and the baseline in between."""
     low, high = (float(part) for part in (values.min(initial=0), values.max(initial=0)))
     return max(-1.0, min(low, -0.1)), min(1.0, max(high, 0.1))
-
-
-def _is_thin(panel: Panel) -> bool:
-    return panel.measure.share is not None and not has_interval(panel.n_runs, panel.measure.share)
 
 
 def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> QuadMesh:
@@ -388,15 +387,15 @@ def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> 
     colours = LinearSegmentedColormap.from_list("baseline", stops)
     values = np.ma.masked_invalid(panel.values)
     mesh = axes.pcolormesh(values, cmap=colours, norm=scale, edgecolors="white", linewidth=0.5,
-                           alpha=0.4 if _is_thin(panel) else 1.0)  # fmt: skip
+                           alpha=0.4 if panel.is_thin else 1.0)  # fmt: skip
     shades = mesh.to_rgba(values)[..., :3]
-    if _is_thin(panel):
+    if panel.is_thin:
         shades = 0.4 * shades + 0.6
     is_dark = shades @ _LUMINANCE < _DARK
-    for row, column in np.argwhere(~np.isnan(panel.values)):
-        ink = "white" if is_dark[row, column] else "black"
-        axes.text(column + 0.5, row + 0.5, _in_digits(float(values[row, column])), ha="center",
-                  va="center", fontsize=7, color=ink, in_layout=False)  # fmt: skip
+    inks = np.where(is_dark, "white", "black")
+    for place in map(tuple, np.argwhere(~np.isnan(panel.values))):
+        axes.text(place[1] + 0.5, place[0] + 0.5, _in_digits(float(values[place])), ha="center",
+                  va="center", fontsize=7, color=str(inks[place]), in_layout=False)  # fmt: skip
     for ink, cells in (("black", ~is_dark), ("white", is_dark)):
         _underline(axes, np.argwhere(cells & (panel.values < 0)), ink)
     # Two panels stand side by side: a long title would run into its neighbour's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spibb.studies.drawing import CVAR, MEAN, Drawing, View, draw_curves, draw_heatmaps
-from spibb.studies.finite.plan import FinitePlan
+from spibb.studies.finite.plans import FinitePlan
 from spibb.studies.finite.processes import PROCESSES
 from spibb.studies.results.results import Results
 

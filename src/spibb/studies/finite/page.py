@@ -8,7 +8,7 @@ from itertools import product
 
 from spibb.studies.claims import markdown_table
 from spibb.studies.drawing import CVAR, ENDS, MEAN
-from spibb.studies.finite.plan import FinitePlan
+from spibb.studies.finite.plans import FinitePlan
 from spibb.studies.results.results import NotInPlanError, Results
 
 _SETTINGS = {

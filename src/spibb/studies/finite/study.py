@@ -24,8 +24,7 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.policy import TabularPolicy
 from spibb.studies.finite.figures import draw_finite
 from spibb.studies.finite.page import finite_pages
-from spibb.studies.finite.plan import FinitePlan
-from spibb.studies.finite.plans import PLANS
+from spibb.studies.finite.plans import PLANS, FinitePlan
 from spibb.studies.finite.processes import TrueProcess, make_baseline, true_process
 from spibb.studies.scores import score_policies
 from spibb.studies.study import Columns, Study
