@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from spibb.studies.metrics import cvar, mean_interval, normalised_performance
+from spibb.studies.metrics import cvar, normalised_performance, student_interval
 from spibb.studies.registry import PLANS
 from spibb.studies.running import compute_rows
 
@@ -59,7 +59,7 @@ def ours(n_runs: int) -> pd.DataFrame:
 
 def told(scores: pd.Series) -> str:
     """Return mean, its interval and CVaR."""
-    mean, low, high = mean_interval(scores.to_numpy())
+    mean, low, high = student_interval(scores.mean(), scores.std(), len(scores))
     tail = float(cvar(scores.to_numpy(), _SHARE))
     return f"{mean:.3f} ({low:.3f} to {high:.3f}), {tail:+.2f} of {len(scores)} runs"
 

@@ -13,8 +13,7 @@ import time
 from dataclasses import replace
 
 from spibb.compiled.gpu import numba_cuda
-from spibb.studies.random_mdps.draws import Draw, draw_run
-from spibb.studies.random_mdps.study import score
+from spibb.studies.random_mdps.study import Draw, draw_run, score
 from spibb.studies.registry import PLANS
 from spibb.studies.running import compute_rows
 

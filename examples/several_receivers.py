@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spibb import ApproxSoftSPIBB, TabularPolicy, evaluate
 from spibb.studies.metrics import cvar, normalised_performance
-from spibb.studies.random_mdps.draws import Draw, draw_run
+from spibb.studies.random_mdps.study import Draw, draw_run
 from spibb.studies.registry import PLANS
 
 BUDGET = 4.0  # the paper's epsilon = 2

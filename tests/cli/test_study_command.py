@@ -116,12 +116,12 @@ def test_what_cannot_be_merged(tiny, refused, spibb):
     for folders, fragment in (
         (["out", "p1", "p1"], "run 0 of Basic RL is in p1 and in p1"),
         (["out", "p1", "seed"], "the plans do not draw the same: seed is"),
-        (["p2", "p1"], "p2 exists"),
+        (["p2", "p1"], "p2 holds"),
         (["out", "p1", "absent"], "absent is no study"),
         (["out", "no-study"], "no-study is no study"),
         (["out", "empty"], "empty has no results yet"),
-        ([".", "p1"], ". exists"),
-        (["/", "p1"], "/ exists"),
+        ([".", "p1"], ". holds"),
+        (["/", "p1"], "/ holds"),
     ):
         assert fragment in refused("study", "merge", *folders)
 

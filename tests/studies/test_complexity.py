@@ -21,13 +21,14 @@ from spibb.studies.complexity.plan import PLANS, ComplexityPlan
 from spibb.studies.complexity.timings import (
     FILE,
     ensure_timings,
-    facts_of,
     measure,
     read_timings,
     write_timings,
 )
 from spibb.studies.results.aggregates import aggregate
-from spibb.studies.results.kept import Kept
+from spibb.studies.results.kept import Kept, Retention
+from spibb.studies.results.marked import facts_of
+from spibb.studies.results.recording import Recorder, read_results
 from spibb.studies.results.results import Results
 from spibb.studies.running import compute_rows, run_study
 
@@ -84,6 +85,17 @@ def test_rows_hold_no_seconds_and_do_not_depend_on_the_grouping(tmp_path):
     alone = pa.concat_tables([compute_rows(TINY, run, run + 1) for run in range(3)])
     assert ordered(found) == ordered(alone)
     assert (tmp_path / "study" / "parts").is_dir()
+
+
+def test_a_study_of_many_runs_is_folded_and_read(tmp_path):
+    plan, keeping = replace(TINY, n_runs=8), Retention(rows=4, least=2, every=2)
+    with Recorder.open(plan, tmp_path, resume=False, keeping=keeping) as recorder:
+        for name, first, last in recorder.jobs:
+            recorder.write(name, compute_rows(plan, first, last))
+    assert recorder.store.folded() == "0000008"
+    found = read_results(recorder.store, plan, keeping)
+    assert found.n.tolist() == [8] * 8
+    assert found.total.tolist() == Kept.of_table(compute_rows(plan, 0, 8), plan).total.tolist()
 
 
 def test_a_row_by_hand():
@@ -145,7 +157,7 @@ def test_measuring_leaves_the_number_of_threads_alone(before, monkeypatch):
 
 
 def test_timings_are_measured_once(tmp_path, timings):
-    write_timings(timings, TINY, tmp_path / FILE)
+    write_timings(timings, tmp_path / FILE)
     before = (tmp_path / FILE).read_bytes()
     ensure_timings(TINY, tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
@@ -159,18 +171,18 @@ def test_timings_are_measured_once(tmp_path, timings):
 def test_timings_that_cannot_be_used(tmp_path, timings):
     with pytest.raises(DataError, match=r"has no timings\.parquet.*--resume"):
         read_timings(tmp_path, TINY)
-    write_timings(timings, TINY, tmp_path / FILE)
+    write_timings(timings, tmp_path / FILE)
     with pytest.raises(DataError, match="does not belong to the plan beside it"):
         read_timings(tmp_path, replace(TINY, seed=1))
     (tmp_path / FILE).write_bytes(b"no table")
     with pytest.raises(DataError, match="cannot read"):
         read_timings(tmp_path, TINY)
     with pytest.raises(OutputError, match="cannot write"):
-        write_timings(timings, TINY, tmp_path / "absent" / FILE)
+        write_timings(timings, tmp_path / "absent" / FILE)
 
 
 def test_the_figure(tmp_path, timings):
-    write_timings(timings, TINY, tmp_path / FILE)
+    write_timings(timings, tmp_path / FILE)
     drawings = draw(TINY, 3, tmp_path)
     assert [x.stem for x in drawings] == ["time-to-convergence", "performance-by-actions"]
     alone, together, steps = drawings[0].figure.axes

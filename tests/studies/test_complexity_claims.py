@@ -71,7 +71,7 @@ def test_only_logs_that_were_solved_alone_count():
 def test_the_page_tells_times_machine_and_verdicts(tmp_path):
     facts = {"format": 1, "fingerprint": PLAN.fingerprint, "plan": PLAN.name, "machine": "abacus"}
     table = timings(**RIGHT).replace_schema_metadata({"spibb": json.dumps(facts)})
-    write_timings(table, PLAN, tmp_path / FILE)
+    write_timings(table, tmp_path / FILE)
     (page,) = complexity_pages([Results(PLAN, None, tmp_path)]).values()
     assert "| 8 | 1,000,000 µs | 3,000,000 µs |" in page["complexity"]
     assert "one thread (machine abacus)" in page["complexity"]

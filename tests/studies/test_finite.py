@@ -28,8 +28,8 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.pictures import to_svg
 from spibb.runner.store import Store
 from spibb.studies.finite.figures import draw_finite
-from spibb.studies.finite.plan import FinitePlan, FiniteSetting
 from spibb.studies.finite.plans import PLANS as ALL
+from spibb.studies.finite.plans import FinitePlan, FiniteSetting
 from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process
 from spibb.studies.results.aggregates import aggregate
 from spibb.studies.results.kept import Kept

@@ -595,11 +595,11 @@ def test_the_table_stands_beside_the_published_numbers(scores):
     assert soft.is_inside
     assert soft.published == (3.61, 2.69)
     assert by_key[1_000, "RaMDP-DQN"].published is None
-    assert by_key[3_000, "Double-DQN"].mean[1].value == pytest.approx(-0.7, abs=0.1)
+    assert by_key[3_000, "Double-DQN"].estimates[MEAN, LONG].value == pytest.approx(-0.7, abs=0.1)
     text = best_table(rows)
     assert len(text.splitlines()) == len(rows) + 2
     assert "| 10,000 | Approx-Soft-SPIBB-DQN | epsilon = 1 | 3.61 | 2.69 |" in text.replace(
-        f"epsilon = {soft.value:g}", "epsilon = 1"
+        f"epsilon = {soft.setting.value:g}", "epsilon = 1"
     )
     lines = to_csv(rows).splitlines()
     assert len(lines) == len(rows) + 1
@@ -744,12 +744,15 @@ def test_results_over_each_baseline_are_drawn_and_tabled(compared, tmp_path):
     every = results.by_baseline()
     assert list(every) == [SHIPPED, "warm"]
     for place, one in enumerate(every.values()):
-        assert one.plan == replace(plan, baseline=(), digests=())
-        np.testing.assert_array_equal(one.scores.values, results.scores.values[place])
+        np.testing.assert_array_equal(one.n_runs(), results.aggregates.n[place])
         cell = {"evaluation": LONG, "transitions": 300}
         np.testing.assert_array_equal(
             one.of(MEAN, "Double-DQN", **cell),
             results.of(MEAN, "Double-DQN", baseline=plan.baseline[place], **cell),
+        )
+        where = one.where("Double-DQN", **cell)
+        np.testing.assert_array_equal(
+            one.scores.of(where), results.scores.values[(place, *where[1:])]
         )
     stems = [drawing.stem for drawing in draw_helicopter(results)]
     assert stems == [f"helicopter-by-size-{name}" for name in every]

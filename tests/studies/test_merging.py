@@ -144,25 +144,25 @@ def test_a_place_that_is_taken(tmp_path, pieces):
     (tmp_path / "empty").mkdir()
     merge_studies(tmp_path / "empty", pieces)
     before = content(tmp_path / "empty")
-    with pytest.raises(OutputError, match="empty exists"):
+    with pytest.raises(OutputError, match=r"empty holds .*, which is not part of a result"):
         merge_studies(tmp_path / "empty", pieces)
     assert content(tmp_path / "empty") == before
     (tmp_path / "file").write_text("a file")
     for wrong in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(OutputError, match=r"file exists|cannot write .*below"):
+        with pytest.raises(OutputError, match=r"file is a file|cannot write .*below"):
             merge_studies(wrong, pieces)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file"]
 
 
 def test_the_folder_one_stands_in(tmp_path, monkeypatch, pieces):
-    with pytest.raises(OutputError, match="/ exists"):
+    with pytest.raises(OutputError, match=r"/ holds .*so it is not replaced"):
         merge_studies(Path("/"), pieces)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     merge_studies(Path(), pieces)
     assert (tmp_path / "here" / "plan.toml").exists()
     monkeypatch.chdir(tmp_path / "here")
-    with pytest.raises(OutputError, match=r"\. exists"):
+    with pytest.raises(OutputError, match=r"\. holds .*so it is not replaced"):
         merge_studies(Path(), pieces)
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
 

@@ -25,7 +25,7 @@ from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
 from spibb.runner.store import Store
 from spibb.studies.plan import Setting
-from spibb.studies.random_mdps.draws import draw_run, estimate
+from spibb.studies.random_mdps.study import draw_run, estimate
 from spibb.studies.registry import PLANS
 from spibb.studies.running import compute_rows, run_study
 

@@ -11,8 +11,8 @@ from folded_study import CONFIG, KEEPING, PLAN, content, record
 from spibb.cli.study_command import merge_folders
 from spibb.errors import DataError, SettingsError
 from spibb.runner.store import Store
-from spibb.studies.finite.plan import FinitePlan
 from spibb.studies.finite.plans import PLANS as FINITE_PLANS
+from spibb.studies.finite.plans import FinitePlan
 from spibb.studies.gallery import draw_study
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.plans import RandomMDPPlan

@@ -1,4 +1,4 @@
-"""Claims and their verdicts.
+"""Claims and their verdicts, and the tables of pages.
 
 Every claim is a rule over the results, and its verdict is what the rule returns, always with the
 numbers.
@@ -6,8 +6,12 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
+
+from spibb.studies.results.results import NotInPlanError
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,16 @@ class Finding:
     numbers: str
 
 
-def verdict(*parts: bool) -> str:
+def judged(claims: Iterable[Callable[..., Finding]], *given: Any) -> list[Finding]:
+    """Return what becomes of claims; one about what the plan has not is left out."""
+    found = []
+    for claim in claims:
+        with suppress(NotInPlanError):
+            found.append(claim(*given))
+    return found
+
+
+def verdict(*parts: object) -> str:
     """Return what becomes of a claim whose parts hold or not.
 
     Example:
@@ -39,5 +52,19 @@ def verdict(*parts: bool) -> str:
 
 def to_markdown(found: Iterable[Finding]) -> str:
     """Return findings as a table."""
-    rows = [f"| {one.claim} | **{one.verdict}** | {one.numbers} |" for one in found]
-    return "\n".join(["| claim | verdict | numbers |", "|---|---|---|", *rows]) + "\n"
+    rows = ([one.claim, f"**{one.verdict}**", one.numbers] for one in found)
+    return markdown_table(["claim", "verdict", "numbers"], rows)
+
+
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table as Markdown; what its first column holds may have no title.
+
+    Example:
+        >>> print(markdown_table(["", "mean"], [["RaMDP", "0.5"]]))
+        | | mean |
+        |---|---|
+        | RaMDP | 0.5 |
+    """
+    lines = [" | ".join(head).lstrip(), *(" | ".join(row) for row in rows)]
+    titles, *rest = (f"| {line} |" for line in lines)
+    return "\n".join([titles, "|" + "---|" * len(head), *rest])

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.studies.metrics import MIN_TAIL, Measure, has_interval
-from spibb.studies.plan import Setting
+from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure, has_interval
 from spibb.studies.results.aggregates import describe_runs
 from spibb.studies.results.results import Results
 
@@ -100,11 +99,6 @@ class FigureSetting:
     parameter: str = ""
     value: float = 0.0
 
-    @classmethod
-    def of(cls, place: int, setting: Setting) -> FigureSetting:
-        """Return a setting of a plan."""
-        return cls(place, setting.name, setting.parameter, float(setting.value))
-
     @property
     def title(self) -> str:
         """The algorithm, with the mathematics in its name."""
@@ -145,16 +139,21 @@ class Panel:
     values: NDArray[Any]
     n_runs: int
 
+    @property
+    def is_thin(self) -> bool:
+        """Whether it shows a CVaR of too few runs for an interval."""
+        share = self.measure.share
+        return share is not None and not has_interval(self.n_runs, share)
+
 
 @dataclass(frozen=True, eq=False)
 class View:
     """Results, and the part of them that figures show.
 
     Attributes:
-        results: The results.
+        results: The results; what they vary beside rows and columns has one value.
         rows: The factor that heatmaps have as rows, such as the strength of the baseline.
         columns: The factor that figures are drawn over, such as the size of the log.
-        cell: Values of the other factors.
         chosen: The value that stands for a family of settings where one must, by the beginning of
             "parameter: family".
         remarks: What to say on every figure that shows a hyper-parameter, by its name.
@@ -163,7 +162,6 @@ class View:
     results: Results[Any]
     rows: str
     columns: str
-    cell: Mapping[str, Any] = field(default_factory=dict)
     chosen: Mapping[str, float] = field(default_factory=dict)
     remarks: Mapping[str, str] = field(default_factory=dict)
 
@@ -184,7 +182,10 @@ class View:
 
     def algorithms(self) -> list[FigureSetting]:
         """Return the settings in the paper's order."""
-        found = [FigureSetting.of(k, one) for k, one in enumerate(self.results.plan.settings)]
+        found = [
+            FigureSetting(place, one.name, one.parameter, float(one.value))
+            for place, one in enumerate(self.results.plan.settings)
+        ]
         return sorted(found, key=lambda one: (one.rank, one.name, one.value))
 
     def families(self, parameter: str) -> list[list[FigureSetting]]:
@@ -210,20 +211,24 @@ class View:
 
     def by_row(self, measure: Measure, one: FigureSetting) -> Panel:
         """Return the panel of one setting: rows against columns."""
-        values = self.results.of(measure, one.place, **self.cell).value
-        n_runs = int(self.results.n_runs(one.place, **self.cell).min())
+        values = self.results.of(measure, one.place).value
+        n_runs = self.n_runs(one)
         title = f"{measure.name}: {one.label}{self.note(n_runs)}"
         rows = self.results.plan.factors[self.rows]
         return Panel(measure, title, self.axis, rows, values, n_runs)
 
     def by_value(self, measure: Measure, family: list[FigureSetting], row: float) -> Panel:
         """Return the panel of one family: value of the hyper-parameter against columns."""
-        cell = {**self.cell, self.rows: row}
+        cell = {self.rows: row}
         values = np.stack([self.results.of(measure, one.place, **cell).value for one in family])
-        n_runs = min(int(self.results.n_runs(one.place, **cell).min()) for one in family)
+        n_runs = min(self.n_runs(one, **cell) for one in family)
         title = f"{measure.name}: {family[0].title}, {self.axis} = {row:.12g}{self.note(n_runs)}"
         rows = [one.value for one in family]
         return Panel(measure, title, family[0].symbol, rows, values, n_runs)
+
+    def n_runs(self, one: FigureSetting, **cell: Any) -> int:
+        """Return the fewest runs of a setting."""
+        return int(self.results.n_runs(one.place, **cell).min())
 
     def having(self, *wanted: float) -> list[float]:
         """Return those of some rows that the plan has."""
@@ -256,10 +261,11 @@ def draw_curves(
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.6), layout="constrained")
-    cell = {**view.cell, view.rows: row}
+    n_runs = [view.n_runs(one, **{view.rows: row}) for one in algorithms]
     for axes, measure in zip(figure.subplots(1, 2), (MEAN, CVAR), strict=True):
-        for one in algorithms:
-            _curve(axes, view, one, measure, cell)
+        for one, n in zip(algorithms, n_runs, strict=True):
+            estimate = view.results.of(measure, one.place, **{view.rows: row})
+            draw_line(axes, view.x, estimate, one.style, one.label, view.note(n))
         low, high = axes.get_ylim()
         cut = f", cut off at {_MINUS}1" if low < _LOWEST else ""
         if low < 0:  # else it is far below
@@ -268,7 +274,6 @@ def draw_curves(
         axes.set(title=measure.name + cut, ylim=(max(low, _LOWEST), min(high, 1.0)), xscale="log",
                  xlabel=view.unit, ylabel=_SCALE)  # fmt: skip
         mark_sizes(axes, view.x)
-    n_runs = [int(view.results.n_runs(one.place, **cell).min()) for one in algorithms]
     shown = [(measure, n) for measure in (MEAN, CVAR) for n in n_runs]
     add_head(figure, view.head(title, shown), 3)
     caption = "Shaded: 95 % intervals, where the runs allow one."
@@ -287,11 +292,6 @@ def add_head(figure: Figure, title: str, n_columns: int) -> None:
                   fontsize="small", frameon=False)  # fmt: skip
 
 
-def legend_name(label: str) -> str:
-    """Return a label as a legend shows it: one that begins with _ would be left out."""
-    return f" {label}" if label.startswith("_") else label
-
-
 def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
     """Mark sizes on a logarithmic axis, slanted where they would run into each other.
 
@@ -307,15 +307,28 @@ def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
     axes.grid(color="#e2e8f0", linewidth=0.6)
 
 
-def _curve(
-    axes: Axes, view: View, one: FigureSetting, measure: Measure, cell: Mapping[str, Any]
-) -> None:
-    n_runs = int(view.results.n_runs(one.place, **cell).min())
-    value, low, high = view.results.of(measure, one.place, **cell)
-    colour, marker, line = one.style
-    axes.plot(view.x, value, color=colour, marker=marker, linestyle=line, markersize=5,
-              linewidth=1.4, label=legend_name(one.label) + view.note(n_runs))  # fmt: skip
-    axes.fill_between(view.x, low, high, color=colour, alpha=0.12, linewidth=0)
+def draw_line(
+    axes: Axes, x: Sequence[float], estimate: IntervalEstimate, style: tuple[str, str, str],
+    label: str, note: str = "", *, size: float = 5, alpha: float = 0.12,
+) -> None:  # fmt: skip
+    """Draw values with their intervals, if there are such.
+
+    Args:
+        axes: Where.
+        x: The abscissas.
+        estimate: The values; None for the ends of intervals where there are none.
+        style: Colour, marker and line.
+        label: What the legend says; one that begins with _ would be left out.
+        note: What follows on it.
+        size: Of the markers.
+        alpha: How dark intervals are.
+    """
+    colour, marker, line = style
+    label = f" {label}" if label.startswith("_") else label
+    axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=size,
+              linewidth=1.4, label=label + note)  # fmt: skip
+    if estimate.low is not None:
+        axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=alpha, linewidth=0)
 
 
 def draw_heatmaps(
@@ -352,7 +365,7 @@ def draw_heatmaps(
     shown = [(panel.measure, panel.n_runs) for panel in panels]
     figure.suptitle(view.head(title, shown), fontsize=11, parse_math=False)
     caption = "Red and underlined: below the baseline; yellow: at it; green: above it."
-    if any(_is_thin(panel) for panel in panels):
+    if any(panel.is_thin for panel in panels):
         caption += f" Pale: a CVaR of fewer than {MIN_TAIL} runs."
     yield Drawing(stem, title, caption + view.remark(parameters), figure)
 
@@ -363,33 +376,26 @@ def _limits(values: NDArray[Any]) -> tuple[float, float]:
     return max(-1.0, min(low, -0.1)), min(1.0, max(high, 0.1))
 
 
-def _is_thin(panel: Panel) -> bool:
-    return panel.measure.share is not None and not has_interval(panel.n_runs, panel.measure.share)
-
-
 def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> QuadMesh:
     from matplotlib.colors import FuncNorm, LinearSegmentedColormap
 
     # Square roots show on which side of the baseline a small difference is.
-    scale = FuncNorm((_root, lambda y: y * np.abs(y)), *limits)
-    middle = float(scale(0.0))
+    scale = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda y: y * np.abs(y)), *limits)
     # As dark as the scale reaches: a small loss stays pale where there are no large ones.
-    depth = [float(np.sqrt(abs(end))) for end in limits]
-    ends = [_mix(colour, part) for colour, part in zip((_RED, _GREEN), depth, strict=True)]
-    colours = LinearSegmentedColormap.from_list(
-        "baseline", [(0.0, ends[0]), (middle, _YELLOW), (1.0, ends[1])]
-    )
+    red, green = (_mix(*one) for one in zip((_RED, _GREEN), np.sqrt(np.abs(limits)), strict=True))
+    stops = [(0.0, red), (float(scale(0.0)), _YELLOW), (1.0, green)]
+    colours = LinearSegmentedColormap.from_list("baseline", stops)
     values = np.ma.masked_invalid(panel.values)
     mesh = axes.pcolormesh(values, cmap=colours, norm=scale, edgecolors="white", linewidth=0.5,
-                           alpha=0.4 if _is_thin(panel) else 1.0)  # fmt: skip
+                           alpha=0.4 if panel.is_thin else 1.0)  # fmt: skip
     shades = mesh.to_rgba(values)[..., :3]
-    if _is_thin(panel):
+    if panel.is_thin:
         shades = 0.4 * shades + 0.6
     is_dark = shades @ _LUMINANCE < _DARK
-    for row, column in np.argwhere(~np.isnan(panel.values)):
-        ink = "white" if is_dark[row, column] else "black"
-        axes.text(column + 0.5, row + 0.5, _in_digits(float(values[row, column])), ha="center",
-                  va="center", fontsize=7, color=ink, in_layout=False)  # fmt: skip
+    inks = np.where(is_dark, "white", "black")
+    for place in map(tuple, np.argwhere(~np.isnan(panel.values))):
+        axes.text(place[1] + 0.5, place[0] + 0.5, _in_digits(float(values[place])), ha="center",
+                  va="center", fontsize=7, color=str(inks[place]), in_layout=False)  # fmt: skip
     for ink, cells in (("black", ~is_dark), ("white", is_dark)):
         _underline(axes, np.argwhere(cells & (panel.values < 0)), ink)
     # Two panels stand side by side: a long title would run into its neighbour's.
@@ -400,10 +406,6 @@ def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> 
     axes.set(xlabel=view.unit, ylabel=panel.axis)
     axes.tick_params(length=0)
     return mesh
-
-
-def _root(x: Any) -> Any:
-    return np.sign(x) * np.sqrt(np.abs(x))
 
 
 def _mix(colour: str, part: float) -> Any:

@@ -65,15 +65,12 @@ def _write(folder: Path, drawings: Sequence[Drawing], results: Results[Any], tra
 
 
 def _facts(results: Results[Any]) -> dict[str, str]:
-    plan = results.plan
-    runs = describe_runs(results.aggregates.n, plan)
+    plan, runs = results.plan, describe_runs(results.aggregates.n, results.plan)
+    titles = {name: plan.declared()[name].title for name in plan.factors}
     return {
         "Results": f"{runs} of {len(plan.settings)} settings",
         "Plan": f"{plan.name}, fingerprint {plan.fingerprint}, seed {plan.seed}",
-        **{
-            plan.declared()[name].title: ", ".join(map(str, values))
-            for name, values in plan.factors.items()
-        },
+        **{titles[name]: ", ".join(map(str, values)) for name, values in plan.factors.items()},
         "Numbers": f"../{FILE}: one row for each of these and setting",
     }
 

@@ -25,6 +25,8 @@ from spibb.errors import DataError, SettingsError
 # nominally 95 % held it in 88 to 94 % of the simulations with 20 runs in the tail, in 84 to 90 %
 # with 10 and in 73 to 87 % with 5 (normal, log-normal and beta scores; heavier tails fare worse).
 MIN_TAIL = 20
+# Where the intervals that shall hold the truth with a probability of 95 % end.
+ENDS = ((1 - 0.95) / 2, (1 + 0.95) / 2)
 # A product such as 0.07 * 100 exceeds a whole number by rounding, not by a part of a run.
 _ROUNDING = 1e-9
 
@@ -87,31 +89,19 @@ def normalised_performance(
     return np.asarray(np.divide(gain, room, out=nothing, where=room > 0))[()]
 
 
-def mean_interval(scores: ArrayLike, confidence: float = 0.95) -> IntervalEstimate:
-    """Return the mean and its confidence interval by Student's t; NaN ends for a single run."""
-    values = _as_scores(scores)
-    n = values.shape[-1]
-    deviation = values.std(axis=-1, ddof=1) if n > 1 else np.full(values.shape[:-1], np.nan)
-    return student_interval(values.mean(axis=-1), deviation, n, confidence)
-
-
-def student_interval(
-    mean: ArrayLike, deviation: ArrayLike, n_runs: ArrayLike, confidence: float = 0.95
-) -> IntervalEstimate:
-    """Return a mean with its confidence interval by Student's t; NaN ends for a single run.
+def student_interval(mean: ArrayLike, deviation: ArrayLike, n_runs: ArrayLike) -> IntervalEstimate:
+    """Return a mean with its 95 % interval by Student's t; NaN ends for a single run.
 
     Args:
         mean: Mean of the scores.
         deviation: Their standard deviation, with n - 1 in the denominator.
         n_runs: How many scores.
-        confidence: Probability that the interval shall hold the truth.
     """
-    _check_share(confidence, "confidence")
     from scipy.special import stdtrit
 
     n, value = np.asarray(n_runs, dtype=np.float64), np.asarray(mean, dtype=np.float64)
     # A quantile without degrees of freedom is NaN.
-    half = stdtrit(n - 1, (1 + confidence) / 2) * (np.asarray(deviation) / np.sqrt(n))
+    half = stdtrit(n - 1, ENDS[1]) * (np.asarray(deviation) / np.sqrt(n))
     return IntervalEstimate(value[()], (value - half)[()], (value + half)[()])
 
 
@@ -133,9 +123,9 @@ def cvar(scores: ArrayLike, share: float, *, n_runs: int | None = None) -> NDArr
 
 def cvar_interval(
     scores: ArrayLike, share: float, rng: np.random.Generator, *, n_resamples: int = 1_000,
-    confidence: float = 0.95, n_runs: int | None = None,
+    n_runs: int | None = None,
 ) -> IntervalEstimate:  # fmt: skip
-    """Return the CVaR and its percentile bootstrap interval.
+    """Return the CVaR and its 95 % percentile bootstrap interval.
 
     With fewer than ``MIN_TAIL`` runs in the tail the ends are NaN. All leading axes share the
     resamples: an interval depends neither on what other axes hold nor on how many there are.
@@ -145,11 +135,9 @@ def cvar_interval(
         share: Part of the runs, in (0, 1].
         rng: Draws the resamples.
         n_resamples: How many.
-        confidence: Probability that the interval shall hold the truth.
         n_runs: How many runs there were, if ``scores`` are only the worst of them: more than
             ``share * n_runs``, because a resample may reach further into the scores.
     """
-    _check_share(confidence, "confidence")
     ordered = np.sort(_as_scores(scores), axis=-1)
     n = _n_runs(ordered, n_runs)
     value = cvar(ordered, share, n_runs=n)
@@ -157,7 +145,7 @@ def cvar_interval(
         return IntervalEstimate(value, value + np.nan, value + np.nan)
     weights = _resampled_weights(n, share, rng, n_resamples)
     found = _reach(ordered, weights.shape[1], share) @ weights.T
-    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2], axis=-1)
+    low, high = np.quantile(found, ENDS, axis=-1)
     return IntervalEstimate(value, low, high)
 
 
@@ -166,14 +154,10 @@ def has_interval(n_runs: int, share: float) -> bool:
     return share * n_runs >= MIN_TAIL - _ROUNDING
 
 
-def probability_worse(scores: ArrayLike) -> NDArray[np.float64]:
-    """Return the share of runs whose policy is worse than the baseline."""
-    return np.asarray((_as_scores(scores) < 0).mean(axis=-1))[()]
-
-
 def _tail_weights(n_runs: int, share: float) -> NDArray[np.float64]:
     """Return what each of the worst runs, in order, counts in the mean of the tail."""
-    _check_share(share, "share")
+    if not 0 < share <= 1:
+        raise SettingsError(f"share is {share}", expected="a number in (0, 1]")
     n_tail = share * n_runs
     counted = np.clip(n_tail - np.arange(math.ceil(n_tail - _ROUNDING)), 0.0, 1.0)
     return np.asarray(counted / counted.sum())
@@ -221,8 +205,3 @@ def _as_scores(scores: ArrayLike) -> NDArray[np.float64]:
     if values.ndim == 0 or values.shape[-1] == 0:
         raise DataError("there are no scores", expected="at least one run")
     return values
-
-
-def _check_share(share: float, name: str) -> None:
-    if not 0 < share <= 1:
-        raise SettingsError(f"{name} is {share}", expected="a number in (0, 1]")

@@ -15,11 +15,13 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import date, time
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from spibb.algorithms.base import Algorithm
+from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
-from spibb.studies.version1 import Renamed, Version1, upgraded
+from spibb.studies.version1 import Version1, upgraded
 
 # How plans, and the rows of their results, are written.
 VERSION = 2
@@ -32,6 +34,47 @@ _DEEPEST, _MOST_BITS = 20, 1_000
 _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
 
 
+def check_text(value: object, name: str) -> None:
+    """Refuse what is no text, or none that can be printed and drawn."""
+    if not isinstance(value, str):
+        raise SettingsError(f"{name} is {value!r}", expected="a text")
+    if not value.isprintable():
+        raise SettingsError(f"{name} is {value!r}", expected="a text of letters that can be seen")
+
+
+def check_whole(value: object, name: str, least: int = 1) -> None:
+    """Refuse what is no whole number, or too small or too large a one."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise SettingsError(f"{name} is {value!r}", expected="a whole number")
+    if value < least:
+        raise SettingsError(f"{name} is {value}", expected=f"at least {least}")
+    if name != "seed" and value > _LARGEST:
+        raise SettingsError(f"{name} is {value}", expected=f"at most {_LARGEST}")
+
+
+def check_number(value: object, name: str) -> None:
+    """Refuse what is no finite number; a whole one may be finite and yet have no float."""
+    is_float = isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    if not is_float or isinstance(value, bool):
+        raise SettingsError(f"{name} is {value!r}", expected="a finite number")
+
+
+def check_discount(value: Any, name: str) -> None:
+    """Refuse what is no discount."""
+    check_number(value, name)
+    if not 0 <= value <= 1:
+        raise SettingsError(f"{name} is {value}", expected="a discount in [0, 1]")
+
+
+# What fields of plans are; each carries the function that refuses what it cannot be.
+Text = Annotated[str, check_text]
+Count = Annotated[int, check_whole]
+Whole = Annotated[int, partial(check_whole, least=0)]
+Number = Annotated[float, check_number]
+Discount = Annotated[float, check_discount]
+Treatment = Annotated[Unseen, lambda value, name: checked_unseen(value)]
+
+
 @dataclass(frozen=True)
 class Factor:
     """What is varied under one name.
@@ -41,28 +84,26 @@ class Factor:
         kind: What its values are: int (of at least 1), float or str.
         is_valid: Whether a value is one that the study takes.
         expected: What such values are, in words.
+        is_needed: Whether every plan must have values for it.
     """
 
     title: str
     kind: type = float
     is_valid: Callable[[Any], bool] = lambda value: True
     expected: str = ""
+    is_needed: bool = False
 
     def check(self, value: object, name: str) -> None:
         """Refuse a value."""
-        if self.kind is int:
-            check_whole(value, f"one of {name}", 1)
-        elif self.kind is str:
-            check_text(value, f"one of {name}")
-        else:
-            check_number(value, f"one of {name}")
+        checks = {int: check_whole, str: check_text, float: check_number}
+        checks[self.kind](value, f"one of {name}")
         if not self.is_valid(value):
             raise SettingsError(f"{name} is {value}", expected=self.expected)
 
 
 def factor(
     title: str, kind: type = float, is_valid: Callable[[Any], bool] = lambda value: True,
-    expected: str = "", **options: Any,
+    expected: str = "", *, is_needed: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
     """Make a field of a plan one of its factors; a plan without values for it does not vary it.
 
@@ -71,10 +112,12 @@ def factor(
         kind: What its values are: int (of at least 1), float or str.
         is_valid: Whether a value is one that the study takes.
         expected: What such values are, in words.
+        is_needed: Whether every plan must have values for it.
         options: Further options of `dataclasses.field`.
     """
     options.setdefault("default", ())
-    return field(**options, metadata={"factor": Factor(title, kind, is_valid, expected)})
+    what = Factor(title, kind, is_valid, expected, is_needed)
+    return field(**options, metadata={"factor": what})
 
 
 @dataclass(frozen=True)
@@ -153,12 +196,12 @@ class Plan:
         version1: The plan as it was read, where that was written in version 1.
     """
 
-    name: str
-    seed: int
-    n_runs: int
-    runs_per_job: int
+    name: Text
+    seed: Whole
+    n_runs: Count
+    runs_per_job: Count
     settings: tuple[Setting, ...]
-    rules: int = 0  # 0: the present ones
+    rules: Count = 0  # 0: the present ones
     version1: str = field(default="", compare=False, repr=False)
 
     # Id of the study that knows how to run it.
@@ -171,14 +214,14 @@ class Plan:
     # What rows hold beyond the score: "flags" or "whole numbers", by column.
     columns: ClassVar[Mapping[str, str]] = {}
     # How its folders of version 1 are read.
-    reader1: ClassVar[Version1] = Renamed("eta", "size")
+    reader1: ClassVar[Version1] = Version1("eta", "size")
 
     def __post_init__(self) -> None:
-        check_text(self.name, "name")
         if self.rules == 0:
             object.__setattr__(self, "rules", self.present_rules)
-        for name, least in {"rules": 1, "seed": 0, "n_runs": 1, "runs_per_job": 1}.items():
-            check_whole(getattr(self, name), name, least)
+        for name, hint in get_type_hints(type(self), include_extras=True).items():
+            for check in getattr(hint, "__metadata__", ()):
+                check(getattr(self, name), name)
         labels = [setting.label for setting in self.settings]
         if len(set(labels)) != len(labels):
             raise SettingsError("two settings of a plan have the same label", expected="one each")
@@ -189,6 +232,7 @@ class Plan:
                 self.declared()[name].check(value, name)
             if len(set(values)) != len(values):
                 raise SettingsError(f"{name} is {list(values)}", expected="each value once")
+        self.demand(*(name for name, one in self.declared().items() if one.is_needed))
 
     @classmethod
     def declared(cls) -> dict[str, Factor]:
@@ -240,7 +284,7 @@ class Plan:
     def to_toml(self) -> str:
         """Return the plan as TOML."""
         facts: dict[str, Any] = {"version": VERSION, "study": self.study}
-        facts |= {name: part for name, part in asdict(self).items() if name in self.entries()}
+        facts |= {name: part for name, part in asdict(self).items() if name in _entries(type(self))}
         settings = facts.pop("settings")
         # What a plan does not vary, or a setting does not say, is not written.
         lines = [f"{name} = {_toml(fact)}" for name, fact in facts.items() if fact != ()]
@@ -266,25 +310,15 @@ class Plan:
         given.pop("study", None)
         _check_entries(given, cls, "the plan")
         settings = _as_tuple(given["settings"], "settings", "a list of tables")
-        given["settings"] = tuple(cls._read_setting(one) for one in settings)
+        for one in settings:
+            _check_entries(one, cls.setting_kind, "a setting")
+        given["settings"] = tuple(cls.setting_kind(**one) for one in settings)
         for name in set(cls.declared()).intersection(given):
             given[name] = _as_tuple(given[name], name, "a list of values")
         try:
             return cls(**given, version1=text if version == 1 else "")
         except TypeError as error:
             raise SettingsError(f"the plan has a wrong entry ({error})") from None
-
-    @classmethod
-    def _read_setting(cls, facts: Any) -> Setting:
-        if not isinstance(facts, dict):
-            raise SettingsError(f"a setting is {facts!r}", expected="a table")
-        _check_entries(facts, cls.setting_kind, "a setting")
-        return cls.setting_kind(**facts)
-
-    @classmethod
-    def entries(cls) -> list[str]:
-        """Return the names of what a plan of this kind can be told."""
-        return [item.name for item in fields(cls) if item.init and item.name != "version1"]
 
     @property
     def fingerprint(self) -> str:
@@ -296,22 +330,19 @@ def read_toml(text: str) -> dict[str, Any]:
     """Parse TOML, or say why it is none, or none that a plan can hold."""
     try:
         facts = tomllib.loads(text)
-    except RecursionError:
-        raise _too_deep() from None
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"the plan is not TOML: {error}") from None
-    except ValueError:  # Python reads no decimal of more than 4,300 digits
-        raise _too_long() from None
+    except (RecursionError, ValueError):  # Python reads no decimal of more than 4,300 digits
+        raise _unfit() from None
     _check_plain(facts)
     return facts
 
 
 def _check_plain(value: Any, depth: int = 0) -> None:
     """Refuse what TOML can say and no setting can be, all of which is trouble to print."""
-    if depth > _DEEPEST:
-        raise _too_deep()
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        raise _too_long()
+    is_long = isinstance(value, int) and value.bit_length() > _MOST_BITS
+    if is_long or depth > _DEEPEST:
+        raise _unfit()
     if isinstance(value, date | time):
         raise SettingsError(f"the plan holds the date or time {value}", expected="texts, numbers")
     if isinstance(value, dict | list):
@@ -319,19 +350,23 @@ def _check_plain(value: Any, depth: int = 0) -> None:
             _check_plain(part, depth + 1)
 
 
-def _too_deep() -> SettingsError:
+def _unfit() -> SettingsError:
     return SettingsError(
-        "the plan's tables and lists are too deep", expected=f"at most {_DEEPEST} levels"
+        "the plan's tables and lists are too deep, or it holds a number of hundreds of digits",
+        expected=f"at most {_DEEPEST} levels, and smaller numbers",
     )
 
 
-def _too_long() -> SettingsError:
-    return SettingsError("the plan holds a number of hundreds of digits", expected="a smaller one")
+def _entries(kind: type[Plan | Setting]) -> dict[str, Any]:
+    """Return what a table can be told, with what each entry is if it is not said."""
+    return {one.name: one.default for one in fields(kind) if one.init and one.name != "version1"}
 
 
-def _check_entries(facts: Mapping[str, Any], kind: type[Plan | Setting], what: str) -> None:
-    """Refuse a table with an entry that is not known, or without one that is needed."""
-    known = {one.name: one.default for one in fields(kind) if one.init and one.name != "version1"}
+def _check_entries(facts: Any, kind: type[Plan | Setting], what: str) -> None:
+    """Refuse what is no table, has an entry that is not known, or lacks one that is needed."""
+    if not isinstance(facts, dict):
+        raise SettingsError(f"{what} is {facts!r}", expected="a table")
+    known = _entries(kind)
     unknown = sorted(set(facts) - set(known))
     if unknown:
         raise SettingsError(
@@ -346,38 +381,6 @@ def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
     if not isinstance(values, list):
         raise SettingsError(f"{name} is {values!r}", expected=expected)
     return tuple(values)
-
-
-def check_text(value: object, name: str) -> None:
-    """Refuse what is no text, or none that can be printed and drawn."""
-    if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}", expected="a text")
-    if not value.isprintable():
-        raise SettingsError(f"{name} is {value!r}", expected="a text of letters that can be seen")
-
-
-def check_whole(value: object, name: str, least: int) -> None:
-    """Refuse what is no whole number, or too small or too large a one."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SettingsError(f"{name} is {value!r}", expected="a whole number")
-    if value < least:
-        raise SettingsError(f"{name} is {value}", expected=f"at least {least}")
-    if name != "seed" and value > _LARGEST:
-        raise SettingsError(f"{name} is {value}", expected=f"at most {_LARGEST}")
-
-
-def check_number(value: object, name: str) -> None:
-    """Refuse what is no finite number; a whole one may be finite and yet have no float."""
-    is_float = isinstance(value, int | float) and abs(value) <= sys.float_info.max
-    if not is_float or isinstance(value, bool):
-        raise SettingsError(f"{name} is {value!r}", expected="a finite number")
-
-
-def check_discount(value: object) -> None:
-    """Refuse what is no discount."""
-    check_number(value, "gamma")
-    if not 0 <= value <= 1:  # type: ignore[operator]
-        raise SettingsError(f"gamma is {value}", expected="a discount in [0, 1]")
 
 
 def _toml(value: Any) -> str:

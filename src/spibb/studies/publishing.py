@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from spibb.studies.registry import STUDIES, read_results
 from spibb.studies.results.aggregates import FILE
 from spibb.studies.results.results import Results
 from spibb.studies.study import Study
-from spibb.whole_files import replace_whole
+from spibb.whole_files import write_whole
 
 _PLACE = re.compile(r"(<!-- fill: ([\w-]+) -->\n)(.*?)(<!-- end: \2 -->)", re.S)
 
@@ -60,18 +59,19 @@ def publish(folders: Sequence[str | Path], docs: str | Path) -> Published:
     pages = _pages([results for _, _, results in given], docs)
     drawn: dict[Path, list[Drawing]] = {}
     for (folder, study, results), place in zip(given, places, strict=True):
-        with _writing(place):
+        try:
             _store(folder, place, study, results)
+        except OSError as error:
+            raise OutputError(f"cannot write {place}: {error.strerror or error}") from None
         drawn[place] = draw_study(place)
         for file in (place / "figures").iterdir():
             if file.suffix != ".svg":
                 file.unlink()
     for page, blocks in pages.items():
-        place = docs / "results" / page.stem
-        if "figures" in _places_of(page) and place in drawn:
+        place, text = docs / "results" / page.stem, _text(page)
+        if "figures" in _places_of(text) and place in drawn:
             blocks["figures"] = _figures(drawn[place], place, docs)
-        with _writing(page):
-            replace_whole(page, fill_page(_text(page), blocks).encode())
+        write_whole(page, fill_page(text, blocks).encode())
     return Published(places, {page: list(blocks) for page, blocks in pages.items()})
 
 
@@ -111,7 +111,7 @@ def _store(folder: Path, place: Path, study: Study, results: Results[Any]) -> No
                 shutil.copyfile(old, new)
         results.aggregates.write(place / FILE, results.plan)
     for name, text in study.files(results).items():
-        replace_whole(place / name, text.encode())
+        write_whole(place / name, text.encode())
 
 
 def _figures(drawings: Sequence[Drawing], place: Path, docs: Path) -> str:
@@ -129,16 +129,8 @@ def _text(page: Path) -> str:
         raise DataError(f"cannot read the page {page}: {error.strerror or error}") from None
 
 
-def _places_of(page: Path) -> set[str]:
-    return {found[1] for found in _PLACE.findall(_text(page))}
-
-
-@contextmanager
-def _writing(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"cannot write {place}: {error.strerror or error}") from None
+def _places_of(text: str) -> set[str]:
+    return {found[1] for found in _PLACE.findall(text)}
 
 
 def fill_page(text: str, blocks: Mapping[str, str]) -> str:
@@ -152,15 +144,15 @@ def fill_page(text: str, blocks: Mapping[str, str]) -> str:
         >>> fill_page("<!-- fill: n -->\n?\n<!-- end: n -->", {"n": "42"})
         '<!-- fill: n -->\n42\n<!-- end: n -->'
     """
-    missing = sorted(set(blocks) - {found[1] for found in _PLACE.findall(text)})
+    missing = sorted(set(blocks) - _places_of(text))
     if missing:
         raise DataError(
             f"the page has no place for {missing[0]!r}",
             expected=f"<!-- fill: {missing[0]} --> and <!-- end: {missing[0]} -->",
         )
-    return _PLACE.sub(
-        lambda found: (
-            f"{found[1]}{blocks[found[2]].rstrip()}\n{found[4]}" if found[2] in blocks else found[0]
-        ),
-        text,
-    )
+
+    def filled(found: re.Match[str]) -> str:
+        begin, name, _, end = found.groups()
+        return f"{begin}{blocks[name].rstrip()}\n{end}" if name in blocks else found[0]
+
+    return _PLACE.sub(filled, text)

@@ -90,23 +90,22 @@ def run_study(
     """
     study = STUDIES[plan.study]
     _check_same_rules(plan, Path(out), resume=resume)
-    if engine == "cuda" and not study.on_gpu:
+    is_cuda = engine == "cuda"
+    if is_cuda and not study.on_gpu:
         raise SettingsError(
             f"the study {plan.study!r} with the engine 'cuda'",
             expected=", ".join(name for name, one in STUDIES.items() if one.on_gpu),
             hint="use the engine 'local'",
         )
-    if engine == "cuda" and workers is None:
-        workers = study.gpu_workers
     study.check(plan)
-    compute = find_engine(engine, workers=workers, address=address)
-    if engine == "cuda" and study.gpu_needs is not None:
+    n_jobs = study.gpu_workers if is_cuda and workers is None else workers
+    compute = find_engine(engine, workers=n_jobs, address=address)
+    if is_cuda:
         study.gpu_needs()
     runs = None if piece is None else find_piece(plan, piece)
     with Recorder.open(plan, out, resume=resume, piece=runs) as recorder:
         yield from _run_left(study, recorder, compute, listener)
-        if study.finish is not None:
-            study.finish(plan, recorder.store.folder)
+        study.finish(plan, recorder.store.folder)
 
 
 def rerun(folder: Path, job: str | int) -> Any:
@@ -122,7 +121,7 @@ def rerun(folder: Path, job: str | int) -> Any:
         if not 0 <= job < plan.n_runs:
             raise SettingsError(f"the study has no run {job}", expected=f"0 to {plan.n_runs - 1}")
         return compute_rows(plan, job, job + 1)
-    jobs = {name: (first, last) for name, first, last in plan.jobs()}
+    jobs = {name: runs for name, *runs in plan.jobs()}
     if job not in jobs:
         raise SettingsError(f"the study has no job {job!r}", expected=f"{min(jobs)} to {max(jobs)}")
     return compute_rows(plan, *jobs[job])
@@ -139,17 +138,17 @@ def _check_same_rules(plan: Plan, out: Path, *, resume: bool) -> None:
 
 def _check_rules(plan: Plan, folder: Path) -> None:
     if plan.rules != plan.present_rules:
-        raise SettingsError(
-            f"the study {plan.name} in {folder} follows rules {plan.rules}",
-            expected=f"rules {plan.present_rules}, by which this version computes",
-            hint="run it in another folder; this one can still be read, merged and drawn",
-        )
-    if plan.version1:
-        raise SettingsError(
-            f"the study {plan.name} in {folder} is of version 1",
-            expected="one that was begun by this version",
-            hint="run it in another folder; this one can still be read, merged and drawn",
-        )
+        odd = f"follows rules {plan.rules}"
+        expected = f"rules {plan.present_rules}, by which this version computes"
+    elif plan.version1:
+        odd, expected = "is of version 1", "one that was begun by this version"
+    else:
+        return
+    raise SettingsError(
+        f"the study {plan.name} in {folder} {odd}",
+        expected=expected,
+        hint="run it in another folder; this one can still be read, merged and drawn",
+    )
 
 
 def _run_left(
@@ -161,8 +160,7 @@ def _run_left(
     left = [job for job in jobs if job.name not in whole]
     n_done, n_runs, began = len(jobs) - len(left), 0, time.monotonic()
     yield StudyProgress(n_done, len(jobs), n_runs, len(damaged), 0.0)
-    function = partial(run_job, study.run)
-    compute_left = partial(compute, function, left, listener)
+    compute_left = partial(compute, partial(run_job, study.run), left, listener)
     with closing(_computed(recorder.store, compute_left)) as results:
         for job, table in results:
             recorder.write(job.name, table)

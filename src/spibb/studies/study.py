@@ -60,11 +60,11 @@ class Study:
     files: Callable[[Any], Mapping[str, str]] = lambda results: {}
     keeps: Sequence[str] = ()
     check: Callable[[Any], None] = _build_settings
-    finish: Callable[[Any, Path], None] | None = None
+    finish: Callable[[Any, Path], None] = lambda plan, folder: None
     read: Callable[[Path, Any], Results[Any]] = Results.of_folder
     on_gpu: bool = False
     gpu_workers: int | None = None
-    gpu_needs: Callable[[], Any] | None = None
+    gpu_needs: Callable[[], Any] = lambda: None
 
 
 def by_cell(
@@ -81,10 +81,8 @@ def by_cell(
         found = np.empty((len(runs), *plan.shape), dtype=np.float32)
         for row, number in enumerate(runs):
             for place in np.ndindex(*plan.shape[:-1]):
-                cell = {
-                    name: values[k]
-                    for (name, values), k in zip(plan.factors.items(), place, strict=True)
-                }
+                pairs = zip(plan.factors.items(), place, strict=True)
+                cell = {name: values[k] for (name, values), k in pairs}
                 seed = np.random.SeedSequence([plan.seed, number], spawn_key=place)
                 found[row][place] = score(plan, cell, seed)
         return {"score": found}

@@ -7,7 +7,7 @@ files carry; what is made of them is written in the present version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from spibb.errors import SettingsError
 
@@ -17,24 +17,8 @@ if TYPE_CHECKING:
     from spibb.studies.plan import Plan
 
 
-class Version1(Protocol):
-    """How a study's plans of version 1 are read, and its rows."""
-
-    def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return what the plan says in the present version; settings are done already."""
-        ...
-
-    def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
-        """Return rows, or a table with a row for each cell, with the present columns."""
-        ...
-
-    def labels(self, plan: Plan) -> list[str]:
-        """Return what the settings are called now, in the order of the plan of version 1."""
-        ...
-
-
-class Renamed:
-    """Version 1 of a study that has only changed the names of its two factors.
+class Version1:
+    """How a study's plans of version 1 are read, and its rows: its two factors had other names.
 
     Args:
         eta: What "etas" are called now.
@@ -42,25 +26,24 @@ class Renamed:
         values: What the etas themselves are called now, where that has changed too.
     """
 
-    def __init__(self, eta: str, size: str, values: Mapping[float, str] | None = None) -> None:
+    def __init__(self, eta: str, size: str, values: Mapping[float, str] = {}) -> None:
         self._names = {"eta": eta, "size": size}
         self._values = values
 
     def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return what the plan says in the present version."""
+        """Return what the plan says in the present version; settings are done already."""
         return {self._names.get(name.removesuffix("s"), name): fact for name, fact in facts.items()}
 
     def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
-        """Return a table with the present columns."""
-        if self._values is not None and "eta" in table.column_names:
-            known = {float(eta): name for eta, name in self._values.items()}
+        """Return rows, or a table with a row for each cell, with the present columns."""
+        if self._values and "eta" in table.column_names:
             place = table.column_names.index("eta")
-            named = [known.get(eta, str(eta)) for eta in table["eta"].to_pylist()]
+            named = [self._values.get(eta, str(eta)) for eta in table["eta"].to_pylist()]
             table = table.set_column(place, "eta", [named])
         return rename(table, self._names)
 
     def labels(self, plan: Plan) -> list[str]:
-        """Return what the settings are called, which is what they were."""
+        """Return what the settings are called now, in the order of the plan of version 1."""
         return plan.labels
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.studies.complexity.plan import ComplexityPlan
-from spibb.studies.complexity.timings import facts_of, read_timings
+from spibb.studies.complexity.timings import measured, read_timings
 from spibb.studies.drawing import (
     GREY,
     Drawing,
@@ -17,9 +17,11 @@ from spibb.studies.drawing import (
     View,
     add_head,
     draw_curves,
-    legend_name,
+    draw_line,
     mark_sizes,
 )
+from spibb.studies.metrics import IntervalEstimate
+from spibb.studies.results.marked import facts_of
 from spibb.studies.results.results import Results
 
 if TYPE_CHECKING:
@@ -45,26 +47,23 @@ def _times(view: View, table: pa.Table, temperature: float, stem: str) -> Drawin
     from matplotlib.figure import Figure
 
     plan: ComplexityPlan = view.results.plan
-    columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
 
-    def measured(name: str, one: FigureSetting, n_problems: int) -> NDArray[Any]:
-        """Return a column for one setting, shape (numbers of actions, logs)."""
-        is_meant = columns["setting"] == plan.labels[one.place]
-        is_meant &= (columns["temperature"] == temperature) & (columns["n_problems"] == n_problems)
-        return np.stack([columns[name][is_meant & (columns["n_actions"] == n)] for n in view.x])
+    def column(name: str, one: FigureSetting, n_problems: int) -> NDArray[Any]:
+        meant = {"setting": plan.labels[one.place], "temperature": temperature}
+        return measured(table, plan, name, **meant, n_problems=n_problems)
 
     batches = [1] + ([plan.n_together] if plan.n_together > 1 else [])
     figure = Figure(figsize=(3.6 * (len(batches) + 1), 4.6), layout="constrained")
     grid = figure.subplots(1, len(batches) + 1).tolist()
     for axes, n_problems in zip(grid, batches, strict=False):
         for one in view.algorithms():
-            _line(axes, view.x, 1e3 * measured("seconds", one, n_problems), one)
+            _line(axes, view.x, 1e3 * column("seconds", one, n_problems), one)
         name = "one log at a time" if n_problems == 1 else f"in a batch of {n_problems} logs"
         _dress(axes, name, "milliseconds a log", view.x)
         axes.set_yscale("log")
         _guides(axes, view.x)
     for one in view.algorithms():
-        steps = measured("n_iterations", one, 1).mean(axis=1, keepdims=True)
+        steps = column("n_iterations", one, 1).mean(axis=1, keepdims=True)
         _line(grid[-1], view.x, steps, one)
     _dress(grid[-1], "improvement steps", "steps to convergence", view.x)
     grid[-1].set_ylim(bottom=0)
@@ -76,12 +75,8 @@ def _times(view: View, table: pa.Table, temperature: float, stem: str) -> Drawin
 
 def _line(axes: Axes, sizes: Sequence[int], values: NDArray[Any], one: FigureSetting) -> None:
     """Draw the mean over logs, and the middle 80 % of them where there are several."""
-    colour, marker, line = one.style
-    axes.plot(sizes, values.mean(axis=1), color=colour, marker=marker, linestyle=line,
-              markersize=5, linewidth=1.4, label=legend_name(one.label))  # fmt: skip
-    if values.shape[1] > 1:
-        low, high = np.quantile(values, [0.1, 0.9], axis=1)
-        axes.fill_between(sizes, low, high, color=colour, alpha=0.12, linewidth=0)
+    ends = np.quantile(values, [0.1, 0.9], axis=1) if values.shape[1] > 1 else (None, None)
+    draw_line(axes, sizes, IntervalEstimate(values.mean(axis=1), *ends), one.style, one.label)
 
 
 def _guides(axes: Axes, sizes: Sequence[int]) -> None:

@@ -1,17 +1,25 @@
-"""The plan of the study: the gridworld with its actions multiplied."""
+"""The plan of the study, and what its runs draw: the gridworld with its actions multiplied."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
+
+import numpy as np
 
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB
-from spibb.data.estimate import Unseen, checked_unseen
-from spibb.studies.plan import Plan, Setting, check_discount, check_whole, factor
-from spibb.studies.version1 import Renamed
+from spibb.data.counts import Counts
+from spibb.envs.gridworld import GridWorld, softmax_policy
+from spibb.mdp.evaluation import Evaluation
+from spibb.mdp.model import TabularMDP
+from spibb.mdp.planning import solve
+from spibb.mdp.policy import TabularPolicy
+from spibb.studies.plan import Count, Discount, Plan, Setting, Treatment, Whole, factor
+from spibb.studies.version1 import Version1
 
 # Actions of the gridworld before they are multiplied.
 N_MOVES = 4
@@ -38,31 +46,47 @@ class ComplexityPlan(Plan):
     # As those of the study on random MDPs.
     present_rules: ClassVar[int] = 2
     columns: ClassVar[Mapping[str, str]] = {"n_iterations": "whole numbers"}
-    reader1 = Renamed("temperature", "actions")
+    reader1 = Version1("temperature", "actions")
 
-    temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
-    actions: tuple[int, ...] = factor(
-        "number of actions", int, lambda x: x % N_MOVES == 0, f"multiples of its {N_MOVES} actions"
+    temperature: tuple[float, ...] = factor(
+        "temperature", float, lambda x: x > 0, "a number > 0", is_needed=True
     )
-    max_steps: int
-    gamma: float = 0.95
-    unseen: Unseen = "terminal"
-    trajectories_per_action: int = 25
-    n_timed: int = 20
-    n_together: int = 50
-    n_repeats: int = 5
+    actions: tuple[int, ...] = factor(
+        "number of actions", int, lambda x: x % N_MOVES == 0, f"multiples of its {N_MOVES} actions",
+        is_needed=True,
+    )  # fmt: skip
+    max_steps: Count
+    gamma: Discount = 0.95
+    unseen: Treatment = "terminal"
+    trajectories_per_action: Count = 25
+    n_timed: Count = 20
+    n_together: Whole = 50
+    n_repeats: Count = 5
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.demand("temperature", "actions")
-        checked_unseen(self.unseen)
-        check_discount(self.gamma)
-        least = {
-            "max_steps": 1, "trajectories_per_action": 1, "n_timed": 1, "n_repeats": 1,
-            "n_together": 0,
-        }  # fmt: skip
-        for name, smallest in least.items():
-            check_whole(getattr(self, name), name, smallest)
+
+@lru_cache(maxsize=32)
+def find_world(n_actions: int, gamma: float) -> tuple[TabularMDP, Evaluation]:
+    """Return the process, and its optimum."""
+    mdp = GridWorld(n_actions // N_MOVES).to_mdp(gamma)
+    return mdp, solve(mdp)
+
+
+def make_baseline(plan: ComplexityPlan, temperature: float, n_actions: int) -> TabularPolicy:
+    """Return the softmax of the optimal Q, which gives copies of an action equal shares."""
+    return softmax_policy(find_world(n_actions, plan.gamma)[1].q, temperature)
+
+
+def draw_counts(plan: ComplexityPlan, run: int, temperature: float, n_actions: int) -> Counts:
+    """Draw the log of one run; its randomness comes from what it is alone."""
+    key = (plan.temperature.index(temperature), n_actions)
+    rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run], spawn_key=key))
+    return Counts.sample(
+        find_world(n_actions, plan.gamma)[0],
+        make_baseline(plan, temperature, n_actions),
+        n_episodes=plan.trajectories_per_action * n_actions,
+        max_steps=plan.max_steps,
+        rng=rng,
+    )
 
 
 def _complexity() -> ComplexityPlan:

@@ -8,7 +8,6 @@ on one thread, after a first call that is not counted, and the median of several
 from __future__ import annotations
 
 import gc
-import json
 import os
 import platform
 import time
@@ -23,23 +22,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm
-from spibb.errors import DataError, OutputError
-from spibb.mdp.policy import TabularPolicy
+from spibb.errors import DataError
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.ranges import ValueRange
 from spibb.runner.jobs import THREADS_VARIABLE
 from spibb.runner.store import as_written, to_bytes
-from spibb.studies.complexity.plan import ComplexityPlan
-from spibb.studies.complexity.run import draw_counts, make_baseline
+from spibb.studies.complexity.plan import ComplexityPlan, draw_counts, make_baseline
+from spibb.studies.results.marked import checked_facts, marked
 from spibb.studies.version1 import rename
-from spibb.whole_files import replace_whole
+from spibb.whole_files import write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FILE = "timings.parquet"
-_FORMAT = 1
-_METADATA = b"spibb"
 _COLUMNS = ("temperature", "n_actions", "setting", "n_problems", "run", "seconds", "n_iterations")
 
 
@@ -47,7 +43,7 @@ def ensure_timings(plan: ComplexityPlan, folder: Path) -> None:
     """Measure what the folder does not hold yet, and write it there."""
     file = Path(folder) / FILE
     if not file.exists():
-        write_timings(measure(plan), plan, file)
+        write_timings(measure(plan), file)
 
 
 def measure(plan: ComplexityPlan) -> pa.Table:
@@ -66,15 +62,20 @@ def measure(plan: ComplexityPlan) -> pa.Table:
             for n_actions in plan.actions:
                 rows += _measure_world(plan, temperature, n_actions)
     table = pa.table(dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
-    return table.replace_schema_metadata({_METADATA: json.dumps(_facts(plan))})
+    versions = {name: version(name) for name in ("spibb", "numpy", "numba")}
+    python = platform.python_version()
+    return marked(table, plan, machine=_machine(), python=python, **versions)
 
 
 def _measure_world(
     plan: ComplexityPlan, temperature: float, n_actions: int
 ) -> Iterator[tuple[Any, ...]]:
-    n_logs = max(plan.n_timed, plan.n_together)
     baseline = make_baseline(plan, temperature, n_actions)
-    drawn = [_problem(plan, run, temperature, n_actions, baseline) for run in range(n_logs)]
+    drawn = []
+    for run in range(max(plan.n_timed, plan.n_together)):
+        counts = draw_counts(plan, run, temperature, n_actions)
+        values = ValueRange.of(counts, plan.gamma, None)
+        drawn.append(Problem(counts, baseline, values, unseen=plan.unseen))
     groups = [(run, drawn[run : run + 1]) for run in range(plan.n_timed)]
     if plan.n_together:
         groups.append((0, drawn[: plan.n_together]))
@@ -98,63 +99,40 @@ def _time(
     return median(seconds), n_iterations
 
 
-def _problem(
-    plan: ComplexityPlan, run: int, temperature: float, n_actions: int, baseline: TabularPolicy
-) -> Problem:
-    counts = draw_counts(plan, run, temperature, n_actions)
-    values = ValueRange.of(counts, plan.gamma, None)
-    return Problem(counts, baseline, values, unseen=plan.unseen)
-
-
-def write_timings(table: pa.Table, plan: ComplexityPlan, file: Path) -> None:
+def write_timings(table: pa.Table, file: Path) -> None:
     """Write what ``measure`` returned, whole or not at all."""
-    try:
-        replace_whole(Path(file), to_bytes(table, write_page_checksum=False))
-    except OSError as error:
-        raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
+    write_whole(file, to_bytes(table, write_page_checksum=False))
 
 
 def read_timings(folder: Path, plan: ComplexityPlan) -> pa.Table:
     """Read the timings of a study."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     file = Path(folder) / FILE
-    try:
-        table = pq.read_table(file)
-    except FileNotFoundError:
+    if not file.exists():
         raise DataError(
             f"{folder} has no {FILE}",
             hint="run the study to its end with --resume: it measures when its jobs are done",
-        ) from None
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(f"cannot read {file}: {str(error).splitlines()[0]}") from None
-    with as_written(file):
-        facts = dict(facts_of(table))
-    if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
-        raise DataError(
-            f"{file} does not belong to the plan beside it",
-            expected=f"timings of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
-            hint="delete it and run the study with --resume to measure again",
         )
+    hint = "delete it and run the study with --resume to measure again"
+    with as_written(file, hint=hint):
+        table = pq.read_table(file)
+        checked_facts(table, plan, file, what="timings", hint=hint)
     return rename(table, {"eta": "temperature"})  # which it was in version 1
 
 
-def facts_of(table: pa.Table) -> dict[str, Any]:
-    """Return what a table of timings says about itself: plan, machine, versions."""
-    facts: dict[str, Any] = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-    return facts
+def measured(table: pa.Table, plan: ComplexityPlan, name: str, **meant: Any) -> NDArray[Any]:
+    """Return a column of timings, shape (numbers of actions, logs).
 
-
-def _facts(plan: ComplexityPlan) -> dict[str, Any]:
-    return {
-        "format": _FORMAT,
-        "plan": plan.name,
-        "fingerprint": plan.fingerprint,
-        "machine": _machine(),
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("spibb", "numpy", "numba")},
-    }
+    Args:
+        table: What ``read_timings`` returns.
+        plan: The plan that the timings are of.
+        name: The column.
+        meant: Values of other columns.
+    """
+    columns = {key: np.array(table[key].to_pylist()) for key in (name, "n_actions", *meant)}
+    is_meant = np.all([columns[key] == value for key, value in meant.items()], axis=0)
+    return np.stack([columns[name][is_meant & (columns["n_actions"] == n)] for n in plan.actions])
 
 
 def _machine() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from spibb.studies.drawing import CVAR, MEAN, Drawing, View, draw_curves, draw_heatmaps
-from spibb.studies.finite.plan import FinitePlan
+from spibb.studies.finite.plans import FinitePlan
 from spibb.studies.finite.processes import PROCESSES
 from spibb.studies.results.results import Results
 
@@ -34,7 +34,7 @@ def draw_finite(results: Results[FinitePlan]) -> list[Drawing]:
 def _draw(results: Results[FinitePlan], process: str) -> Iterator[Drawing]:
     plan, title = results.plan, PROCESSES[process].title
     chosen = _CHOSEN.get(process, _CHOSEN_ELSEWHERE)
-    view = View(results, plan.strength, plan.size, {"process": process}, chosen)
+    view = View(results.at(process=process), plan.strength, plan.size, chosen)
     for row in plan.factors[plan.strength]:
         name = f"{title}: performance against the size of the log, {view.axis} = {row:.12g}"
         stem = f"{process}-performance-{row:.12g}"

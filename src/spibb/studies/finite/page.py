@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from itertools import product
 
+from spibb.studies.claims import markdown_table
 from spibb.studies.drawing import CVAR, ENDS, MEAN
-from spibb.studies.finite.plan import FinitePlan
-from spibb.studies.results.results import Results
+from spibb.studies.finite.plans import FinitePlan
+from spibb.studies.results.results import NotInPlanError, Results
 
 _SETTINGS = {
     "Basic RL": "",
@@ -15,21 +18,18 @@ _SETTINGS = {
     "Pi_<=b-SPIBB": ", n_wedge=10",
     "Approx-Soft-SPIBB": ", epsilon=1",
 }
+_TREATMENTS = {"end for nothing": ENDS, "as their state": ""}
 _SHARE, _SIZES = 0.3, (10, 50, 200, 1_000)
 
 
 def finite_pages(given: Sequence[Results[FinitePlan]]) -> dict[str, dict[str, str]]:
     """Return what studies say in pages: that of the plan "costs" has one."""
-    costs = next((results for results in given if _has_costs(results)), None)
-    return {} if costs is None else {"costs.md": {"facts": _facts(costs), "table": _table(costs)}}
-
-
-def _has_costs(results: Results[FinitePlan]) -> bool:
-    """Tell whether results are of that plan, with all that its table shows."""
-    plan = results.plan
-    labels = [f"{name}{end}{setting}" for name, setting in _SETTINGS.items() for end in ("", ENDS)]
-    has_cells = _SHARE in plan.share and set(_SIZES).issubset(plan.trajectories)
-    return plan.name == "costs" and has_cells and results.has(*labels)
+    for results in given:
+        # Not one with fewer settings or cells than its table shows.
+        with suppress(NotInPlanError):
+            if results.plan.name == "costs":
+                return {"costs.md": {"facts": _facts(results), "table": _table(results)}}
+    return {}
 
 
 def _facts(results: Results[FinitePlan]) -> str:
@@ -43,18 +43,18 @@ def _facts(results: Results[FinitePlan]) -> str:
 
 def _table(results: Results[FinitePlan]) -> str:
     """Return mean and CVaR of the settings, what was never tried ending or not."""
-    places = [results.plan.trajectories.index(size) for size in _SIZES]
-    head = " | ".join(f"{size:,}" for size in _SIZES)
-    lines = [f"| process | algorithm | pairs never tried | {head} |", "|---|---|---|" + "---|" * 4]
-    for process in results.plan.process:
-        for name, setting in _SETTINGS.items():
-            for treatment, suffix in (("end for nothing", ENDS), ("as their state", "")):
-                mean, tail = (
-                    results.of(
-                        measure, f"{name}{suffix}{setting}", process=process, share=_SHARE
-                    ).value[places]
-                    for measure in (MEAN, CVAR)
-                )
-                cells = " | ".join(f"{m:.2f} / {t:.2f}" for m, t in zip(mean, tail, strict=True))
-                lines.append(f"| {process} | {name}{setting} | {treatment} | {cells} |")
-    return "\n".join(lines)
+    rows = []
+    for process, (name, setting), (treatment, suffix) in product(
+        results.plan.process, _SETTINGS.items(), _TREATMENTS.items()
+    ):
+        row = [process, f"{name}{setting}", treatment]
+        for size in _SIZES:
+            cell = {"process": process, "share": _SHARE, "trajectories": size}
+            mean, tail = (
+                results.of(measure, f"{name}{suffix}{setting}", **cell).value
+                for measure in (MEAN, CVAR)
+            )
+            row.append(f"{mean:.2f} / {tail:.2f}")
+        rows.append(row)
+    sizes = (f"{size:,}" for size in _SIZES)
+    return markdown_table(["process", "algorithm", "pairs never tried", *sizes], rows)

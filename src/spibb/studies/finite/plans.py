@@ -6,7 +6,9 @@ MDPs' plans carry the paper's labels instead, which stand for twice the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
 from spibb.algorithms.base import Algorithm
@@ -17,34 +19,179 @@ from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.penalised import RaMDP, RMin
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
+from spibb.data.estimate import checked_unseen
+from spibb.errors import SettingsError
 from spibb.studies.drawing import ENDS
-from spibb.studies.finite.plan import FinitePlan, FiniteSetting
+from spibb.studies.finite.processes import PROCESSES, find_process
+from spibb.studies.plan import (
+    Discount,
+    Plan,
+    Setting,
+    Treatment,
+    Whole,
+    check_text,
+    check_whole,
+    factor,
+    read_toml,
+)
+from spibb.studies.version1 import Version1, rename
 from spibb.uncertainty.error_functions import HoeffdingQ
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class FiniteSetting(Setting):
+    """One algorithm with its settings.
+
+    Attributes:
+        unseen: What pairs without data do in its models; empty: as the plan says.
+    """
+
+    unseen: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_text(self.unseen, f"unseen of {self.label!r}")
+        if self.unseen:
+            checked_unseen(self.unseen)
+
+
+class _Version1(Version1):
+    """Version 1, where each setting named its process, in its label too."""
+
+    def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """Return what the plan says in the present version."""
+        settings: dict[str, dict[str, Any]] = {}
+        for one in facts.get("settings", ()):
+            label = _label(one, facts)
+            found = {name: fact for name, fact in one.items() if name != "process"}
+            found["label"] = label
+            if settings.setdefault(label, found) != found:
+                raise SettingsError(
+                    f"{one['label']!r} is another setting than that of another process",
+                    expected="the same settings on every process",
+                )
+        strengths = {PROCESSES[name].strength for name in _processes(facts) if name in PROCESSES}
+        size = "trajectories" if facts.get("max_steps") else "steps"
+        names = {"etas": next(iter(strengths), "eta"), "sizes": size}
+        named = {names.get(name, name): fact for name, fact in facts.items()}
+        if settings:
+            named |= {"process": _processes(facts), "settings": list(settings.values())}
+        return named
+
+    def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
+        """Return a table with the present columns."""
+        import pyarrow as pa
+
+        facts = read_toml(plan.version1)
+        now = {one["label"]: (one["process"], _label(one, facts)) for one in facts["settings"]}
+        coded = table["setting"].combine_chunks().dictionary_encode()
+        found = [now.get(label, ("", label)) for label in coded.dictionary.to_pylist()]
+        processes, labels = (
+            pa.DictionaryArray.from_arrays(coded.indices, pa.array([one[k] for one in found]))
+            for k in (0, 1)
+        )
+        table = table.set_column(table.column_names.index("setting"), "setting", labels)
+        strength, size = list(plan.factors)[1:]
+        return rename(table.append_column("process", processes), {"eta": strength, "size": size})
+
+    def labels(self, plan: Plan) -> list[str]:
+        """Return what the settings are called now, in the order of the plan of version 1."""
+        facts = read_toml(plan.version1)
+        return [_label(one, facts) for one in facts["settings"]]
+
+
+def _processes(facts: dict[str, Any]) -> list[str]:
+    given = facts.get("settings", ())
+    return list(dict.fromkeys(str(one.get("process", "")) for one in given))
+
+
+def _label(setting: dict[str, Any], facts: dict[str, Any]) -> str:
+    """Return a label without the process that it began with, where a plan had several."""
+    label = str(setting["label"])
+    return label.rpartition(": ")[2] if len(_processes(facts)) > 1 else label
+
+
+@dataclass(frozen=True, kw_only=True)
+class FinitePlan(Plan):
+    """What a study on fixed processes varies; a run is a new log of each process.
+
+    Attributes:
+        process: Ids of the processes, keys of ``PROCESSES``.
+        share: Strengths of the baselines: their share of uniform actions,
+        temperature: or the temperature of their softmax,
+        eta: or their performance between the uniform policy's (0) and the optimum's (1).
+        trajectories: Sizes of the logs: numbers of trajectories,
+        steps: or steps of a single one.
+        max_steps: Longest of several trajectories.
+        gamma: The discount.
+        unseen: What pairs without data do in the estimated models.
+    """
+
+    study: ClassVar[str] = "finite"
+    # As those of the study on random MDPs.
+    present_rules: ClassVar[int] = 2
+    setting_kind: ClassVar[type[FiniteSetting]] = FiniteSetting
+    reader1 = _Version1("eta", "size")
+
+    settings: tuple[FiniteSetting, ...]
+    process: tuple[str, ...] = factor(
+        "process", str, lambda x: bool(find_process(x)), is_needed=True
+    )
+    share: tuple[float, ...] = factor("uniform share", float, lambda x: 0 <= x <= 1, "in [0, 1]")
+    temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
+    eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
+    trajectories: tuple[int, ...] = factor("trajectories", int)
+    steps: tuple[int, ...] = factor("steps of one trajectory", int)
+    max_steps: Whole = 0
+    gamma: Discount = 0.95
+    unseen: Treatment = "terminal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size == "trajectories":
+            check_whole(self.max_steps, "max_steps", 1)
+        strength = self.strength
+        for name in self.process:
+            if PROCESSES[name].strength != strength:
+                raise SettingsError(
+                    f"baselines of {name} have no {strength}",
+                    expected=f"values of {PROCESSES[name].strength}",
+                )
+
+    @property
+    def strength(self) -> str:
+        """The factor that is the strength of the baselines."""
+        return self.demand("share or temperature or eta")[0]
+
+    @property
+    def size(self) -> str:
+        """The factor that is the size of the logs."""
+        return self.demand("trajectories or steps")[0]
+
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 Grid = dict[str, tuple[float, ...]]
 
-# The parameter of each family, and the algorithm of one value of it.
-_FAMILIES: dict[str, tuple[str, Callable[[float], Algorithm]]] = {
-    "RaMDP": ("kappa", lambda x: RaMDP(kappa=x)),
-    "R-MIN": ("n_wedge", lambda x: RMin(n_wedge=x)),
-    "MBIE": ("delta", lambda x: MBIE(delta=x)),
-    "DUIPI": ("xi", lambda x: DUIPI(xi=x)),
-    "Pi_b-SPIBB": ("n_wedge", lambda x: PiBSPIBB(n_wedge=x)),
-    "Pi_<=b-SPIBB": ("n_wedge", lambda x: PiLeqBSPIBB(n_wedge=x)),
-    "Exact-Soft-SPIBB": ("epsilon", lambda x: ExactSoftSPIBB(epsilon=x, delta=1.0)),
-    "Approx-Soft-SPIBB": ("epsilon", lambda x: ApproxSoftSPIBB(epsilon=x, delta=1.0)),
-    # Errors by counts, as Scholl et al. have them: a single trajectory has few returns of a pair.
-    "Exact-Adv-Soft-SPIBB": (
-        "epsilon",
-        lambda x: ExactAdvSoftSPIBB(epsilon=x, delta=1.0, error=HoeffdingQ()),
-    ),
-    "Adv-Approx-Soft-SPIBB": (
-        "epsilon",
-        lambda x: AdvApproxSoftSPIBB(epsilon=x, delta=1.0, error=HoeffdingQ()),
-    ),
-    "Exact-Lower-Soft-SPIBB": ("epsilon", lambda x: ExactLowerSoftSPIBB(epsilon=x, delta=1.0)),
-    "Lower-Approx-Soft-SPIBB": ("epsilon", lambda x: LowerApproxSoftSPIBB(epsilon=x, delta=1.0)),
+# The parameter of each family, its algorithm, and what that is told beside the parameter's value.
+_SCALE = {"delta": 1.0}
+# Errors by counts, as Scholl et al. have them: a single trajectory has few returns of a pair.
+_BY_COUNTS = {**_SCALE, "error": HoeffdingQ()}
+_FAMILIES: dict[str, tuple[str, type[Algorithm], dict[str, Any]]] = {
+    "RaMDP": ("kappa", RaMDP, {}),
+    "R-MIN": ("n_wedge", RMin, {}),
+    "MBIE": ("delta", MBIE, {}),
+    "DUIPI": ("xi", DUIPI, {}),
+    "Pi_b-SPIBB": ("n_wedge", PiBSPIBB, {}),
+    "Pi_<=b-SPIBB": ("n_wedge", PiLeqBSPIBB, {}),
+    "Exact-Soft-SPIBB": ("epsilon", ExactSoftSPIBB, _SCALE),
+    "Approx-Soft-SPIBB": ("epsilon", ApproxSoftSPIBB, _SCALE),
+    "Exact-Adv-Soft-SPIBB": ("epsilon", ExactAdvSoftSPIBB, _BY_COUNTS),
+    "Adv-Approx-Soft-SPIBB": ("epsilon", AdvApproxSoftSPIBB, _BY_COUNTS),
+    "Exact-Lower-Soft-SPIBB": ("epsilon", ExactLowerSoftSPIBB, _SCALE),
+    "Lower-Approx-Soft-SPIBB": ("epsilon", LowerApproxSoftSPIBB, _SCALE),
 }
 _SMALL = (
     "RaMDP", "R-MIN", "DUIPI", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Exact-Soft-SPIBB",
@@ -65,90 +212,70 @@ def _settings(
     """
     found = [FiniteSetting.of(f"Basic RL{suffix}", BasicRL(), unseen=unseen)]
     for name in families:
-        parameter, build = _FAMILIES[name]
-        found += [
-            FiniteSetting.of(f"{name}{suffix}", build(x), parameter, float(x), unseen=unseen)
-            for x in grid.get(parameter, ())
-        ]
+        parameter, kind, more = _FAMILIES[name]
+        for x in grid.get(parameter, ()):
+            algorithm = kind(**{parameter: x}, **more)
+            setting = FiniteSetting.of(
+                f"{name}{suffix}", algorithm, parameter, float(x), unseen=unseen
+            )
+            found.append(setting)
     return found
 
 
-def _wet_chicken() -> FinitePlan:
-    grid: Grid = {
-        "epsilon": EPSILONS,
-        "n_wedge": (3, 7, 10, 20, 50),
-        "kappa": (0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0),
-        "xi": (0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0),
-        "delta": (0.05, 0.5, 1.0),
-    }
-    return FinitePlan(
-        name="wet-chicken",
+def _plan(name: str, settings: list[FiniteSetting], **facts: Any) -> FinitePlan:
+    given: dict[str, Any] = {"n_runs": 1_000, "runs_per_job": 1, "unseen": "average"}
+    return FinitePlan(name=name, settings=tuple(settings), **(given | facts))
+
+
+_XIS, _DELTAS = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0), (0.05, 0.5, 1.0)
+_WET_CHICKEN: Grid = {
+    "epsilon": EPSILONS, "n_wedge": (3, 7, 10, 20, 50),
+    "kappa": (0.005, 0.02, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0), "xi": _XIS, "delta": _DELTAS,
+}  # fmt: skip
+_GRIDWORLD: Grid = {
+    "epsilon": EPSILONS, "n_wedge": (5, 10, 20, 50, 100),
+    "kappa": (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05), "xi": _XIS, "delta": _DELTAS,
+}  # fmt: skip
+_TOY_TEXT: Grid = {
+    "epsilon": (0.5, 1.0, 2.0, 5.0), "n_wedge": (5, 20), "kappa": (0.01, 0.1, 1.0),
+    "xi": (0.1, 0.5, 1.0),
+}  # fmt: skip
+_COSTS: Grid = {"epsilon": (1.0, 4.0), "n_wedge": (10,), "kappa": (0.5,)}
+_SAFE = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
+PLANS = (
+    _plan(
+        "wet-chicken",
+        _settings(_WET_CHICKEN),
         seed=2022,
-        n_runs=1_000,
         runs_per_job=4,
         process=("wet-chicken",),
         share=(0.1, 0.2, 0.5),
         steps=(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
-        unseen="average",
-        settings=tuple(_settings(grid)),
-    )
-
-
-def _gridworld() -> FinitePlan:
-    grid: Grid = {
-        "epsilon": EPSILONS,
-        "n_wedge": (5, 10, 20, 50, 100),
-        "kappa": (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05),
-        "xi": (0.01, 0.05, 0.1, 0.2, 0.5, 1.0, 3.0),
-        "delta": (0.05, 0.5, 1.0),
-    }
-    return FinitePlan(
-        name="gridworld",
+    ),
+    _plan(
+        "gridworld",
+        _settings(_GRIDWORLD),
         seed=2023,
-        n_runs=1_000,
-        runs_per_job=1,
         process=("gridworld",),
-        # The standard baseline, and a strong one.
-        temperature=(0.1, 0.02),
+        temperature=(0.1, 0.02),  # the standard baseline, and a strong one
         trajectories=(10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
         max_steps=50,
-        unseen="average",
-        settings=tuple(_settings(grid)),
-    )
-
-
-def _toy_text() -> FinitePlan:
-    grid: Grid = {
-        "epsilon": (0.5, 1.0, 2.0, 5.0),
-        "n_wedge": (5, 20),
-        "kappa": (0.01, 0.1, 1.0),
-        "xi": (0.1, 0.5, 1.0),
-    }
-    return FinitePlan(
-        name="toy-text",
+    ),
+    _plan(
+        "toy-text",
+        _settings(_TOY_TEXT, _SMALL),
         seed=2024,
         n_runs=100,
-        runs_per_job=1,
         process=("frozen-lake", "cliff-walking", "taxi"),
         eta=(0.5, 0.9),
         trajectories=(10, 30, 100, 300, 1_000, 3_000),
         max_steps=200,
-        unseen="average",
-        settings=tuple(_settings(grid, _SMALL)),
-    )
-
-
-def _costs() -> FinitePlan:
-    """Return the plan that shows what pairs never tried do to algorithms, where rewards are costs.
-
-    Each setting stands in it twice: such pairs do what their state does on average, or they end
-    for nothing, as in the papers.
-    """
-    grid: Grid = {"epsilon": (1.0, 4.0), "n_wedge": (10,), "kappa": (0.5,)}
-    families = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
-    treatments = (("", "average"), (ENDS, "terminal"))
-    return FinitePlan(
-        name="costs",
+    ),
+    # What pairs never tried do to algorithms, where rewards are costs. Each setting stands in it
+    # twice: such pairs do what their state does on average, or end for nothing, as in the papers.
+    _plan(
+        "costs",
+        [*_settings(_COSTS, _SAFE, "average"), *_settings(_COSTS, _SAFE, "terminal", ENDS)],
         seed=2026,
         n_runs=5_000,
         runs_per_job=50,
@@ -156,13 +283,5 @@ def _costs() -> FinitePlan:
         share=(0.1, 0.3),
         trajectories=(10, 20, 50, 100, 200, 500, 1_000),
         max_steps=50,
-        unseen="average",
-        settings=tuple(
-            setting
-            for suffix, unseen in treatments
-            for setting in _settings(grid, families, unseen, suffix)
-        ),
-    )
-
-
-PLANS = (_wet_chicken(), _gridworld(), _toy_text(), _costs())
+    ),
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -106,26 +107,22 @@ def softened_optimum(mdp: TabularMDP, eta: float) -> TabularPolicy:
     return softmax_policy(optimum.q, float(np.exp(hot)))
 
 
+def _toy_text(module: str, name: str) -> Callable[[float], TabularMDP]:
+    """Return what makes the process of one of Gymnasium's environments."""
+
+    def make(gamma: float) -> TabularMDP:
+        from spibb.envs.gym import from_gymnasium
+
+        kind = getattr(import_module(f"gymnasium.envs.toy_text.{module}"), name)
+        return from_gymnasium(kind(), gamma)
+
+    return make
+
+
 def _frozen_lake(gamma: float) -> TabularMDP:
     from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
 
     return _by_entry(FrozenLakeEnv(is_slippery=True), gamma)
-
-
-def _cliff_walking(gamma: float) -> TabularMDP:
-    from gymnasium.envs.toy_text.cliffwalking import CliffWalkingEnv
-
-    from spibb.envs.gym import from_gymnasium
-
-    return from_gymnasium(CliffWalkingEnv(), gamma)
-
-
-def _taxi(gamma: float) -> TabularMDP:
-    from gymnasium.envs.toy_text.taxi import TaxiEnv
-
-    from spibb.envs.gym import from_gymnasium
-
-    return from_gymnasium(TaxiEnv(), gamma)
 
 
 def _by_entry(env: Any, gamma: float) -> TabularMDP:
@@ -152,8 +149,8 @@ def _by_entry(env: Any, gamma: float) -> TabularMDP:
     return TabularMDP(transition, None, gamma, initial, terminal, entry_reward=entry)
 
 
-def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Process:
-    """Return a process with costs, whose heuristic baseline takes a share of uniform actions."""
+def _heuristic(title: str, kind: type[Any]) -> Process:
+    """Return a process whose standard baseline takes a share of uniform actions."""
     return Process(
         title,
         "share",
@@ -163,12 +160,7 @@ def _heuristic(title: str, kind: type[Queue | Inventory | Maintenance]) -> Proce
 
 
 PROCESSES: dict[str, Process] = {
-    "wet-chicken": Process(
-        "Wet Chicken",
-        "share",
-        lambda gamma: WetChicken().to_mdp(gamma),
-        lambda mdp, eta: WetChicken().baseline(epsilon=eta),
-    ),
+    "wet-chicken": _heuristic("Wet Chicken", WetChicken),
     "gridworld": Process(
         "gridworld",
         "temperature",
@@ -179,6 +171,8 @@ PROCESSES: dict[str, Process] = {
     "inventory": _heuristic("inventory", Inventory),
     "maintenance": _heuristic("maintenance", Maintenance),
     "frozen-lake": Process("FrozenLake", "eta", _frozen_lake, softened_optimum),
-    "cliff-walking": Process("CliffWalking", "eta", _cliff_walking, softened_optimum),
-    "taxi": Process("Taxi", "eta", _taxi, softened_optimum),
+    "cliff-walking": Process(
+        "CliffWalking", "eta", _toy_text("cliffwalking", "CliffWalkingEnv"), softened_optimum
+    ),
+    "taxi": Process("Taxi", "eta", _toy_text("taxi", "TaxiEnv"), softened_optimum),
 }

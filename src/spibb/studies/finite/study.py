@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,7 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.policy import TabularPolicy
 from spibb.studies.finite.figures import draw_finite
 from spibb.studies.finite.page import finite_pages
-from spibb.studies.finite.plan import FinitePlan
-from spibb.studies.finite.plans import PLANS
+from spibb.studies.finite.plans import PLANS, FinitePlan
 from spibb.studies.finite.processes import TrueProcess, make_baseline, true_process
 from spibb.studies.scores import score_policies
 from spibb.studies.study import Columns, Study
@@ -35,17 +35,12 @@ from spibb.studies.study import Columns, Study
 _PIECE = 1_000
 
 
-@dataclass(frozen=True, eq=False)
-class _Problem:
+class _Problem(NamedTuple):
     """One log, with the policy that made it; the log itself where an algorithm needs it."""
 
     baseline: TabularPolicy
     counts: Counts
     log: Log | None
-
-    def data(self, *, with_log: bool) -> Log | Counts:
-        """Return what an algorithm is given: pieces of a trajectory only where it needs them."""
-        return self.log if with_log and self.log is not None else self.counts
 
 
 def run(plan: FinitePlan, runs: Sequence[int]) -> Columns:
@@ -81,16 +76,14 @@ def _draw(plan: FinitePlan, process: str, run: int, *, with_logs: bool) -> list[
         baseline = make_baseline(process, plan.gamma, strength)
         for size in plan.trajectories or plan.steps:
             n_episodes, max_steps = (size, plan.max_steps) if plan.trajectories else (1, size)
-            shape = {"n_episodes": n_episodes, "max_steps": max_steps}
             # The same draws either way: see Counts.sample.
+            sample: Any = Log.sample if with_logs else Counts.sample
+            drawn = sample(truth, baseline, n_episodes=n_episodes, max_steps=max_steps, rng=rng)
             if with_logs:
-                log = Log.sample(truth, baseline, **shape, rng=rng)
-                counts = Counts.from_log(log)
-                log = log if plan.trajectories else _in_pieces(log)
-                problems.append(_Problem(baseline, counts, log))
+                log = drawn if plan.trajectories else _in_pieces(drawn)
+                problems.append(_Problem(baseline, Counts.from_log(drawn), log))
             else:
-                counts = Counts.sample(truth, baseline, **shape, rng=rng)
-                problems.append(_Problem(baseline, counts, None))
+                problems.append(_Problem(baseline, drawn, None))
     return problems
 
 
@@ -119,7 +112,7 @@ def _train(
     for (with_logs, treatment), which in groups.items():
         found = improve_many(
             [algorithms[k] for k in which],
-            [problem.data(with_log=with_logs) for problem in problems],
+            [one.log if with_logs and one.log is not None else one.counts for one in problems],
             baselines=[problem.baseline for problem in problems],
             gamma=plan.gamma,
             # The benchmarks' algorithms know the states and where episodes begin.

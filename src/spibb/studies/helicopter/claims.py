@@ -7,22 +7,27 @@ largest mean under the long evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from spibb.errors import DataError
-from spibb.studies.claims import Finding, verdict
+from spibb.studies.claims import Finding, judged, verdict
 from spibb.studies.helicopter.figures import on_axis
-from spibb.studies.helicopter.plan import LONG, HelicopterPlan
+from spibb.studies.helicopter.plan import LONG, SHORT
 from spibb.studies.helicopter.scores import Cell, HelicopterResults, Scores
-from spibb.studies.helicopter.tables import CVAR, MEAN, SCORES, Best, best_settings, families
+from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, families, with_interval
 from spibb.studies.metrics import IntervalEstimate, Measure
+from spibb.studies.results.results import NotInPlanError
 
 _BASELINE, _DQN, _RAMDP = "Baseline", "Double-DQN", "RaMDP-DQN"
 _PI_B, _PI_LEQ_B = "Pi_b-SPIBB-DQN", "Pi_<=b-SPIBB-DQN"
 _APPROX, _EXACT = "Approx-Soft-SPIBB-DQN", "Exact-Soft-SPIBB-DQN"
+_OURS = (_PI_B, _PI_LEQ_B, _APPROX, _EXACT)
 _COMPARED = (
     (_APPROX, _PI_B, "Approx-Soft-SPIBB-DQN is better than Pi_b-SPIBB-DQN in mean and CVaR"),
     (_EXACT, _APPROX, "(ours) Exact-Soft-SPIBB-DQN is better than the approximate one"),
@@ -33,32 +38,44 @@ _COMPARED = (
 )
 # A hyper-parameter is good where it keeps this part of the best gain over the baseline.
 _PART = 0.8
+_signed = partial(with_interval, form="+.2f")
 
 
 @dataclass(frozen=True, eq=False)
-class _Results:
-    all: HelicopterResults
-    best: dict[tuple[str, int], Best]
+class _AtBest:
+    """Results, asked by size for algorithms at their best hyper-parameters."""
+
+    results: HelicopterResults
+
+    @cached_property
+    def _best(self) -> dict[tuple[str, int], Best]:
+        return {(one.name, one.size): one for one in best_settings(self.results)}
 
     @property
-    def plan(self) -> HelicopterPlan:
-        return self.all.plan
+    def sizes(self) -> tuple[int, ...]:
+        return self.results.plan.transitions
 
     @property
     def scores(self) -> Scores:
-        if self.all.scores is None:
+        if self.results.scores is None:
             raise DataError(
-                f"{self.all.folder} has statistics only",
+                f"{self.results.folder} has statistics only",
                 expected="rows, which claims are judged by",
             )
-        return self.all.scores
+        return self.results.scores
 
-    def has(self, *names: str) -> bool:
-        return all((name, size) in self.best for name in names for size in self.plan.transitions)
+    def best(self, name: str, size: int) -> Best:
+        if (name, size) not in self._best:
+            raise NotInPlanError(name)
+        return self._best[name, size]
 
     def cell(self, name: str, size: int, evaluation: str) -> Cell:
-        place = self.best[name, size].place
-        return self.all.where(place, evaluation=evaluation, transitions=size)
+        place = self.best(name, size).place
+        return self.results.where(place, evaluation=evaluation, transitions=size)
+
+    def mean(self, place: int, size: int) -> np.float32:
+        found = self.results.of(MEAN, place, evaluation=LONG, transitions=size).value
+        return np.float32(found)
 
     def better(
         self, measure: Measure, name: str, other: str, evaluation: str, than: Measure | None = None
@@ -68,7 +85,7 @@ class _Results:
             size: self.scores.difference(
                 measure, self.cell(name, size, evaluation), self.cell(other, size, evaluation), than
             )
-            for size in self.plan.transitions
+            for size in self.sizes
         }
 
 
@@ -81,14 +98,7 @@ def findings(
         results: The results over one baseline.
         speeds: Gradient steps a second by the rule's id, where they were measured.
     """
-    best = {(one.name, one.size): one for one in best_settings(results)}
-    asked = _Results(results, best)
-    return [
-        *_on_performance(asked),
-        *_on_worst_runs(asked),
-        *_on_robustness(asked),
-        *_on_speed(speeds or {}),
-    ]
+    return [*judged(_CLAIMS, _AtBest(results)), *judged([_speed], speeds or {})]
 
 
 def compared_in_mean(results: HelicopterResults) -> dict[str, str]:
@@ -96,118 +106,119 @@ def compared_in_mean(results: HelicopterResults) -> dict[str, str]:
 
     Means need no tails: this can be told of few runs too.
     """
-    asked = _Results(results, {(one.name, one.size): one for one in best_settings(results)})
-    ours = [(name, _BASELINE) for name in (_PI_B, _PI_LEQ_B, _APPROX, _EXACT)]
-    found = {}
+    asked, found = _AtBest(results), {}
+    ours = [(name, _BASELINE) for name in _OURS]
     for name, other in [*ours, *((name, other) for name, other, _ in _COMPARED)]:
-        if asked.has(name, other):
+        with suppress(NotInPlanError):
             gaps = asked.better(MEAN, name, other, LONG).values()
             above, below = sum(gap.low > 0 for gap in gaps), sum(gap.high < 0 for gap in gaps)
             found[f"{name} - {other}"] = f"{above} above, {below} below"
     return found
 
 
-def _on_performance(results: _Results) -> Iterator[Finding]:
-    for name in (_PI_B, _APPROX, _EXACT):
-        if results.has(name, _BASELINE):
-            text = f"{name} outperforms the baseline in mean and 10 %-CVaR"
-            yield _compared(results, text, name, _BASELINE)
-    for name in (_PI_B, _APPROX):
-        if results.has(name, _BASELINE):
-            yield _tail_above_mean(results, name)
-    for name, other, text in _COMPARED:
-        if results.has(name, other):
-            yield _compared(results, text, name, other)
-    small = results.plan.transitions[:2]
-    if results.has(_RAMDP, _BASELINE):
-        found = results.better(MEAN, _BASELINE, _RAMDP, LONG)
-        told = {size: found[size] for size in small}
-        text = f"RaMDP-DQN is poor on small data ({_sizes(small)}): below the baseline"
-        numbers = f"{_BASELINE} - {_RAMDP}, mean, long: {_told(told)}"
-        yield Finding(text, _verdict(told.values()), numbers)
-
-
-def _on_worst_runs(results: _Results) -> Iterator[Finding]:
-    """Count the runs below anything that the baseline itself scores."""
-    names = [name for name in (_PI_B, _PI_LEQ_B, _APPROX, _EXACT) if results.has(name, _BASELINE)]
-    if not names:
-        return
-    n_below = {}
-    for name in names:
-        for size in results.plan.transitions:
-            worst = results.scores.of(results.cell(_BASELINE, size, LONG)).min()
-            n_below[name, size] = int(
-                (results.scores.of(results.cell(name, size, LONG)) < worst).sum()
-            )
-    yield Finding(
-        "(ours) No training ends below the baseline's worst run",
-        verdict(*(n == 0 for n in n_below.values())),
-        f"runs (long) of {len(results.scores.runs)} below it: <br>"
-        + "<br>".join(
-            f"{name}: "
-            + "; ".join(f"{size:,}: {n_below[name, size]}" for size in results.plan.transitions)
-            for name in names
-        ),
-    )
-
-
-def _compared(results: _Results, text: str, name: str, other: str) -> Finding:
+def _compared(text: str, name: str, other: str, asked: _AtBest) -> Finding:
     """Compare mean and CVaR, both evaluations; the long one decides."""
     lines, deciding = [f"{name} - {other}:"], []
     for measure in (MEAN, CVAR):
-        for evaluation in SCORES:
-            found = results.better(measure, name, other, evaluation)
-            lines.append(f"{measure.name}, {evaluation}: {_told(found)}")
-            deciding += list(found.values()) if evaluation == LONG else []
+        for evaluation in (SHORT, LONG):
+            found = asked.better(measure, name, other, evaluation)
+            lines.append(f"{measure.name}, {evaluation}: {_by_size(found, _signed)}")
+        deciding += list(found.values())
     return Finding(text, _verdict(deciding), "<br>".join(lines))
 
 
-def _tail_above_mean(results: _Results, name: str) -> Finding:
-    found = [results.better(CVAR, name, _BASELINE, evaluation, MEAN) for evaluation in SCORES]
+def _tail_above_mean(name: str, asked: _AtBest) -> Finding:
     lines = [f"{CVAR.name} of {name} - mean of {_BASELINE}:"]
-    lines += [f"{title}: {_told(one)}" for title, one in zip(SCORES, found, strict=True)]
+    for evaluation in (SHORT, LONG):
+        found = asked.better(CVAR, name, _BASELINE, evaluation, MEAN)
+        lines.append(f"{evaluation}: {_by_size(found, _signed)}")
+    claim = f"The 10 %-CVaR of {name} is above the baseline's mean"
+    return Finding(claim, _verdict(found.values()), "<br>".join(lines))
+
+
+def _poor_on_small_data(asked: _AtBest) -> Finding:
+    small, found = asked.sizes[:2], asked.better(MEAN, _BASELINE, _RAMDP, LONG)
+    told = {size: found[size] for size in small}
+    sizes = ", ".join(f"{size:,}" for size in small)
     return Finding(
-        f"The 10 %-CVaR of {name} is above the baseline's mean",
-        _verdict(found[1].values()),
-        "<br>".join(lines),
+        f"RaMDP-DQN is poor on small data ({sizes}): below the baseline",
+        _verdict(told.values()),
+        f"{_BASELINE} - {_RAMDP}, mean, long: {_by_size(told, _signed)}",
     )
 
 
-def _on_robustness(results: _Results) -> Iterator[Finding]:
-    if not results.has(_PI_B, _APPROX, _BASELINE):
-        return
-    widths = {name: _plateaus(results, name) for name in (_APPROX, _PI_B)}
-    if not all(widths.values()):
-        return
-    wider = [
-        widths[_APPROX][size].factor > widths[_PI_B][size].factor
-        and not widths[_PI_B][size].is_open
-        for size in results.plan.transitions
-    ]
-    evidence = "<br>".join(
-        f"{name}: " + "; ".join(f"{size:,}: {one}" for size, one in found.items())
-        for name, found in widths.items()
+def _no_worse_runs(asked: _AtBest) -> Finding:
+    """Count the runs below anything that the baseline itself scores."""
+    n_below: dict[str, dict[int, int]] = {}
+    for name in _OURS:
+        with suppress(NotInPlanError):
+            worst = {k: asked.scores.of(asked.cell(_BASELINE, k, LONG)).min() for k in asked.sizes}
+            n_below[name] = {
+                size: int((asked.scores.of(asked.cell(name, size, LONG)) < worst[size]).sum())
+                for size in asked.sizes
+            }
+    if not n_below:
+        raise NotInPlanError("any of ours")
+    return Finding(
+        "(ours) No training ends below the baseline's worst run",
+        verdict(*(n == 0 for found in n_below.values() for n in found.values())),
+        f"runs (long) of {len(asked.scores.runs)} below it: <br>" + _by_name(n_below),
     )
-    yield Finding(
+
+
+def _less_sensitive(asked: _AtBest) -> Finding:
+    widths = {name: _plateaus(asked, name) for name in (_APPROX, _PI_B)}
+    ours, theirs = widths.values()
+    wider = (ours[k].factor > theirs[k].factor and not theirs[k].is_open for k in asked.sizes)
+    return Finding(
         "Approx-Soft-SPIBB-DQN is less sensitive to its hyper-parameter than Pi_b-SPIBB-DQN",
         verdict(*wider),
         "factor on the common abscissa over which the mean (long) keeps "
-        f"{_PART:.0%} of the best gain: <br>{evidence}",
+        f"{_PART:.0%} of the best gain: <br>{_by_name(widths)}",
     )
-    losses = {name: _losses(results, name) for name in (_APPROX, _PI_B)}
-    text = "Approx-Soft-SPIBB-DQN is more stable over the sizes than Pi_b-SPIBB-DQN"
-    largest = results.plan.transitions[-1]
-    ours, theirs = (max(losses[name].values()) for name in (_APPROX, _PI_B))
-    yield Finding(
-        text,
+
+
+def _more_stable(asked: _AtBest) -> Finding:
+    """Compare what the value that is best on the largest size costs in mean on the others."""
+    largest, losses = asked.sizes[-1], {}
+    for name in (_APPROX, _PI_B):
+        fixed = asked.best(name, largest)
+        best = {size: asked.mean(asked.best(name, size).place, size) for size in asked.sizes}
+        losses[f"{name} ({fixed.setting.value:g})"] = {
+            size: float(mean - asked.mean(fixed.place, size)) for size, mean in best.items()
+        }
+    ours, theirs = (max(found.values()) for found in losses.values())
+    return Finding(
+        "Approx-Soft-SPIBB-DQN is more stable over the sizes than Pi_b-SPIBB-DQN",
         "no difference" if ours == theirs else verdict(ours < theirs),
         f"mean (long) of the best value - of the value that is best at {largest:,}: <br>"
-        + "<br>".join(
-            f"{name} ({results.best[name, largest].value:g}): "
-            + "; ".join(f"{size:,}: {loss:.2f}" for size, loss in found.items())
-            for name, found in losses.items()
-        ),
+        + _by_name(losses, "{:.2f}".format),
     )
+
+
+def _speed(speeds: Mapping[str, float]) -> Finding:
+    names = {"approx-soft-spibb-dqn": "approximate", "exact-soft-spibb-dqn": "exact"}
+    hard = speeds.get("pi-b-spibb-dqn")
+    told = {names[rule]: hard / speeds[rule] - 1 for rule in names if hard and rule in speeds}
+    if not told:
+        raise NotInPlanError("speeds")
+    return Finding(
+        "Soft-SPIBB-DQN takes about 50 % more time than SPIBB-DQN",
+        verdict(0.25 <= told.get("approximate", 0.0) <= 0.75),
+        "; ".join(f"{name}: {100 * more:+.0f} %" for name, more in told.items()),
+    )
+
+
+_BEATS = "{} outperforms the baseline in mean and 10 %-CVaR"
+_CLAIMS: tuple[Callable[[_AtBest], Finding], ...] = (
+    *(partial(_compared, _BEATS.format(one), one, _BASELINE) for one in (_PI_B, _APPROX, _EXACT)),
+    *(partial(_tail_above_mean, name) for name in (_PI_B, _APPROX)),
+    *(partial(_compared, text, name, other) for name, other, text in _COMPARED),
+    _poor_on_small_data,
+    _no_worse_runs,
+    _less_sensitive,
+    _more_stable,
+)
 
 
 @dataclass(frozen=True)
@@ -249,56 +260,33 @@ def find_plateau(x: Sequence[float], gain: Sequence[float], part: float = _PART)
     top = int(np.argmax(gain))
     if gain[top] <= 0:
         return Plateau(float(x[top]), float(x[top]), False)  # nothing is gained anywhere
-    ends = []
+    ends, is_open = [], False
     for side in (-1, 1):
         k = top
         while 0 <= k + side < len(gain) and gain[k + side] >= wanted:
             k += side
-        if not 0 <= k + side < len(gain):
-            ends.append((float(x[k]), True))
-            continue
-        share = (gain[k] - wanted) / (gain[k] - gain[k + side])
-        ends.append((float(np.exp(places[k] + share * (places[k + side] - places[k]))), False))
-    (low, is_low_open), (high, is_high_open) = ends
-    return Plateau(low, high, is_low_open or is_high_open)
+        if 0 <= k + side < len(gain):
+            share = (gain[k] - wanted) / (gain[k] - gain[k + side])
+            ends.append(float(np.exp(places[k] + share * (places[k + side] - places[k]))))
+        else:
+            ends.append(float(x[k]))
+            is_open = True
+    return Plateau(ends[0], ends[1], is_open)
 
 
-def _plateaus(results: _Results, name: str) -> dict[int, Plateau]:
-    """Return by size where a family is good; nothing where none of it is on the axis."""
-    where = on_axis(results.plan, families(results.plan)[name])
-    order = sorted(where, key=where.__getitem__)
-    found = {}
-    for row, size in enumerate(results.plan.transitions if order else ()):
-        means = results.all.aggregates.mean.value[1, row]
-        gain = means[order] - means[results.best[_BASELINE, size].place]
-        found[size] = find_plateau([where[k] for k in order], gain.tolist())
+def _plateaus(asked: _AtBest, name: str) -> dict[int, Plateau]:
+    """Return by size where a family is good."""
+    plan, found = asked.results.plan, {}
+    for size in asked.sizes:
+        asked.best(name, size)  # must be there
+        where = on_axis(plan, families(plan)[name])
+        if not where:
+            raise NotInPlanError(f"a value of {name} on the axis")
+        order = sorted(where, key=where.__getitem__)
+        baseline = asked.mean(asked.best(_BASELINE, size).place, size)
+        gain = [float(asked.mean(place, size) - baseline) for place in order]
+        found[size] = find_plateau([where[place] for place in order], gain)
     return found
-
-
-def _losses(results: _Results, name: str) -> dict[int, float]:
-    """Return by size what the value that is best on the largest size costs in mean."""
-    fixed = results.best[name, results.plan.transitions[-1]].place
-    means = results.all.aggregates.mean.value[1]
-    return {
-        size: float(means[row, results.best[name, size].place] - means[row, fixed])
-        for row, size in enumerate(results.plan.transitions)
-    }
-
-
-def _on_speed(speeds: Mapping[str, float]) -> Iterator[Finding]:
-    names = {"approx-soft-spibb-dqn": "approximate", "exact-soft-spibb-dqn": "exact"}
-    told = {
-        title: speeds["pi-b-spibb-dqn"] / speeds[name] - 1
-        for name, title in names.items()
-        if name in speeds and "pi-b-spibb-dqn" in speeds
-    }
-    if told:
-        near = 0.25 <= told.get("approximate", 0.0) <= 0.75
-        yield Finding(
-            "Soft-SPIBB-DQN takes about 50 % more time than SPIBB-DQN",
-            verdict(near),
-            "; ".join(f"{name}: {100 * more:+.0f} %" for name, more in told.items()),
-        )
 
 
 def _verdict(differences: Iterable[IntervalEstimate]) -> str:
@@ -308,15 +296,9 @@ def _verdict(differences: Iterable[IntervalEstimate]) -> str:
     return verdict(*(one.low > 0 for one in found))
 
 
-def _told(found: Mapping[int, IntervalEstimate]) -> str:
-    return "; ".join(f"{size:,}: {_number(one)}" for size, one in found.items())
+def _by_size(found: Mapping[int, Any], form: Callable[[Any], str] = str) -> str:
+    return "; ".join(f"{size:,}: {form(one)}" for size, one in found.items())
 
 
-def _number(one: IntervalEstimate) -> str:
-    if np.isnan(one.low):
-        return f"{one.value:+.2f}"
-    return f"{one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
-
-
-def _sizes(sizes: Sequence[int]) -> str:
-    return ", ".join(f"{size:,}" for size in sizes)
+def _by_name(found: Mapping[str, Mapping[int, Any]], form: Callable[[Any], str] = str) -> str:
+    return "<br>".join(f"{name}: {_by_size(part, form)}" for name, part in found.items())

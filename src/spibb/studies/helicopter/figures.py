@@ -12,24 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spibb.envs.helicopter_picture import helicopter_figure
-from spibb.studies.drawing import (
-    GREY,
-    Drawing,
-    FigureSetting,
-    add_head,
-    legend_name,
-    mark_sizes,
-)
+from spibb.studies.drawing import GREY, Drawing, FigureSetting, add_head, draw_line, mark_sizes
 from spibb.studies.helicopter.plan import BASELINE, LONG, SHORT, HelicopterPlan
 from spibb.studies.helicopter.scores import HelicopterResults
-from spibb.studies.helicopter.tables import (
-    CVAR,
-    MEAN,
-    PUBLISHED,
-    Best,
-    best_settings,
-    families,
-)
+from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, families
 from spibb.studies.metrics import IntervalEstimate, Measure
 from spibb.studies.results.aggregates import describe_runs
 
@@ -62,13 +48,13 @@ def abscissa(parameter: str, value: float) -> float:
 
 def on_axis(plan: HelicopterPlan, places: Sequence[int]) -> dict[int, float]:
     """Return where settings, given as places in the plan, stand on the axis; some do not."""
-    found = {}
-    for place in places:
-        setting = plan.settings[place]
-        x = abscissa(setting.parameter, setting.value)
-        if 2.0**-_FARTHEST <= x <= 2.0**_FARTHEST:
-            found[place] = x
-    return found
+    settings = {place: plan.settings[place] for place in places}
+    found = {place: abscissa(one.parameter, one.value) for place, one in settings.items()}
+    return {place: x for place, x in found.items() if 2.0**-_FARTHEST <= x <= 2.0**_FARTHEST}
+
+
+def _varied(plan: HelicopterPlan) -> list[int]:
+    return [place for place, setting in enumerate(plan.settings) if setting.parameter]
 
 
 def draw_helicopter(results: HelicopterResults) -> list[Drawing]:
@@ -95,16 +81,19 @@ def _domain(plan: HelicopterPlan) -> Drawing:
     )
 
 
-def _panels(
-    results: HelicopterResults,
-) -> tuple[Figure, dict[tuple[Measure, str], Axes]]:
+def _panels(results: HelicopterResults) -> tuple[Figure, dict[tuple[Measure, str], Axes]]:
     """Return a figure with a panel for each measure and evaluation."""
     from matplotlib.figure import Figure
 
+    plan = results.plan
+    evaluations = {
+        SHORT: f"short: {plan.n_steps:,} steps a run (the paper's)",
+        LONG: f"long: {plan.n_episodes:,} episodes a run",
+    }
     figure = Figure(figsize=(10, 8), layout="constrained")
     grid, panels = figure.subplots(2, 2, sharex=True, sharey="row"), {}
     for row, measure in enumerate((MEAN, CVAR)):
-        for column, (evaluation, name) in enumerate(_evaluations(results.plan).items()):
+        for column, (evaluation, name) in enumerate(evaluations.items()):
             axes = panels[measure, evaluation] = grid[row, column]
             axes.set_title(f"{measure.name}, {name}", fontsize=_LETTERS)
             axes.set_xscale("log")
@@ -136,7 +125,7 @@ def _by_parameter(results: HelicopterResults, size: int) -> Drawing:
         low, high = min(map(np.min, seen)), max(map(np.max, seen))
         panels[MEAN, SHORT].set_xlim(low / 1.5, high * 1.5)
     title = f"Performance against the hyper-parameter, {size:,} transitions"
-    n = results.aggregates.n[:, plan.transitions.index(size)]
+    n = results.n_runs(transitions=size)
     add_head(figure, f"{title}\n{plan.name}, {describe_runs(n, plan)} of each setting", 3)
     caption = (
         "Undiscounted return. Shaded: 95 % bootstrap intervals over data sets. "
@@ -146,13 +135,6 @@ def _by_parameter(results: HelicopterResults, size: int) -> Drawing:
         + "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
     return Drawing(f"helicopter-{size}", title, caption, figure)
-
-
-def _evaluations(plan: HelicopterPlan) -> dict[str, str]:
-    return {
-        SHORT: f"short: {plan.n_steps:,} steps a run (the paper's)",
-        LONG: f"long: {plan.n_episodes:,} episodes a run",
-    }
 
 
 def _on_axes(plan: HelicopterPlan) -> dict[FigureSetting, dict[int, float]]:
@@ -166,11 +148,8 @@ def _on_axes(plan: HelicopterPlan) -> dict[FigureSetting, dict[int, float]]:
 
 
 def _line(axes: Axes, x: Sequence[float], estimate: IntervalEstimate, shown: FigureSetting) -> None:
-    colour, marker, line = shown.style
     label = f"{shown.title} ({shown.symbol})" if shown.parameter else shown.title
-    axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=6,
-              linewidth=1.4, label=legend_name(label))  # fmt: skip
-    axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=0.13, linewidth=0)
+    draw_line(axes, x, estimate, shown.style, label, size=6, alpha=0.13)
 
 
 def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, size: int) -> None:
@@ -193,8 +172,7 @@ def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, siz
 
 def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
     """Mark powers of two, as many as have room."""
-    varied = [k for k, setting in enumerate(plan.settings) if setting.parameter]
-    places = on_axis(plan, varied).values() or [1.0]
+    places = on_axis(plan, _varied(plan)).values() or [1.0]
     low, high = np.ceil(np.log2(min(places))), np.floor(np.log2(max(places)))
     step = max(1, int(np.ceil((high - low + 1) / _MOST_MARKS)))
     powers = [int(power) for power in np.arange(low, high + 1, step)]
@@ -207,8 +185,8 @@ def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
 
 def _left_out(plan: HelicopterPlan) -> str:
     """Name the settings of a family that have no place on the axis."""
-    varied = [k for k, setting in enumerate(plan.settings) if setting.parameter]
-    labels = [plan.settings[k].label for k in varied if k not in on_axis(plan, varied)]
+    found = on_axis(plan, _varied(plan))
+    labels = [plan.settings[place].label for place in _varied(plan) if place not in found]
     return f"Beyond the axis: {'; '.join(labels)}. " if labels else ""
 
 
@@ -254,7 +232,7 @@ def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> It
         axes.set_xlabel("transitions" if measure == CVAR else "")
         mark_sizes(axes, plan.transitions, ",")
     title = f"Performance at the best hyper-parameter against the size of the data set{name}"
-    runs = describe_runs(results.aggregates.n, plan)
+    runs = describe_runs(results.n_runs(), plan)
     add_head(figure, f"{title}\n{plan.name}, {runs} of each setting", 3)
     caption = (
         "Best: of the largest mean under the long evaluation. Shaded: 95 % bootstrap intervals "
@@ -264,21 +242,18 @@ def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> It
 
 
 def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, evaluation: str) -> None:
-    name, is_baseline = found[0].name, found[0].name == "Baseline"
+    name, sizes = found[0].name, [one.size for one in found]
     shown = FigureSetting(found[0].place, name)
-    sizes = [one.size for one in found]
-    parts = [one.of(measure, evaluation) for one in found]
-    estimate = IntervalEstimate(*(np.array(part) for part in zip(*parts, strict=True)))
-    colour, marker, _ = shown.style
-    if is_baseline:
-        axes.plot(sizes, estimate.value, color=GREY, linestyle=":", linewidth=1.2,
-                  label="baseline")  # fmt: skip
+    parts = [one.estimates[measure, evaluation] for one in found]
+    estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
+    title, (colour, marker, _) = shown.title, shown.style
+    if name == "Baseline":
+        title, colour, marker = "baseline", GREY, "_"
+        axes.plot(sizes, estimate.value, color=GREY, linestyle=":", linewidth=1.2, label=title)
     else:
         _line(axes, sizes, estimate, shown)
-    told = [(size, PUBLISHED[size][name]) for size in sizes if name in PUBLISHED.get(size, {})]
+    told = {one.size: one.published[measure != MEAN] for one in found if one.published}
     if told and evaluation == SHORT:
-        title = "baseline" if is_baseline else shown.title
-        axes.plot([size for size, _ in told], [pair[measure != MEAN] for _, pair in told],
-                  color=GREY if is_baseline else colour, marker="_" if is_baseline else marker,
-                  markersize=9, markerfacecolor="none", linestyle="none",
+        axes.plot(list(told), list(told.values()), color=colour, marker=marker, markersize=9,
+                  markerfacecolor="none", linestyle="none",
                   label=f"{title}, as published")  # fmt: skip

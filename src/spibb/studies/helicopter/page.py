@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spibb.errors import DataError
-from spibb.studies.claims import to_markdown
+from spibb.studies.claims import markdown_table, to_markdown
 from spibb.studies.helicopter.claims import compared_in_mean, findings
 from spibb.studies.helicopter.plan import LONG, HelicopterPlan
 from spibb.studies.helicopter.scores import HelicopterResults
@@ -21,17 +21,17 @@ def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, 
     """Return what studies say in the helicopter's page: the paper's, and one of more baselines."""
     blocks: dict[str, str] = {}
     named = {results.plan.name: results for results in given}
-    main = named.get("helicopter")
-    if main is not None:
+    if "helicopter" in named:
+        main = named["helicopter"]
         costs = _read_costs(main)
         blocks |= {
             "facts": _facts(main),
             "table": best_table(best_settings(main)),
-            "claims": to_markdown(findings(main, costs.get("speeds", {}))),
+            "claims": to_markdown(findings(main, costs.get("speeds"))),
             "costs": _costs(costs),
         }
     if "helicopter-baselines" in named:
-        every = [*([main] if main is not None else []), named["helicopter-baselines"]]
+        every = [named[name] for name in ("helicopter", "helicopter-baselines") if name in named]
         by_name = {name: one for results in every for name, one in results.by_baseline().items()}
         blocks["baselines"] = _baselines(by_name)
     return {"helicopter.md": blocks} if blocks else {}
@@ -39,9 +39,11 @@ def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, 
 
 def table_files(results: HelicopterResults) -> dict[str, str]:
     """Return the table of best settings as a file, for each baseline."""
-    every = results.by_baseline()
-    names = {name: f"table-{name}.csv" if results.plan.baseline else "table.csv" for name in every}
-    return {names[name]: to_csv(best_settings(one)) for name, one in every.items()}
+    every, has_several = results.by_baseline().items(), bool(results.plan.baseline)
+    return {
+        f"table{f'-{name}' if has_several else ''}.csv": to_csv(best_settings(one))
+        for name, one in every
+    }
 
 
 def _read_costs(results: HelicopterResults) -> dict[str, Any]:
@@ -94,42 +96,26 @@ def _costs(costs: Mapping[str, Any]) -> str:
 def _baselines(by_name: Mapping[str, HelicopterResults]) -> str:
     """Return mean and CVaR of every algorithm at its best over each baseline, and comparisons."""
     plan: HelicopterPlan = next(iter(by_name.values())).plan
-    parts = []
+    tables = []
     for size in plan.transitions:
-        best = {
-            name: {one.name: one for one in best_settings(results) if one.size == size}
-            for name, results in by_name.items()
-        }
-        runs = {name: int(results.aggregates.n.max()) for name, results in by_name.items()}
-        lines = [
-            f"| {size:,} transitions | "
-            + " | ".join(f"{name} ({n} runs)" for name, n in runs.items())
-            + " |",
-            "|---|" + "---|" * len(best),
+        best = [
+            {one.name: one for one in best_settings(results) if one.size == size}
+            for results in by_name.values()
         ]
-        for algorithm in next(iter(best.values())):
-            cells = [_cell(found[algorithm], found) for found in best.values()]
-            lines.append(f"| {algorithm} | {' | '.join(cells)} |")
-        parts.append("\n".join(lines))
-    judged = {name: compared_in_mean(results) for name, results in by_name.items()}
-    lines = [
-        f"| difference of means, on {len(plan.transitions)} sizes | " + " | ".join(judged) + " |",
-        "|---|" + "---|" * len(judged),
-    ]
-    for pair in next(iter(judged.values())):
-        told = " | ".join(found.get(pair, "") for found in judged.values())
-        lines.append(f"| {pair} | {told} |")
-    return "\n\n".join([*parts, "\n".join(lines)])
+        rows = [[name, *(_cell(name, found) for found in best)] for name in best[0]]
+        runs = (f"{name} ({results.n_runs().max()} runs)" for name, results in by_name.items())
+        tables.append(markdown_table([f"{size:,} transitions", *runs], rows))
+    judged = [compared_in_mean(results) for results in by_name.values()]
+    rows = [[pair, *(found.get(pair, "") for found in judged)] for pair in judged[0]]
+    title = f"difference of means, on {len(plan.transitions)} sizes"
+    return "\n\n".join([*tables, markdown_table([title, *by_name], rows)])
 
 
-def _cell(one: Best, found: Mapping[str, Best]) -> str:
+def _cell(name: str, found: Mapping[str, Best]) -> str:
     """Return mean and CVaR, long; the best of each in bold."""
-    means, tails = (
-        {name: other.of(measure, LONG).value for name, other in found.items()}
-        for measure in (MEAN, CVAR)
-    )
     numbers = []
-    for values in (means, tails):
-        text = f"{values[one.name]:.2f}"
-        numbers.append(f"**{text}**" if values[one.name] == max(values.values()) else text)
+    for measure in (MEAN, CVAR):
+        values = {other: one.estimates[measure, LONG].value for other, one in found.items()}
+        text = f"{values[name]:.2f}"
+        numbers.append(f"**{text}**" if values[name] == max(values.values()) else text)
     return " / ".join(numbers)

@@ -22,8 +22,8 @@ from spibb.deep.rules import (
 )
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
 from spibb.errors import SettingsError
-from spibb.studies.plan import Plan, Setting, check_discount, check_whole, factor
-from spibb.studies.version1 import Renamed
+from spibb.studies.plan import Count, Discount, Plan, Setting, Whole, factor
+from spibb.studies.version1 import Version1
 
 BASELINE = "baseline"
 # The two scores of a policy: the paper's, and one of more episodes.
@@ -79,29 +79,24 @@ class HelicopterPlan(Plan):
     setting_kind: ClassVar[type[RuleSetting]] = RuleSetting
     keeps_rows: ClassVar[bool] = True  # the bootstrap draws data sets, all runs of each
     columns: ClassVar[Mapping[str, str]] = {"n_episodes": "whole numbers", "diverged": "flags"}
-    reader1 = Renamed("evaluation", "transitions", {0.0: SHORT, 1.0: LONG})
+    reader1 = Version1("evaluation", "transitions", {0.0: SHORT, 1.0: LONG})
 
     settings: tuple[RuleSetting, ...]
     baseline: tuple[str, ...] = factor("baseline", str)
     evaluation: tuple[str, ...] = factor("evaluation", str, init=False, default=(SHORT, LONG))
-    transitions: tuple[int, ...] = factor("transitions", int)
+    transitions: tuple[int, ...] = factor("transitions", int, is_needed=True)
     digests: tuple[str, ...] = ()
-    max_steps: int = 100
-    gamma: float = 0.9
-    n_trainings: int = 15
-    n_passes: int = 2_000
-    n_steps: int = 1_000
-    n_episodes: int = 1_000
+    max_steps: Count = 100
+    gamma: Discount = 0.9
+    n_trainings: Count = 15
+    n_passes: Count = 2_000
+    n_steps: Count = 1_000
+    n_episodes: Count = 1_000
     width: float = 0.2
-    restarts: int = 0
+    restarts: Whole = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.demand("transitions")
-        check_discount(self.gamma)
-        for name in ("max_steps", "n_trainings", "n_passes", "n_steps", "n_episodes"):
-            check_whole(getattr(self, name), name, 1)
-        check_whole(self.restarts, "restarts", 0)
         if self.n_episodes < self.n_steps:
             raise SettingsError(
                 f"n_episodes is {self.n_episodes}",

@@ -8,7 +8,7 @@ differences between settings of the same size have intervals too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spibb.runner.store import Store
 from spibb.studies.helicopter.plan import BASELINE, SHIPPED, HelicopterPlan
-from spibb.studies.metrics import IntervalEstimate, Measure, cvar, has_interval
+from spibb.studies.metrics import ENDS, IntervalEstimate, Measure, cvar, has_interval
 from spibb.studies.results.aggregates import SHARES, Aggregates
 from spibb.studies.results.cells import checked_rows, scores_by_run
 from spibb.studies.results.recording import read_rows
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 N_RESAMPLES = 2_000
-_CONFIDENCE = 0.95
 # Fewer data sets than these say too little about how data sets differ.
 MIN_DATA_SETS = 5
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
@@ -87,10 +86,7 @@ class Scores:
 
     def estimate(self, measure: Measure, cell: Cell) -> IntervalEstimate:
         """Return a statistic of a cell with its interval; NaN ends where data sets are too few."""
-        value = self._value(measure, cell)
-        if not self._has_interval(measure, cell):
-            return IntervalEstimate(value, np.nan, np.nan)
-        return _interval(value, self._replicates(measure, cell))
+        return _interval(self._value(measure, cell), self._replicates(measure, cell))
 
     def difference(
         self, measure: Measure, cell: Cell, other: Cell, other_measure: Measure | None = None
@@ -105,13 +101,7 @@ class Scores:
         """
         theirs = measure if other_measure is None else other_measure
         value = self._value(measure, cell) - self._value(theirs, other)
-        if not (self._has_interval(measure, cell) and self._has_interval(theirs, other)):
-            return IntervalEstimate(value, np.nan, np.nan)
         return _interval(value, self._replicates(measure, cell) - self._replicates(theirs, other))
-
-    def _has_interval(self, measure: Measure, cell: Cell) -> bool:
-        is_deep = measure.share is None or has_interval(len(self.of(cell)), measure.share)
-        return is_deep and len(self.of(cell)) > 0 and self.n_data_sets >= MIN_DATA_SETS
 
     def _value(self, measure: Measure, cell: Cell) -> float:
         found = self.of(cell)
@@ -120,18 +110,23 @@ class Scores:
         return float(found.mean() if measure.share is None else cvar(found, measure.share))
 
     def _replicates(self, measure: Measure, cell: Cell) -> Floats:
-        """Return what a statistic is in each resample."""
+        """Return what a statistic is in each resample; NaN where runs or data sets are too few."""
+        is_there = ~np.isnan(self.values[cell])
+        n_runs, share = int(is_there.sum()), measure.share
+        is_deep = n_runs > 0 if share is None else has_interval(n_runs, share)
+        if not is_deep or self.n_data_sets < MIN_DATA_SETS:
+            return np.array([np.nan])
         key = (measure, cell)
         if key not in self._kept:
-            is_there = ~np.isnan(self.values[cell])
-            self._kept[key] = weighted_statistic(
-                self.values[cell][is_there], self._weights[:, is_there], measure.share
-            )
+            scores = self.values[cell][is_there]
+            self._kept[key] = weighted_statistic(scores, self._weights[:, is_there], share)
         return self._kept[key]
 
 
 def _interval(value: float, found: Floats) -> IntervalEstimate:
-    ends = np.nanquantile(found, [(1 - _CONFIDENCE) / 2, (1 + _CONFIDENCE) / 2])
+    if np.isnan(found).all():
+        return IntervalEstimate(value, np.nan, np.nan)
+    ends = np.nanquantile(found, ENDS)
     return IntervalEstimate(value, float(ends[0]), float(ends[1]))
 
 
@@ -215,25 +210,7 @@ class HelicopterResults(Results[HelicopterPlan]):
         scores = Scores.of_table(read_rows(store, plan), plan)
         return cls(plan, aggregate_scores(scores), Path(folder), scores)
 
-    def by_baseline(self) -> dict[str, HelicopterResults]:
-        """Return the results over each baseline, as if there were no other."""
-        if not self.plan.baseline:
-            return {SHIPPED: self}
-        plan = replace(self.plan, baseline=(), digests=())
-        found = {}
-        for place, file in enumerate(self.plan.baseline):
-            parts = self.aggregates
-            of_one = Aggregates(
-                parts.n[place],
-                IntervalEstimate(*(part[place] for part in parts.mean)),
-                {
-                    share: IntervalEstimate(*(part[place] for part in estimate))
-                    for share, estimate in parts.cvar.items()
-                },
-                parts.worse[place],
-            )
-            scores = self.scores
-            if scores is not None:
-                scores = Scores(plan, scores.runs, scores.values[place], scores.diverged[place])
-            found[Path(file).stem] = HelicopterResults(plan, of_one, self.folder, scores)
-        return found
+    def by_baseline(self) -> dict[str, Self]:
+        """Return the results over each baseline, by its name."""
+        files = self.plan.baseline
+        return {Path(file).stem: self.at(baseline=file) for file in files} or {SHIPPED: self}

@@ -10,7 +10,7 @@ their differences are less noisy than they are.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,9 @@ def run(plan: HelicopterPlan, runs: Sequence[int], device: Device = "cpu") -> Co
         for place, one in enumerate(data):
             scored = fly(plan, one, place, some, population, device)
             baseline, size = divmod(place, n_sizes)
-            where = (rows, baseline) if plan.baseline else (rows,)
             for name, column in found.items():
-                column[where][:, :, size] = scored[name]
+                by_baseline = column.reshape(len(runs), len(baselines), *plan.shape[-3:])
+                by_baseline[rows, baseline, :, size] = scored[name]
             tell(_TRAINED + (1 - _TRAINED) * (place + 1) / len(data))
     return found
 
@@ -114,10 +114,8 @@ def train(
     """
     rules = [rule for rule in plan.rules_of_settings if rule is not None]
     members = [
-        Member(place, rule, member_seed(plan, run, len(one)))
-        for place, one in enumerate(data)
-        for run in runs
-        for rule in rules
+        Member(place, rule, member_seed(plan, run, len(data[place])))
+        for place, run, rule in product(range(len(data)), runs, rules)
     ]
     if not members:
         return None

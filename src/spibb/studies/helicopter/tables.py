@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from spibb.studies.claims import markdown_table
 from spibb.studies.helicopter.plan import LONG, SHORT, HelicopterPlan
 from spibb.studies.metrics import IntervalEstimate, Measure
+from spibb.studies.plan import Setting
 from spibb.studies.results.results import Results
 
 MEAN, CVAR = Measure(), Measure(0.1)
-SCORES = (SHORT, LONG)
 
 # Mean and 10 %-CVaR of 300 runs as the paper's appendix prints them, by size and by our name.
 PUBLISHED: dict[int, dict[str, tuple[float, float]]] = {
@@ -41,85 +43,65 @@ PUBLISHED: dict[int, dict[str, tuple[float, float]]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Best:
     """An algorithm at its best hyper-parameter on one size.
 
     Attributes:
         size: Number of transitions.
-        name: The algorithm.
-        parameter: Its hyper-parameter; empty for none.
-        value: The best value of it.
+        setting: The algorithm with that value.
         place: Place of the setting in the plan.
         is_inside: Whether the grid has worse values on both sides.
-        mean: Mean by the short and by the long evaluation.
-        cvar: 10 %-CVaR likewise.
-        published: The paper's mean and 10 %-CVaR; None where it has none.
+        estimates: Mean and 10 %-CVaR by the short and by the long evaluation.
     """
 
     size: int
-    name: str
-    parameter: str
-    value: float
+    setting: Setting
     place: int
     is_inside: bool
-    mean: tuple[IntervalEstimate, IntervalEstimate]
-    cvar: tuple[IntervalEstimate, IntervalEstimate]
-    published: tuple[float, float] | None
+    estimates: Mapping[tuple[Measure, str], IntervalEstimate]
 
-    def of(self, measure: Measure, evaluation: str) -> IntervalEstimate:
-        """Return one of the four numbers."""
-        return (self.mean if measure == MEAN else self.cvar)[SCORES.index(evaluation)]
+    @property
+    def name(self) -> str:
+        """The algorithm."""
+        return self.setting.name
+
+    @property
+    def published(self) -> tuple[float, float] | None:
+        """The paper's mean and 10 %-CVaR; None where it has none."""
+        return PUBLISHED.get(self.size, {}).get(self.name)
 
 
 def families(plan: HelicopterPlan) -> dict[str, list[int]]:
     """Return the settings of each algorithm as places in the plan, by rising value."""
     found: dict[str, list[int]] = {}
-    for place, setting in enumerate(plan.settings):
-        found.setdefault(setting.name, []).append(place)
-    return {
-        name: sorted(places, key=lambda k: plan.settings[k].value) for name, places in found.items()
-    }
+    for place in sorted(range(len(plan.settings)), key=lambda k: plan.settings[k].value):
+        found.setdefault(plan.settings[place].name, []).append(place)
+    return {name: found[name] for name in dict.fromkeys(one.name for one in plan.settings)}
 
 
-def best_settings(results: Results[HelicopterPlan], by: Measure = MEAN) -> list[Best]:
+def best_settings(results: Results[HelicopterPlan]) -> list[Best]:
     """Return every algorithm at its best hyper-parameter, for each size.
 
     Args:
         results: The results over one baseline.
-        by: What "best" is measured by, under the long evaluation.
     """
-    plan = results.plan
-    return [
-        _best(results, size, name, places, by)
-        for size in plan.transitions
-        for name, places in families(plan).items()
-        if all(results.n_runs(place, evaluation=LONG, transitions=size) for place in places)
-    ]
+    found = []
+    for size, places in product(results.plan.transitions, families(results.plan).values()):
+        cell = {"evaluation": LONG, "transitions": size}
+        if all(results.n_runs(place, **cell) for place in places):
+            rank = int(np.argmax([results.of(MEAN, place, **cell).value for place in places]))
+            is_inside = len(places) == 1 or 0 < rank < len(places) - 1
+            found.append(_at(results, size, places[rank], is_inside))
+    return found
 
 
-def _best(
-    results: Results[HelicopterPlan], size: int, name: str, places: list[int], by: Measure
-) -> Best:
-    def of(measure: Measure, place: int, evaluation: str) -> IntervalEstimate:
+def _at(results: Results[HelicopterPlan], size: int, place: int, is_inside: bool) -> Best:
+    estimates = {}
+    for evaluation, measure in product((SHORT, LONG), (MEAN, CVAR)):
         found = results.of(measure, place, evaluation=evaluation, transitions=size)
-        return IntervalEstimate(*map(float, found))
-
-    rank = int(np.argmax([of(by, place, LONG).value for place in places]))
-    place = places[rank]
-    setting = results.plan.settings[place]
-    mean, cvar = ((of(measure, place, SHORT), of(measure, place, LONG)) for measure in (MEAN, CVAR))
-    return Best(
-        size=size,
-        name=name,
-        parameter=setting.parameter,
-        value=float(setting.value),
-        place=place,
-        is_inside=len(places) == 1 or 0 < rank < len(places) - 1,
-        mean=mean,
-        cvar=cvar,
-        published=PUBLISHED.get(size, {}).get(name),
-    )
+        estimates[measure, evaluation] = IntervalEstimate(*map(float, found))
+    return Best(size, results.plan.settings[place], place, is_inside, estimates)
 
 
 _HEAD = (
@@ -130,13 +112,14 @@ _HEAD = (
 
 def best_table(rows: Sequence[Best]) -> str:
     """Return the table as Markdown; an asterisk marks a best value at the end of its grid."""
-    lines = ["| " + " | ".join(_HEAD) + " |", "|" + "---|" * len(_HEAD)]
+    lines = []
     for one in rows:
-        cells = [f"{one.size:,}", one.name, _best_at(one), *_published(one)]
-        for k in range(len(SCORES)):
-            cells += [_with_interval(one.mean[k]), _with_interval(one.cvar[k])]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        setting, mark = one.setting, "" if one.is_inside else " *"
+        best_at = f"{setting.parameter} = {setting.value:g}{mark}" if setting.parameter else ""
+        published = [f"{number:.2f}" for number in one.published or ()] or ["", ""]
+        ours = map(with_interval, one.estimates.values())
+        lines.append([f"{one.size:,}", one.name, best_at, *published, *ours])
+    return markdown_table(_HEAD, lines)
 
 
 def to_csv(rows: Sequence[Best]) -> str:
@@ -144,35 +127,18 @@ def to_csv(rows: Sequence[Best]) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     head = ["size", "algorithm", "parameter", "value", "is_inside", "paper_mean", "paper_cvar_10"]
-    head += [
-        f"{score}_{name}{end}" for score in SCORES for name in ("mean", "cvar_10")
-        for end in ("", "_low", "_high")
-    ]  # fmt: skip
-    writer.writerow(head)
+    statistics = product((SHORT, LONG), ("mean", "cvar_10"), ("", "_low", "_high"))
+    writer.writerow([*head, *(f"{score}_{name}{end}" for score, name, end in statistics)])
     for one in rows:
-        numbers = [
-            f"{number:.6g}" for k in range(len(SCORES))
-            for number in (*one.mean[k], *one.cvar[k])
-        ]  # fmt: skip
-        value = f"{one.value:g}" if one.parameter else ""
+        parameter = one.setting.parameter
+        value = f"{one.setting.value:g}" if parameter else ""
         published = [f"{number:g}" for number in one.published or ()] or ["", ""]
-        writer.writerow(
-            [one.size, one.name, one.parameter, value, one.is_inside, *published, *numbers]
-        )
+        ours = [f"{number:.6g}" for estimate in one.estimates.values() for number in estimate]
+        writer.writerow([one.size, one.name, parameter, value, one.is_inside, *published, *ours])
     return buffer.getvalue()
 
 
-def _best_at(one: Best) -> str:
-    if not one.parameter:
-        return ""
-    return f"{one.parameter} = {one.value:g}" + ("" if one.is_inside else " *")
-
-
-def _published(one: Best) -> list[str]:
-    return ["", ""] if one.published is None else [f"{number:.2f}" for number in one.published]
-
-
-def _with_interval(estimate: IntervalEstimate) -> str:
-    if np.isnan(estimate.low):
-        return f"{estimate.value:.2f}"
-    return f"{estimate.value:.2f} ({estimate.low:.2f} to {estimate.high:.2f})"
+def with_interval(estimate: IntervalEstimate, form: str = ".2f") -> str:
+    """Return a number with its interval, where it has one."""
+    value, low, high = (f"{number:{form}}" for number in estimate)
+    return value if np.isnan(estimate.low) else f"{value} ({low} to {high})"

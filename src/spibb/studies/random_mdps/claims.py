@@ -1,73 +1,44 @@
 """What the paper says about random MDPs, and what a study of ours says to it.
 
 Every claim is a rule over the aggregates, written before the study was run, and its verdict is
-what the rule returns: "confirmed", "in part" or "not confirmed", always with the numbers.
+what the rule returns: "confirmed", "in part" or "not confirmed", always with the numbers. They
+stand at eta = 0.9 unless they say otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.studies.claims import Finding, to_markdown, verdict
+from spibb.studies.claims import Finding, judged, markdown_table, to_markdown, verdict
+from spibb.studies.drawing import CVAR, MEAN, RARE
 from spibb.studies.metrics import Measure
+from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.plans import RandomMDPPlan
-from spibb.studies.results.results import Results
+from spibb.studies.results.results import NotInPlanError, Results
 
-_MEAN, _CVAR, _RARE = Measure(), Measure(0.01), Measure(0.001)
+_Results = Results[RandomMDPPlan]
 _STRONG = 0.9
-_BASIC, _RAMDP = "Basic RL", "RaMDP, kappa=0.003"
+_RISKY = _BASIC, _RAMDP = "Basic RL", "RaMDP, kappa=0.003"
 _SPIBB = ("Pi_b-SPIBB, n_wedge=10", "Pi_<=b-SPIBB, n_wedge=10")
 _APPROX, _EXACT = "Approx-Soft-SPIBB, epsilon=2", "Exact-Soft-SPIBB, epsilon=2"
 _ONE_STEP = "Approx-Soft-SPIBB 1-step, epsilon=2"
-_SAFE = (*_SPIBB, _APPROX, _EXACT)
+_TESTED = ("Robust MDP, delta=0.001", "HCPI doubly robust, delta=0.9")
+_MOST_CELLS = 6  # that a claim names
 
 
-@dataclass(frozen=True, eq=False)
-class _Results:
-    """Results, asked for the values of a setting by strength of the baseline."""
-
-    all: Results[RandomMDPPlan]
-
-    @property
-    def plan(self) -> RandomMDPPlan:
-        return self.all.plan
-
-    def of(self, label: str, measure: Measure = _MEAN, eta: float = _STRONG) -> NDArray[np.float64]:
-        """Return the values of a setting, one for each size."""
-        return np.asarray(self.all.of(measure, label, eta=eta).value, dtype=np.float64)
-
-    def by_eta(self, label: str, measure: Measure = _MEAN) -> NDArray[np.float64]:
-        """Return the values of a setting, shape (strengths, sizes)."""
-        return np.asarray(self.all.of(measure, label).value, dtype=np.float64)
-
-    def has(self, *labels: str) -> bool:
-        return self.all.has(*labels)
-
-    def family(self, name: str) -> list[str]:
-        return [setting.label for setting in self.plan.settings if setting.family == name]
-
-    def sizes(self, which: NDArray[np.bool_]) -> str:
-        """Name the sizes at which something holds."""
-        pairs = zip(self.plan.trajectories, which, strict=True)
-        chosen = [f"{size:,}" for size, is_one in pairs if is_one]
-        return ", ".join(chosen) if chosen else "none"
+def findings(results: _Results) -> list[Finding]:
+    """Judge every claim whose settings and strength the plan has."""
+    return judged(_CLAIMS, results.at(eta=_STRONG)) if _STRONG in results.plan.eta else []
 
 
-def findings(results: Results[RandomMDPPlan]) -> list[Finding]:
-    """Judge every claim whose settings the plan has, at eta = 0.9 unless it says otherwise."""
-    if _STRONG not in results.plan.eta:
-        return []
-    return [found for judge in _JUDGES for found in judge(_Results(results))]
-
-
-def random_mdp_pages(given: Sequence[Results[RandomMDPPlan]]) -> dict[str, dict[str, str]]:
+def random_mdp_pages(given: Sequence[_Results]) -> dict[str, dict[str, str]]:
     """Return what studies say in the page on random MDPs: the paper's, its search, unguarded."""
     strong = [results for results in given if _STRONG in results.plan.eta]
-    named = {results.plan.name.partition(" + ")[0]: results for results in strong}
+    named = {one.plan.name.partition(" + ")[0]: one.at(eta=_STRONG) for one in strong}
     blocks: dict[str, str] = {}
     if "random-mdps" in named:
         main = named["random-mdps"]
@@ -79,7 +50,7 @@ def random_mdp_pages(given: Sequence[Results[RandomMDPPlan]]) -> dict[str, dict[
     return {"random-mdps.md": blocks} if blocks else {}
 
 
-def _facts(results: Results[RandomMDPPlan]) -> str:
+def _facts(results: _Results) -> str:
     """Say what the study is."""
     plan, n = results.plan, results.aggregates.n
     return "\n".join([
@@ -92,56 +63,67 @@ def _facts(results: Results[RandomMDPPlan]) -> str:
     ])  # fmt: skip
 
 
-def _guard(main: Results[RandomMDPPlan], unguarded: Results[RandomMDPPlan]) -> str:
+def _guard(main: _Results, unguarded: _Results) -> str:
     """Compare the study with one whose episodes end at a goal only."""
-    lines = ["| η = 0.9 | with the guard: mean, 1 %-CVaR | without |", "|---|---|---|"]
-    for label in (_BASIC, _SPIBB[0], _APPROX):
-        cells = [
-            ", ".join(
-                f"{_Results(one).of(label, measure).mean():.3f}" for measure in (_MEAN, _CVAR)
-            )
-            for one in (main, unguarded)
-        ]
-        lines.append(f"| {label} | {cells[0]} | {cells[1]} |")
-    n = int(unguarded.aggregates.n.max())
+    rows = [
+        [label, *(f"{_of(one, label).mean():.3f}, {_of(one, label, CVAR).mean():.3f}"
+                  for one in (main, unguarded))]
+        for label in (_BASIC, _SPIBB[0], _APPROX)
+    ]  # fmt: skip
     return (
-        f"Means over the eight sizes, {n:,} runs without it (`random-mdps-unguarded`; few for a "
-        "1 %-CVaR, which is the mean of the worst hundredth):\n\n" + "\n".join(lines)
+        f"Means over the eight sizes, {int(unguarded.aggregates.n.max()):,} runs without it "
+        "(`random-mdps-unguarded`; few for a 1 %-CVaR, which is the mean of the worst hundredth):"
+        "\n\n" + markdown_table(["η = 0.9", "with the guard: mean, 1 %-CVaR", "without"], rows)
     )
 
 
-def _search(results: Results[RandomMDPPlan]) -> str:
+def _search(results: _Results) -> str:
     """Name the best value of each searched hyper-parameter, by size."""
-    lines = ["| | by mean | by 1 %-CVaR |", "|---|---|---|"]
-    settings = results.plan.settings
-    for family in dict.fromkeys(setting.family for setting in settings if setting.family):
-        members = [setting for setting in settings if setting.family == family]
-        if len(members) == 1:
-            continue
-        cells = []
-        for measure in (_MEAN, _CVAR):
-            table = np.array([_Results(results).of(one.label, measure) for one in members])
-            # Where no value is better than another, none is the best.
-            alike = np.ptp(table, axis=0) == 0
-            best = [members[k].value for k in table.argmax(axis=0)]
-            pairs = zip(best, alike, strict=True)
-            cells.append(", ".join("any" if same else f"{value:g}" for value, same in pairs))
-        lines.append(f"| {members[0].parameter} of {family} | {cells[0]} | {cells[1]} |")
+    rows = []
+    for name in dict.fromkeys(setting.family for setting in results.plan.settings):
+        family = _family(results, name)
+        if name and len(family) > 1:
+            cells = [
+                # Where no value is better than another, none is the best.
+                ", ".join("any" if np.ptp(scores) == 0 else f"{best:g}" for best, scores in found)
+                for found in (_best_values(results, family, measure) for measure in (MEAN, CVAR))
+            ]
+            rows.append([f"{family[0].parameter} of {name}", *cells])
     sizes = ", ".join(f"{size:,}" for size in results.plan.trajectories)
-    return f"Best value at {sizes} trajectories:\n\n" + "\n".join(lines)
+    table = markdown_table(["", "by mean", "by 1 %-CVaR"], rows)
+    return f"Best value at {sizes} trajectories:\n\n{table}"
 
 
-def _range(values: NDArray[np.float64]) -> str:
-    return f"{values.min():.3f} to {values.max():.3f}"
+def _of(results: _Results, label: str, measure: Measure = MEAN) -> NDArray[np.float64]:
+    """Return the values of a setting, one for each size."""
+    return np.asarray(results.of(measure, label).value, dtype=np.float64)
 
 
-def _best_in_mean(results: _Results) -> Iterator[Finding]:
-    if not results.has(_BASIC, _RAMDP, *_SAFE):
-        return
-    risky = [results.of(label).mean() for label in (_BASIC, _RAMDP)]
-    safe = {label: results.of(label).mean() for label in _SAFE}
+def _family(results: _Results, name: str) -> list[Setting]:
+    return [setting for setting in results.plan.settings if setting.family == name]
+
+
+def _best_values(
+    results: _Results, family: Sequence[Setting], measure: Measure
+) -> list[tuple[float, NDArray[np.float64]]]:
+    """Return by size the value of a family that is best, and what all of them score."""
+    table = np.array([_of(results, one.label, measure) for one in family])
+    return [(family[int(scores.argmax())].value, scores) for scores in table.T]
+
+
+def _name(label: str) -> str:
+    return label.partition(",")[0]
+
+
+def _range(values: NDArray[np.float64], form: str = ".3f") -> str:
+    return f"{values.min():{form}} to {values.max():{form}}"
+
+
+def _best_in_mean(results: _Results) -> Finding:
+    risky = [_of(results, label).mean() for label in _RISKY]
+    safe = {label: _of(results, label).mean() for label in (*_SPIBB, _APPROX, _EXACT)}
     best = max(safe, key=safe.__getitem__)
-    yield Finding(
+    return Finding(
         "Basic RL and RaMDP win in mean (η = 0.9)",
         verdict(*(part > safe[best] for part in risky)),
         f"mean over all sizes: Basic RL {risky[0]:.3f}, RaMDP {risky[1]:.3f}; "
@@ -149,167 +131,129 @@ def _best_in_mean(results: _Results) -> Iterator[Finding]:
     )
 
 
-def _unsafe(results: _Results) -> Iterator[Finding]:
-    for label in (_BASIC, _RAMDP):
-        if results.has(label):
-            tail = results.of(label, _CVAR)
-            yield Finding(
-                f"{label.split(',')[0]} is not safe (η = 0.9)",
-                verdict(bool((tail < 0).any())),
-                f"1 %-CVaR {_range(tail)}; below the baseline at {results.sizes(tail < 0)} "
-                "trajectories",
-            )
-
-
-def _safe(results: _Results) -> Iterator[Finding]:
-    for label in (*_SPIBB, _APPROX):
-        if results.has(label):
-            tail = results.of(label, _CVAR)
-            yield Finding(
-                f"{label} is safe (η = 0.9)",
-                verdict(bool((tail >= 0).all()), bool((tail >= -0.05).all())),
-                f"1 %-CVaR {_range(tail)}; below the baseline at {results.sizes(tail < 0)} "
-                "trajectories",
-            )
+def _tail(claim: str, label: str, is_safe: bool, results: _Results) -> Finding:
+    """Judge whether the worst runs of a setting are below the baseline's."""
+    tail = _of(results, label, CVAR)
+    sizes = zip(results.plan.trajectories, tail, strict=True)
+    below = ", ".join(f"{size:,}" for size, value in sizes if value < 0) or "none"
+    return Finding(
+        claim,
+        verdict((tail >= 0).all(), (tail >= -0.05).all()) if is_safe else verdict((tail < 0).any()),
+        f"1 %-CVaR {_range(tail)}; below the baseline at {below} trajectories",
+    )
 
 
 def _above(
-    results: _Results, claim: str, better: str, worse: str, *measures: Measure
-) -> Iterator[Finding]:
+    claim: str, better: str, worse: str, measures: Sequence[Measure], results: _Results
+) -> Finding:
     """Judge that one setting is above another at every size, by each measure."""
-    if not results.has(better, worse):
-        return
-    names = " - ".join(label.split(",")[0] for label in (better, worse))
-    verdicts, numbers = [], []
-    for measure in measures:
-        gap = results.of(better, measure) - results.of(worse, measure)
-        verdicts.append(bool((gap > 0).all()))
-        numbers.append(
-            f"{measure.name} {gap.min():+.3f} to {gap.max():+.3f}, "
-            f"above at {int((gap > 0).sum())} of {len(gap)} sizes"
-        )
-    yield Finding(claim, verdict(*verdicts), f"{names}: {'; '.join(numbers)}")
-
-
-def _better_than_spibb(results: _Results) -> Iterator[Finding]:
-    for label in _SPIBB:
-        claim = (
-            f"Approx-Soft-SPIBB is better than {label.split(',')[0]} in mean and safety (η = 0.9)"
-        )
-        yield from _above(results, claim, _APPROX, label, _MEAN, _CVAR)
-
-
-def _exact(results: _Results) -> Iterator[Finding]:
-    claim = "Exact-Soft-SPIBB is slightly better than Approx-Soft-SPIBB in mean (η = 0.9)"
-    yield from _above(results, claim, _EXACT, _APPROX, _MEAN)
-    claim = "… and slightly worse in safety"
-    yield from _above(results, claim, _APPROX, _EXACT, _CVAR)
-
-
-def _one_step(results: _Results) -> Iterator[Finding]:
-    if not results.has(_APPROX, _ONE_STEP):
-        return
-    tail = results.of(_ONE_STEP, _CVAR) - results.of(_APPROX, _CVAR)
-    yield Finding(
-        "One step is not safer than iterating (η = 0.9)",
-        verdict(bool((tail <= 0.005).all())),
-        f"1 %-CVaR, one step - iterated: {tail.min():+.3f} to {tail.max():+.3f}",
+    gaps = {one.name: _of(results, better, one) - _of(results, worse, one) for one in measures}
+    numbers = "; ".join(
+        f"{name} {_range(gap, '+.3f')}, above at {int((gap > 0).sum())} of {len(gap)} sizes"
+        for name, gap in gaps.items()
     )
-    loss = results.of(_APPROX)[-1] - results.of(_ONE_STEP)[-1]
-    yield Finding(
+    holds = verdict(*((gap > 0).all() for gap in gaps.values()))
+    return Finding(claim, holds, f"{_name(better)} - {_name(worse)}: {numbers}")
+
+
+def _one_step(results: _Results) -> Finding:
+    tail = _of(results, _ONE_STEP, CVAR) - _of(results, _APPROX, CVAR)
+    numbers = f"1 %-CVaR, one step - iterated: {_range(tail, '+.3f')}"
+    return Finding(
+        "One step is not safer than iterating (η = 0.9)", verdict(tail.max() <= 0.005), numbers
+    )
+
+
+def _much_data(results: _Results) -> Finding:
+    iterated, once = (_of(results, label)[-1] for label in (_APPROX, _ONE_STEP))
+    return Finding(
         "… and is worse with much data",
-        verdict(bool(loss > 0)),
-        f"mean at {results.plan.trajectories[-1]:,} trajectories: iterated "
-        f"{results.of(_APPROX)[-1]:.3f}, one step {results.of(_ONE_STEP)[-1]:.3f}",
+        verdict(iterated > once),
+        f"mean at {results.plan.trajectories[-1]:,} trajectories: iterated {iterated:.3f}, one "
+        f"step {once:.3f}",
     )
 
 
-def _by_strength(results: _Results) -> Iterator[Finding]:
-    if not results.has(_RAMDP, _APPROX):
-        return
-    tail = results.by_eta(_RAMDP, _RARE)
+def _ramdp_by_strength(results: _Results) -> Finding:
+    tail = _of(results.at(eta=None), _RAMDP, RARE)
     weak, strong = tail[: len(tail) // 2], tail[len(tail) // 2 :]
-    yield Finding(
+    return Finding(
         "RaMDP is unsafe for strong baselines and small logs (0.1 %-CVaR)",
-        verdict(bool((strong[:, 0] < 0).all())),
+        verdict((strong[:, 0] < 0).all()),
         f"below the baseline in {int((strong < 0).sum())} of {strong.size} cells of the stronger "
         f"half of the baselines, {int((weak < 0).sum())} of {weak.size} of the weaker",
     )
-    tail = results.by_eta(_APPROX, _RARE)
+
+
+def _approx_by_strength(results: _Results) -> Finding:
+    plan, tail = results.plan, _of(results.at(eta=None), _APPROX, RARE)
     below = tail < 0
     expected = np.zeros_like(below)
-    expected[-1] = np.array(results.plan.trajectories) < 20
-    numbers = "no cell is below the baseline"
-    if below.any():
-        cells = [
-            f"η = {results.plan.eta[i]:g} with {results.plan.trajectories[j]:,} ({tail[i, j]:.3f})"
-            for i, j in np.argwhere(below)
-        ]
-        numbers = f"{len(cells)} of {tail.size} cells are below: {', '.join(cells[:6])}"
-        numbers += " and so on" if len(cells) > 6 else ""
-    yield Finding(
+    expected[-1] = np.array(plan.trajectories) < 20
+    cells = [
+        f"η = {plan.eta[i]:g} with {plan.trajectories[j]:,} ({tail[i, j]:.3f})"
+        for i, j in np.argwhere(below)
+    ]
+    numbers = f"{len(cells)} of {tail.size} cells are below: {', '.join(cells[:_MOST_CELLS])}"
+    numbers += " and so on" if len(cells) > _MOST_CELLS else ""
+    return Finding(
         "Approx-Soft-SPIBB is slightly unsafe only at η = 0.9 with less than 20 trajectories "
         "(0.1 %-CVaR)",
-        verdict(not (below & ~expected).any(), bool(tail.min() > -0.1)),
-        numbers,
+        verdict(not (below & ~expected).any(), tail.min() > -0.1),
+        numbers if cells else "no cell is below the baseline",
     )
 
 
-def _threshold(results: _Results) -> Iterator[Finding]:
-    family = results.family("RaMDP")
-    below, above = "RaMDP, kappa=0.003", "RaMDP, kappa=0.004"
-    if not {below, above}.issubset(family):
-        return
-    drop = results.of(below) - results.of(above)
-    yield Finding(
+def _threshold(results: _Results) -> Finding:
+    drop = _of(results, "RaMDP, kappa=0.003") - _of(results, "RaMDP, kappa=0.004")
+    return Finding(
         "From κ = 0.0035 on, RaMDP no longer tries to reach the goal (η = 0.9)",
-        verdict(bool(drop.max() > 0.2)),
-        f"mean at κ = 0.003 - mean at κ = 0.004: {drop.min():+.3f} to {drop.max():+.3f}; the "
+        verdict(drop.max() > 0.2),
+        f"mean at κ = 0.003 - mean at κ = 0.004: {_range(drop, '+.3f')}; the "
         "published cliff came from penalising the goal itself, where nothing is done",
     )
 
 
-def _best_epsilon(results: _Results) -> Iterator[Finding]:
-    family = results.family("Approx-Soft-SPIBB")
+def _best_epsilon(measure: Measure, results: _Results) -> Finding:
+    family = _family(results, "Approx-Soft-SPIBB")
     if len(family) < 2:
-        return
-    values = {setting.label: setting.value for setting in results.plan.settings}
-    for measure in (_MEAN, _CVAR):
-        table = np.array([results.of(label, measure) for label in family])
-        best = np.array([values[family[k]] for k in table.argmax(axis=0)])
-        inside = (best >= 0.5) & (best <= 2)
-        yield Finding(
-            f"The best ε of Approx-Soft-SPIBB is between 0.5 and 2 ({measure.name}, η = 0.9)",
-            verdict(bool(inside.all()), bool(inside.any())),
-            "best ε by size: "
-            + ", ".join(
-                f"{v:g} ({s:,})" for v, s in zip(best, results.plan.trajectories, strict=True)
-            ),
-        )
+        raise NotInPlanError("several epsilons")
+    best = [value for value, _ in _best_values(results, family, measure)]
+    pairs = zip(best, results.plan.trajectories, strict=True)
+    return Finding(
+        f"The best ε of Approx-Soft-SPIBB is between 0.5 and 2 ({measure.name}, η = 0.9)",
+        verdict(*(0.5 <= value <= 2 for value in best)),
+        "best ε by size: " + ", ".join(f"{value:g} ({size:,})" for value, size in pairs),
+    )
 
 
-def _tests(results: _Results) -> Iterator[Finding]:
-    names = ("Robust MDP, delta=0.001", "HCPI doubly robust, delta=0.9")
-    for label in names:
-        if results.has(label, _APPROX):
-            gap = results.of(_APPROX) - results.of(label)
-            yield Finding(
-                f"{label.split(',')[0]} performs poorly (η = 0.9)",
-                verdict(bool((gap > 0).all())),
-                f"mean {_range(results.of(label))}, 1 %-CVaR {_range(results.of(label, _CVAR))}; "
-                f"Approx-Soft-SPIBB's mean {_range(results.of(_APPROX))}",
-            )
+def _tested(label: str, results: _Results) -> Finding:
+    found, approx = _of(results, label), _of(results, _APPROX)
+    return Finding(
+        f"{_name(label)} performs poorly (η = 0.9)",
+        verdict((approx > found).all()),
+        f"mean {_range(found)}, 1 %-CVaR {_range(_of(results, label, CVAR))}; "
+        f"Approx-Soft-SPIBB's mean {_range(approx)}",
+    )
 
 
-_JUDGES: tuple[Callable[[_Results], Iterator[Finding]], ...] = (
+_BETTER = "Approx-Soft-SPIBB is better than {} in mean and safety (η = 0.9)"
+_SLIGHTLY = "Exact-Soft-SPIBB is slightly better than Approx-Soft-SPIBB in mean (η = 0.9)"
+_CLAIMS: tuple[Callable[[_Results], Finding], ...] = (
     _best_in_mean,
-    _unsafe,
-    _safe,
-    _better_than_spibb,
-    _exact,
+    *(
+        partial(_tail, f"{_name(one)} is not safe (η = 0.9)", one, False)
+        for one in (_BASIC, _RAMDP)
+    ),
+    *(partial(_tail, f"{one} is safe (η = 0.9)", one, True) for one in (*_SPIBB, _APPROX)),
+    *(partial(_above, _BETTER.format(_name(one)), _APPROX, one, (MEAN, CVAR)) for one in _SPIBB),
+    partial(_above, _SLIGHTLY, _EXACT, _APPROX, (MEAN,)),
+    partial(_above, "… and slightly worse in safety", _APPROX, _EXACT, (CVAR,)),
     _one_step,
-    _by_strength,
+    _much_data,
+    _ramdp_by_strength,
+    _approx_by_strength,
     _threshold,
-    _best_epsilon,
-    _tests,
+    *(partial(_best_epsilon, measure) for measure in (MEAN, CVAR)),
+    *(partial(_tested, label) for label in _TESTED),
 )

@@ -10,18 +10,27 @@ is a budget of 4 here, with delta = 1: errors as a scale.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.penalised import RaMDP
 from spibb.algorithms.robust_mdp import RobustMDP
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB, SoftSPIBB
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.data.estimate import Unseen, checked_unseen
-from spibb.studies.plan import Plan, Setting, check_discount, check_number, check_whole, factor
-from spibb.studies.version1 import Renamed
+from spibb.studies.plan import (
+    Count,
+    Discount,
+    Number,
+    Plan,
+    Setting,
+    Treatment,
+    check_whole,
+    factor,
+)
+from spibb.studies.version1 import Version1
 
 ETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000)
@@ -30,14 +39,6 @@ N_WEDGES = (5, 7, 10, 15, 20, 30, 50, 70, 100)
 KAPPAS = (0.001, 0.002, 0.003, 0.0035, 0.004, 0.005, 0.01, 0.02, 0.05)
 ROBUST_DELTAS = (0.001, 0.01, 0.1, 0.5, 0.9)
 HCPI_DELTAS = (0.01, 0.05, 0.1, 0.5, 0.9)
-
-# label, class, one-step
-_SOFT: tuple[tuple[str, type[SoftSPIBB], bool], ...] = (
-    ("Exact-Soft-SPIBB", ExactSoftSPIBB, False),
-    ("Approx-Soft-SPIBB", ApproxSoftSPIBB, False),
-    ("Exact-Soft-SPIBB 1-step", ExactSoftSPIBB, True),
-    ("Approx-Soft-SPIBB 1-step", ApproxSoftSPIBB, True),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,38 +61,30 @@ class RandomMDPPlan(Plan):
     # 2: rows move for more than rounding; the robust algorithms' sets hold at random counts and
     # know the start; R-MIN's terminal states are worth 0.
     present_rules: ClassVar[int] = 2
-    reader1 = Renamed("eta", "trajectories")
+    reader1 = Version1("eta", "trajectories")
 
-    eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
-    trajectories: tuple[int, ...] = factor("trajectories", int)
-    max_steps: int
-    second_goal: float
-    n_states: int = 50
-    n_actions: int = 4
-    n_successors: int = 4
-    gamma: float = 0.95
-    unseen: Unseen = "terminal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.demand("eta", "trajectories")
-        checked_unseen(self.unseen)
-        for name in ("max_steps", "n_states", "n_successors"):
-            check_whole(getattr(self, name), name, 1)
-        check_whole(self.n_actions, "n_actions", 2)
-        check_number(self.second_goal, "second_goal")
-        check_discount(self.gamma)
+    eta: tuple[float, ...] = factor(
+        "η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]", is_needed=True
+    )
+    trajectories: tuple[int, ...] = factor("trajectories", int, is_needed=True)
+    max_steps: Count
+    second_goal: Number
+    n_states: Count = 50
+    n_actions: Annotated[int, partial(check_whole, least=2)] = 4
+    n_successors: Count = 4
+    gamma: Discount = 0.95
+    unseen: Treatment = "terminal"
 
 
 def _soft(epsilon: float) -> list[Setting]:
+    told = {"epsilon": 2 * epsilon, "delta": 1.0}
     return [
-        Setting.of(
-            name,
-            kind(epsilon=2 * epsilon, delta=1.0, max_iterations=1 if is_one_step else None),
-            "epsilon",
-            epsilon,
+        Setting.of(f"{name}{suffix}", kind(**told, max_iterations=n_steps), "epsilon", epsilon)
+        for suffix, n_steps in (("", None), (" 1-step", 1))
+        for name, kind in (
+            ("Exact-Soft-SPIBB", ExactSoftSPIBB),
+            ("Approx-Soft-SPIBB", ApproxSoftSPIBB),
         )
-        for name, kind, is_one_step in _SOFT
     ]
 
 
@@ -114,36 +107,29 @@ def _robust(delta: float) -> list[Setting]:
     ]
 
 
-def _hcpi(delta: float) -> Setting:
-    """Return the paper's test as near as an honest one comes: see docs/studies.md."""
-    algorithm = HCPI(
-        delta=delta,
-        estimator="dr",
-        bound="student-t",
-        train_share=0.2,
-        mixtures=tuple(k / 10 for k in range(10)),
-        pessimism=0.0,
-        min_ess=0.0,
-    )
-    return Setting.of("HCPI doubly robust", algorithm, "delta", delta)
+# The paper's test as near as an honest one comes: see docs/studies.md.
+_HCPI: dict[str, Any] = {
+    "estimator": "dr", "bound": "student-t", "train_share": 0.2, "pessimism": 0.0, "min_ess": 0.0,
+    "mixtures": tuple(k / 10 for k in range(10)),
+}  # fmt: skip
 
 
 def _tested() -> list[Setting]:
-    settings = [setting for delta in ROBUST_DELTAS for setting in _robust(delta)]
-    settings += [_hcpi(delta) for delta in HCPI_DELTAS]
-    return [*settings, Setting.of("HCPI cautious", HCPI(delta=0.05), "delta", 0.05)]
+    return [
+        *(setting for delta in ROBUST_DELTAS for setting in _robust(delta)),
+        *(
+            Setting.of("HCPI doubly robust", HCPI(delta=delta, **_HCPI), "delta", delta)
+            for delta in HCPI_DELTAS
+        ),
+        Setting.of("HCPI cautious", HCPI(delta=0.05), "delta", 0.05),
+    ]
 
 
-def _paper() -> list[Setting]:
-    settings = [Setting.of("Basic RL", BasicRL()), *_n_wedge(10)]
-    settings += [_ramdp(kappa) for kappa in KAPPAS]
-    return settings + [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
-
-
-def _searched() -> list[Setting]:
-    settings = [Setting.of("Basic RL", BasicRL())]
-    settings += [setting for n in N_WEDGES for setting in _n_wedge(n)]
-    return settings + [_ramdp(kappa) for kappa in KAPPAS]
+_BASIC = Setting.of("Basic RL", BasicRL())
+_RAMDPS = [_ramdp(kappa) for kappa in KAPPAS]
+_SOFT = [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
+_PAPER = [_BASIC, *_n_wedge(10), *_RAMDPS, *_SOFT]
+_SEARCHED = [_BASIC, *(setting for n in N_WEDGES for setting in _n_wedge(n)), *_RAMDPS]
 
 
 def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
@@ -155,14 +141,14 @@ def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
 
 
 PLANS = (
-    _plan("random-mdps", _paper()),
+    _plan("random-mdps", _PAPER),
     _plan("random-mdps-tests", _tested()),
-    _plan("random-mdps-unguarded", _paper(), max_steps=10_000),
-    _plan("spibb-search", _searched(), seed=2020, second_goal=0.0),
+    _plan("random-mdps-unguarded", _PAPER, max_steps=10_000),
+    _plan("spibb-search", _SEARCHED, seed=2020, second_goal=0.0),
     _plan("spibb-search-tests", _tested(), seed=2020, second_goal=0.0),
     _plan(
         "random-mdps-smoke",
-        [Setting.of("Basic RL", BasicRL()), *_n_wedge(10), _ramdp(0.003), *_soft(2.0)],
+        [_BASIC, *_n_wedge(10), _ramdp(0.003), *_soft(2.0)],
         seed=1,
         n_runs=8,
         runs_per_job=2,

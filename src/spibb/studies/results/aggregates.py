@@ -7,8 +7,8 @@ They are all that the figures need, and a few hundred kilobytes for any number o
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.errors import DataError, OutputError
+from spibb.errors import DataError
 from spibb.runner.store import Store, as_written, to_bytes
 from spibb.studies.metrics import IntervalEstimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
-from spibb.studies.results.cells import find_cells, has_every_cell, in_present_columns, keys
+from spibb.studies.results.cells import checked_cells, keys, spread
 from spibb.studies.results.kept import UNITS, Kept
+from spibb.studies.results.marked import checked_facts, marked
 from spibb.studies.results.recording import read_results
-from spibb.whole_files import replace_whole
+from spibb.whole_files import write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +32,7 @@ if TYPE_CHECKING:
 FILE = "aggregates.parquet"
 SHARES = (0.001, 0.01, 0.1)
 _ANEW = "make it anew from the study's parts"
-_FORMAT = 1
-_METADATA = b"spibb"
+_ENDS = ("", "_low", "_high")
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
 _BOOTSTRAP = 0xB007
 # Cells that are computed together, to bound the memory. The same for any number of runs that are
@@ -77,43 +77,28 @@ class Aggregates:
 
         with as_written(file, hint=_ANEW):
             table = pq.read_table(file)
-            facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-            if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
-                raise DataError(
-                    f"{file} does not belong to the plan beside it",
-                    expected=f"aggregates of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
-                    hint=_ANEW,
-                )
+            facts = checked_facts(table, plan, file, what="aggregates", hint=_ANEW)
             # Files from before there was one have none.
             if facts.get("sha256", digest(table)) != digest(table):
                 raise DataError(f"{file} is damaged: its numbers are not those written", hint=_ANEW)
-            table = in_present_columns(table, plan)
-            cells, columns = find_cells(table, plan), {}
-            if not has_every_cell(cells, plan):
-                raise DataError(f"{file} lacks some of its cells", hint=_ANEW)
-            for name in _COLUMNS:
+            table, cells = checked_cells(table, plan, file, _ANEW)
+
+            def column(name: str) -> NDArray[Any]:
                 found = table[name].to_numpy()
                 if found.dtype.kind not in "iuf":
                     raise DataError(f"{file} is damaged: {name!r} holds no numbers", hint=_ANEW)
-                missing = 0 if name == "n" else np.nan
-                columns[name] = np.full(plan.shape, missing, dtype=found.dtype)
-                columns[name].ravel()[cells] = found
-            return cls._of_columns(columns)
+                rest = 0 if name == "n" else np.nan
+                return np.asarray(spread(found, cells, plan, rest)).reshape(plan.shape)
 
-    @classmethod
-    def _of_columns(cls, columns: dict[str, NDArray[Any]]) -> Aggregates:
-        def estimate(name: str) -> IntervalEstimate:
-            return IntervalEstimate(*(columns[name + end] for end in _ENDS))
+            def estimate(name: str) -> IntervalEstimate:
+                return IntervalEstimate(*(column(name + end) for end in _ENDS))
 
-        cvar = {share: estimate(_name(share)) for share in SHARES}
-        return cls(columns["n"], estimate("mean"), cvar, columns["worse"])
+            cvar = {share: estimate(_name(share)) for share in SHARES}
+            return cls(column("n"), estimate("mean"), cvar, column("worse"))
 
     def write(self, file: Path, plan: Plan) -> None:
         """Write one row for each cell."""
-        try:
-            replace_whole(Path(file), to_bytes(self.to_table(plan), write_page_checksum=False))
-        except OSError as error:
-            raise OutputError(f"cannot write {file}: {error.strerror or error}") from None
+        write_whole(file, to_bytes(self.to_table(plan), write_page_checksum=False))
 
     def to_table(self, plan: Plan) -> pa.Table:
         """Return one row for each cell and setting, with the setting's family and value."""
@@ -131,13 +116,7 @@ class Aggregates:
                 columns[name + end] = pa.array(part.ravel(), from_pandas=True)  # NaN is null
         columns["worse"] = pa.array(self.worse.ravel(), from_pandas=True)
         table = pa.table(columns)
-        facts = {
-            "format": _FORMAT,
-            "plan": plan.name,
-            "fingerprint": plan.fingerprint,
-            "sha256": digest(table),
-        }
-        return table.replace_schema_metadata({_METADATA: json.dumps(facts)})
+        return marked(table, plan, sha256=digest(table))
 
 
 def digest(table: pa.Table) -> str:
@@ -159,12 +138,6 @@ def _name(share: float) -> str:
     return f"cvar_{100 * share:g}"
 
 
-_ENDS = ("", "_low", "_high")
-_MEAN = tuple("mean" + end for end in _ENDS)
-_CVARS = tuple(_name(share) + end for share in SHARES for end in _ENDS)
-_COLUMNS = ("n", *_MEAN, *_CVARS, "worse")
-
-
 def aggregate(kept: Kept, plan: Plan) -> Aggregates:
     """Return the statistics of every cell from what is kept of the runs.
 
@@ -172,24 +145,28 @@ def aggregate(kept: Kept, plan: Plan) -> Aggregates:
     10 % does in a large study, is NaN.
     """
     # Kept as exact as the scores: the last bits of a long sum are the machine's, not ours.
-    columns: dict[str, NDArray[Any]] = {
-        name: np.full(len(kept.n), np.nan, dtype=np.float32) for name in _CVARS
-    }
+    tails = np.full((len(SHARES), len(_ENDS), len(kept.n)), np.nan, dtype=np.float32)
     for which in _groups(kept):
         scores, n_runs = kept.worst_scores(which), int(kept.n[which[0]])
-        for share in SHARES:
+        for share, tail in zip(SHARES, tails, strict=True):
             rng = np.random.default_rng([plan.seed, _BOOTSTRAP, round(1 / share)])
-            for end, part in zip(_ENDS, _cvar(scores, share, rng, n_runs), strict=True):
-                columns[_name(share) + end][which] = part
-    columns |= dict(zip(_MEAN, _means(kept), strict=True))
+            with suppress(DataError):
+                tail[:, which] = cvar_interval(scores, share, rng, n_runs=n_runs)
     n = np.where(kept.n > 0, kept.n, np.nan)
-    columns |= {"n": kept.n, "worse": (kept.worse / n).astype(np.float32)}
-    shaped = {name: column.reshape(plan.shape) for name, column in columns.items()}
-    return Aggregates._of_columns(shaped)
+
+    def shaped(parts: Iterable[NDArray[Any]]) -> IntervalEstimate:
+        return IntervalEstimate(*(part.astype(np.float32).reshape(plan.shape) for part in parts))
+
+    return Aggregates(
+        n=kept.n.reshape(plan.shape),
+        mean=shaped(student_interval(*_moments(kept), n)),
+        cvar={share: shaped(tail) for share, tail in zip(SHARES, tails, strict=True)},
+        worse=(kept.worse / n).astype(np.float32).reshape(plan.shape),
+    )
 
 
-def _means(kept: Kept) -> list[NDArray[np.float32]]:
-    """Return the mean of every cell with its interval, from exact sums."""
+def _moments(kept: Kept) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of every cell, from exact sums."""
     mean, variance = np.full((2, len(kept.n)), np.nan)
     for cell, n in enumerate(kept.n.tolist()):
         total, squares = kept.total[cell], kept.squares[cell]
@@ -199,19 +176,7 @@ def _means(kept: Kept) -> list[NDArray[np.float32]]:
             # Squares are rounded to units: those of equal scores may come out below their mean.
             spread = max(0, n * squares * UNITS - total * total)
             variance[cell] = spread / (n * (n - 1) * UNITS**2)
-    n_runs = np.where(kept.n > 0, kept.n, np.nan)
-    estimate = student_interval(mean, np.sqrt(variance), n_runs)
-    return [np.asarray(part, dtype=np.float32) for part in estimate]
-
-
-def _cvar(
-    scores: NDArray[np.float32], share: float, rng: np.random.Generator, n_runs: int
-) -> IntervalEstimate:
-    """Return the CVaR of cells with equally many runs, or NaN where it reaches too far."""
-    try:
-        return cvar_interval(scores, share, rng, n_runs=n_runs)
-    except DataError:
-        return IntervalEstimate(np.nan, np.nan, np.nan)
+    return mean, np.sqrt(variance)
 
 
 def _groups(kept: Kept) -> Iterator[NDArray[np.int64]]:

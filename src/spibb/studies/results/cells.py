@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,9 @@ from spibb.studies.plan import Plan
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TYPES: dict[type, Any] = {int: np.int32, float: np.float64, str: object}
+_TYPES: dict[type, Any] = {int: np.int32, float: np.float64}
 _HOLDS = {int: "whole numbers", float: "numbers", str: "labels"}
-_OTHERS = "put plan and results of the same study into the folder"
+OTHERS = "put plan and results of the same study into the folder"
 
 
 def to_rows(plan: Plan, runs: Sequence[int], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
@@ -43,23 +44,19 @@ def to_rows(plan: Plan, runs: Sequence[int], columns: Mapping[str, NDArray[Any]]
 
 def keys(plan: Plan, cells: NDArray[np.int64]) -> dict[str, Any]:
     """Return the columns that name cells, given by their numbers."""
-    *places, codes = np.unravel_index(cells, plan.shape)
-    found = {}
-    for (name, values), place in zip(plan.factors.items(), places, strict=True):
-        kind = plan.declared()[name].kind
-        if kind is str:
-            found[name] = labels_of(values, place)
-        else:
-            found[name] = np.asarray(values, dtype=_TYPES[kind])[place]
-    return {**found, "setting": labels_of(plan.labels, codes)}
-
-
-def labels_of(names: Sequence[str], places: NDArray[np.int64]) -> pa.DictionaryArray:
-    """Return a column of labels."""
     import pyarrow as pa
 
-    codes = pa.array(places.astype(np.int16))
-    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.string()))
+    every: dict[str, Sequence[Any]] = {**plan.factors, "setting": plan.labels}
+    found: dict[str, Any] = {}
+    for (name, values), places in zip(
+        every.items(), np.unravel_index(cells, plan.shape), strict=True
+    ):
+        if isinstance(values[0], str):
+            codes, labels = pa.array(places.astype(np.int16)), pa.array(values, pa.string())
+            found[name] = pa.DictionaryArray.from_arrays(codes, labels)
+        else:
+            found[name] = np.asarray(values, _TYPES[plan.declared()[name].kind])[places]
+    return found
 
 
 def in_present_columns(table: pa.Table, plan: Plan) -> pa.Table:
@@ -76,82 +73,94 @@ def checked_rows(table: pa.Table, plan: Plan, where: str | None = None) -> pa.Ta
         plan: The plan that they are of.
         where: The file that holds them.
     """
+    table = checked_worst(table, plan, where)
+    _check_columns(table, plan.columns, where)
+    return table
+
+
+def checked_worst(table: pa.Table, plan: Plan, where: str | None = None) -> pa.Table:
+    """Return rows likewise, of which but the score may be kept."""
     table = in_present_columns(table, plan)
     kinds = {name: _HOLDS[plan.declared()[name].kind] for name in plan.factors}
     wanted = {"run": "whole numbers", **kinds, "setting": "labels", "score": "numbers"}
-    for name, kind in (wanted | dict(plan.columns)).items():
-        if name not in table.column_names:
-            raise DataError(f"the results have no column {name!r}", where=where, hint=_OTHERS)
-        column = table[name]
-        if column.null_count or not _holds(column.type, kind):
-            found = "nothing in some rows" if column.null_count else f"{column.type}"
-            raise DataError(
-                f"the column {name!r} of the results holds {found}",
-                where=where,
-                expected=kind,
-                hint=_OTHERS,
-            )
+    _check_columns(table, wanted, where)
     runs = table["run"].to_numpy()
-    if len(runs) and not 0 <= runs.min() <= runs.max() < plan.n_runs:
-        odd = runs.min() if runs.min() < 0 else runs.max()
+    odd = runs[(runs < 0) | (runs >= plan.n_runs)]
+    if len(odd):
+        told = f"runs from 0 to {plan.n_runs - 1}, as the plan has"
         raise DataError(
-            f"the results hold the run {odd}",
-            where=where,
-            expected=f"runs from 0 to {plan.n_runs - 1}, as the plan has",
-            hint=_OTHERS,
+            f"the results hold the run {odd[0]}", where=where, expected=told, hint=OTHERS
         )
     return table
+
+
+def _check_columns(table: pa.Table, wanted: Mapping[str, str], where: str | None) -> None:
+    for name, kind in wanted.items():
+        if name not in table.column_names:
+            raise DataError(f"the results have no column {name!r}", where=where, hint=OTHERS)
+        column, told = table[name], f"the column {name!r} of the results holds"
+        if column.null_count:
+            raise DataError(f"{told} nothing in some rows", where=where, expected=kind, hint=OTHERS)
+        if not _holds(column.type, kind):
+            raise DataError(f"{told} {column.type}", where=where, expected=kind, hint=OTHERS)
 
 
 def _holds(found: pa.DataType, kind: str) -> bool:
     from pyarrow import types
 
-    if kind == "flags":
-        return bool(types.is_boolean(found))
-    if kind == "labels":
-        plain = found.value_type if types.is_dictionary(found) else found
-        return bool(types.is_string(plain) or types.is_large_string(plain))
-    is_number = types.is_integer(found) or (kind == "numbers" and types.is_floating(found))
-    return bool(is_number)
+    plain = found.value_type if types.is_dictionary(found) else found
+    kinds = {
+        "flags": types.is_boolean(found),
+        "labels": types.is_string(plain) or types.is_large_string(plain),
+        "whole numbers": types.is_integer(found),
+        "numbers": types.is_integer(found) or types.is_floating(found),
+    }
+    return bool(kinds[kind])
 
 
 def find_cells(table: pa.Table, plan: Plan) -> NDArray[np.int64]:
     """Return the number of each row's cell."""
     cells = np.zeros(len(table), dtype=np.int64)
     for name, values in {**plan.factors, "setting": plan.labels}.items():
-        column = table[name].combine_chunks()
-        if name == "setting" or plan.declared()[name].kind is str:
-            coded = column.dictionary_encode()
-            names = np.asarray(coded.dictionary.to_pylist(), dtype=object)
-            places = _places(names, values, name)[coded.indices.to_numpy()]
-        else:
-            places = _places(column.to_numpy(), values, name)
-        cells = cells * len(values) + places
+        coded = table[name].combine_chunks().dictionary_encode()
+        known = {value: place for place, value in enumerate(values)}
+        found = coded.dictionary.to_pylist()
+        odd = [value for value in found if value not in known]
+        if odd:
+            told = f"the results hold the {name} {odd[0]!r}, which the plan has not"
+            raise DataError(told, hint=OTHERS)
+        places = np.array([known[value] for value in found], dtype=np.int64)
+        cells = cells * len(values) + places[coded.indices.to_numpy()]
     return cells
 
 
-def has_every_cell(cells: NDArray[np.int64], plan: Plan) -> bool:
-    """Tell whether each cell is named once; in version 1 a process could lack some settings."""
-    wanted = {math.prod(plan.shape)}
+def checked_cells(
+    table: pa.Table, plan: Plan, file: Path, hint: str
+) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Return a table of cells with the present columns, and their numbers.
+
+    Each must be there once; in version 1 a process could lack some settings.
+
+    Args:
+        table: A row for each cell.
+        plan: The plan.
+        file: Where it was read.
+        hint: What to do where it lacks a cell.
+    """
+    table = in_present_columns(table, plan)
+    cells, wanted = find_cells(table, plan), {math.prod(plan.shape)}
     if plan.version1:
         wanted.add(math.prod(plan.shape[-3:-1]) * len(plan.reader1.labels(plan)))
-    return len(cells) == len(np.unique(cells)) and len(cells) in wanted
+    if len(cells) != len(np.unique(cells)) or len(cells) not in wanted:
+        raise DataError(f"{file} lacks some of its cells", hint=hint)
+    return table, cells
 
 
-def _places(values: NDArray[Any], known: Sequence[Any], name: str) -> NDArray[np.int64]:
-    """Return where each value stands among the known ones."""
-    wanted = np.asarray(known, dtype=values.dtype)
-    order = np.argsort(wanted, kind="stable")
-    places = order[np.minimum(np.searchsorted(wanted, values, sorter=order), len(known) - 1)]
-    wrong = wanted[places] != values
-    if wrong.any():
-        unknown = values[int(np.argmax(wrong))]
-        raise DataError(
-            f"the results hold the {name} {getattr(unknown, 'item', lambda: unknown)()!r}, "
-            "which the plan has not",
-            hint=_OTHERS,
-        )
-    return np.asarray(places, dtype=np.int64)
+def spread(column: NDArray[Any], cells: NDArray[np.int64], plan: Plan, rest: Any = 0) -> Any:
+    """Return a column of some cells as one of all cells of a plan, with ``rest`` in the others."""
+    found = np.full((math.prod(plan.shape), *column.shape[1:]), rest, dtype=column.dtype)
+    found[cells] = column
+    return found
 
 
 def scores_by_run(

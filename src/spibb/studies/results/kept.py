@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from spibb.errors import DataError
 from spibb.studies.plan import Plan
-from spibb.studies.results.cells import checked_rows, scores_by_run
+from spibb.studies.results.cells import checked_rows, scores_by_run, spread
 from spibb.studies.results.run_set import RunSet
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _LARGE = 2.0**40
 # The place of a run where a cell has fewer: after all of them in order.
 _NONE = np.uint64(2**64 - 1)
 _SIGN = np.uint32(2**31)
+_SUMS = ("n", "worse", "total", "squares")
 
 
 @dataclass(frozen=True)
@@ -93,14 +94,9 @@ class Kept:
         """Return what is kept of no runs."""
         n_cells = math.prod(plan.shape)
         none = np.zeros(n_cells, dtype=np.int64)
-        return cls(
-            n=none,
-            worse=none,
-            total=none.astype(object),
-            squares=none.astype(object),
-            worst=np.empty((n_cells, 0), dtype=np.uint64),
-            runs=(RunSet(),) * len(plan.settings),
-        )
+        worst = np.empty((n_cells, 0), dtype=np.uint64)
+        no_runs = (RunSet(),) * len(plan.settings)
+        return cls(none, none, none.astype(object), none.astype(object), worst, no_runs)
 
     @classmethod
     def of_table(cls, table: pa.Table, plan: Plan, n_worst: int | None = None) -> Kept:
@@ -155,10 +151,7 @@ class Kept:
         worst = np.sort(np.concatenate([self.worst, other.worst], axis=1), axis=1)
         worst[np.arange(worst.shape[1]) >= known[:, None]] = _NONE
         return Kept(
-            n=self.n + other.n,
-            worse=self.worse + other.worse,
-            total=self.total + other.total,
-            squares=self.squares + other.squares,
+            **{name: getattr(self, name) + getattr(other, name) for name in _SUMS},
             worst=_narrowed(worst),
             runs=tuple(a | b for a, b in zip(self.runs, other.runs, strict=True)),
         )
@@ -166,28 +159,14 @@ class Kept:
     def in_plan(self, plan: Plan, larger: Plan) -> Kept:
         """Return the same for a plan with more settings, or with the same in another order."""
         places = [larger.settings.index(setting) for setting in plan.settings]
-        empty = Kept.empty(larger)
-        runs = list(empty.runs)
-        for place, ours in zip(places, self.runs, strict=True):
-            runs[place] = ours
-        n_cells, width = len(empty.n), self.worst.shape[1]
-        cells = np.arange(n_cells).reshape(-1, len(larger.settings))[:, places].ravel()
-        columns: dict[str, Any] = {}
-        for name in ("n", "worse", "total", "squares"):
-            columns[name] = getattr(empty, name).copy()
-            columns[name][cells] = getattr(self, name)
-        columns["worst"] = np.full((n_cells, width), _NONE)
-        columns["worst"][cells] = self.worst
-        return Kept(**columns, runs=tuple(runs))
-
-    def with_worst(
-        self, n_kept: NDArray[np.int64], scores: NDArray[np.float32], runs: NDArray[np.int32]
-    ) -> Kept:
-        """Return the same with these worst runs: so many of each cell, one cell after the other."""
-        worst = np.full((len(n_kept), int(n_kept.max(initial=0))), _NONE)
-        worst[np.arange(worst.shape[1]) < n_kept[:, None]] = _sortable(scores, runs)
-        worst.sort(axis=1)
-        return replace(self, worst=worst)
+        runs = dict(zip(places, self.runs, strict=True))
+        n_cells, n_settings = math.prod(larger.shape), len(larger.settings)
+        cells = np.arange(n_cells).reshape(-1, n_settings)[:, places].ravel()
+        return Kept(
+            **{name: spread(getattr(self, name), cells, larger) for name in _SUMS},
+            worst=spread(self.worst, cells, larger, _NONE),
+            runs=tuple(runs.get(place, RunSet()) for place in range(n_settings)),
+        )
 
     def worst_scores(self, cells: slice | NDArray[Any]) -> NDArray[np.float32]:
         """Return the worst scores of cells with equally many, shape (cells, kept)."""
@@ -208,6 +187,16 @@ class Kept:
 def merge_all(parts: Iterable[Kept], plan: Plan, n_worst: int) -> Kept:
     """Return what is kept of several sets of runs of one plan."""
     return reduce(lambda a, b: a.merge(b, plan, n_worst), parts, Kept.empty(plan))
+
+
+def to_worst(
+    n_kept: NDArray[np.int64], scores: NDArray[np.float32], runs: NDArray[np.int32]
+) -> NDArray[np.uint64]:
+    """Return the worst runs, so many of each cell, given one cell after the other."""
+    worst = np.full((len(n_kept), int(n_kept.max(initial=0))), _NONE)
+    worst[np.arange(worst.shape[1]) < n_kept[:, None]] = _sortable(scores, runs)
+    worst.sort(axis=1)
+    return worst
 
 
 def _exact_sum(values: NDArray[np.float64]) -> NDArray[np.object_]:

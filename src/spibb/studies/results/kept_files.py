@@ -6,7 +6,6 @@ of a study's rows, cell by cell. Equal results give equal bytes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -19,21 +18,22 @@ from spibb.errors import DataError
 from spibb.runner.store import as_written, read_checked, to_bytes
 from spibb.studies.plan import Plan
 from spibb.studies.results.cells import (
-    checked_rows,
+    OTHERS,
+    checked_cells,
+    checked_worst,
     find_cells,
-    has_every_cell,
-    in_present_columns,
     keys,
+    spread,
+    to_rows,
 )
-from spibb.studies.results.kept import Kept
+from spibb.studies.results.kept import Kept, to_worst
+from spibb.studies.results.marked import checked_facts, marked
 from spibb.studies.results.run_set import RunSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _CELLS = "cells.parquet"
-_FORMAT = 1
-_METADATA = b"spibb"
 # Of eight bytes each before compression: files of 12 MB at most.
 _ROWS = 1_500_000
 _HINT = "take it from a copy, or run the study again in another folder"
@@ -64,41 +64,22 @@ def from_files(folder: Path, plan: Plan) -> Kept:
 
     with as_written(folder / _CELLS, hint=_HINT):
         table = read_checked(folder / _CELLS, hint=_HINT)
-        facts = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
-            raise DataError(
-                f"{folder} does not belong to the plan beside it",
-                expected=f"results of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
-                hint="put plan and results of the same study into the folder",
-            )
-        table = in_present_columns(table, plan)
-        cells, empty = find_cells(table, plan), Kept.empty(plan)
-        if not has_every_cell(cells, plan):
-            raise DataError(f"{folder / _CELLS} lacks some of its cells", hint=_HINT)
-
-        def column(name: str, values: NDArray[Any]) -> NDArray[Any]:
-            found = np.zeros_like(getattr(empty, name, empty.n))
-            found[cells] = values
-            return found
-
-        kept = Kept(
-            n=column("n", table["n"].to_numpy()),
-            worse=column("worse", table["worse"].to_numpy()),
-            total=column("total", _integers(table["total"])),
-            squares=column("squares", _integers(table["squares"])),
-            worst=empty.worst,
-            runs=_runs(facts["runs"], plan),
-        )
-        n_kept = column("n", table["n_kept"].to_numpy())
+        facts = checked_facts(table, plan, folder, what="results", hint=OTHERS)
+        table, cells = checked_cells(table, plan, folder / _CELLS, _HINT)
+        columns = {name: table[name].to_numpy() for name in ("n", "worse", "n_kept")}
+        for name in ("total", "squares"):
+            columns[name] = np.array([int(number) for number in table[name].to_pylist()], object)
+        sums = {name: spread(column, cells, plan) for name, column in columns.items()}
+        n_kept = sums.pop("n_kept")
         shards = [read_checked(file, hint=_HINT) for file in sorted(folder.glob("worst-*.parquet"))]
-        rows = pa.concat_tables(shards) if shards else _worst_table(kept, plan, slice(0, 0))
-        rows = checked_rows(rows, plan, str(folder)) if shards else rows
+        nothing = to_rows(plan, (), {"score": np.empty(0, np.float32)})
+        rows = checked_worst(pa.concat_tables(shards or [nothing]), plan, str(folder))
         cells = find_cells(rows, plan)
         if not np.array_equal(np.bincount(cells, minlength=len(n_kept)), n_kept):
             raise DataError(f"{folder} lacks some of its worst runs", hint=_HINT)
         order = np.argsort(cells, kind="stable")
         scores, runs = (rows[name].to_numpy()[order] for name in ("score", "run"))
-        return kept.with_worst(n_kept, scores, runs)
+        return Kept(**sums, worst=to_worst(n_kept, scores, runs), runs=_runs(facts["runs"], plan))
 
 
 def _runs(ranges: list[Any], plan: Plan) -> tuple[RunSet, ...]:
@@ -116,14 +97,8 @@ def _cell_table(kept: Kept, plan: Plan) -> pa.Table:
     columns = keys(plan, np.arange(len(kept.n)))
     columns |= {"n": kept.n, "worse": kept.worse, "n_kept": kept.n_kept}
     columns |= {"total": _decimals(kept.total), "squares": _decimals(kept.squares)}
-    facts = {
-        "format": _FORMAT,
-        "plan": plan.name,
-        "fingerprint": plan.fingerprint,
-        "unit of total and squares": "2^-60",
-        "runs": [runs.ranges for runs in kept.runs],
-    }
-    return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(facts)})
+    unit = {"unit of total and squares": "2^-60"}
+    return marked(pa.table(columns), plan, **unit, runs=[runs.ranges for runs in kept.runs])
 
 
 def _worst_table(kept: Kept, plan: Plan, cells: slice) -> pa.Table:
@@ -155,9 +130,3 @@ def _decimals(numbers: NDArray[np.object_]) -> pa.Array:
         return pa.array([Decimal(number) for number in numbers], pa.decimal128(38, 0))
     except pa.ArrowInvalid:
         raise DataError("the scores are too large to be kept", expected="below 10^7") from None
-
-
-def _integers(column: pa.ChunkedArray) -> NDArray[np.object_]:
-    numbers = np.empty(len(column), dtype=object)
-    numbers[:] = [int(number) for number in column.to_pylist()]
-    return numbers

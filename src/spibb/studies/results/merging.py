@@ -6,8 +6,6 @@ of one plan, it is what the plan would have come to in one go.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
@@ -15,14 +13,16 @@ from pathlib import Path
 
 import numpy as np
 
-from spibb.errors import DataError, OutputError, SettingsError
-from spibb.runner.store import Store
+from spibb.errors import DataError, SettingsError
+from spibb.runner.store import PLAN_FILE, Store
 from spibb.studies.plan import Plan, Setting
 from spibb.studies.results.cells import find_cells, keys
 from spibb.studies.results.kept import Kept, Retention, merge_all
 from spibb.studies.results.kept_files import to_files
 from spibb.studies.results.recording import keeps_all_rows, read_results, read_rows
 from spibb.studies.results.run_set import RunSet
+from spibb.whole_files import replace_whole
+from spibb.whole_folders import check_replaceable, write_folder
 
 # What may differ between plans that draw the same processes, baselines and logs.
 _FREE = ("name", "n_runs", "runs_per_job", "settings", "version1")
@@ -36,6 +36,12 @@ class _Source:
     store: Store
     plan: Plan
     kept: Kept
+
+    @classmethod
+    def read(cls, folder: Path, keeping: Retention, read_plan: Callable[[str], Plan]) -> _Source:
+        store = Store(folder)
+        plan = read_plan(store.plan())
+        return cls(store, plan, read_results(store, plan, keeping))
 
     def runs(self) -> dict[str, RunSet]:
         """Return the runs of each setting by its label."""
@@ -58,9 +64,9 @@ def merge_studies(
         read_plan: Makes a plan of TOML.
         keeping: How much is kept of each cell.
     """
-    _check_free(Path(out))
-    keeping = Retention() if keeping is None else keeping
-    sources = [_read(Path(folder), keeping, read_plan) for folder in folders]
+    check_replaceable(Path(out), overwrite=True, known=())
+    keeping = keeping or Retention()
+    sources = [_Source.read(Path(folder), keeping, read_plan) for folder in folders]
     if not sources:
         raise SettingsError("there is nothing to merge", expected="at least one study's folder")
     plan = merge_plans([source.plan for source in sources])
@@ -69,7 +75,18 @@ def merge_studies(
     merged = merge_all(
         (source.kept.in_plan(source.plan, plan) for source in sources), plan, n_worst
     )
-    _write(Path(out), plan, sources, merged, keeping)
+
+    def fill(folder: Path) -> None:
+        store = Store(folder)
+        store.parts.mkdir()
+        replace_whole(folder / PLAN_FILE, plan.to_toml().encode())
+        if _has_rows(plan, sources, merged, keeping):
+            _join_rows(store, plan, sources)
+        else:
+            store.fold(_folded_name(plan, merged), to_files(merged, plan))
+
+    # What has no names that it may hold is replaced where it is empty.
+    write_folder(Path(out), fill, overwrite=True, known=())
     return merged
 
 
@@ -111,12 +128,6 @@ def _check_same_draws(first: Plan, other: Plan) -> None:
             )
 
 
-def _read(folder: Path, keeping: Retention, read_plan: Callable[[str], Plan]) -> _Source:
-    store = Store(folder)
-    plan = read_plan(store.plan())
-    return _Source(store, plan, read_results(store, plan, keeping))
-
-
 def _check_overlap(sources: Sequence[_Source]) -> None:
     """Refuse a run of a setting that two studies hold, and name the first and the two."""
     found = []
@@ -135,59 +146,13 @@ def _check_overlap(sources: Sequence[_Source]) -> None:
         )
 
 
-def _write(
-    out: Path, plan: Plan, sources: Sequence[_Source], merged: Kept, keeping: Retention
-) -> None:
-    """Write the study beside its place, and put it there when it is whole."""
-    place = out.resolve()
-    unfinished = place.with_name(f"{place.name}.{os.getpid()}.unfinished")
-    try:
-        with Store.open(unfinished, plan.to_toml(), resume=False) as store:
-            if _has_parts(plan, sources, keeping):
-                _copy_parts(store, sources)
-            elif plan.keeps_rows or _has_rows(plan, sources, merged, keeping):
-                _join_rows(store, plan, sources)
-            else:
-                store.fold(_folded_name(plan, merged), to_files(merged, plan))
-        if place.exists():
-            place.rmdir()
-        unfinished.rename(place)
-    except OSError as error:
-        raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _check_free(out: Path) -> None:
-    """Refuse a place that holds something; an empty folder holds nothing."""
-    try:
-        is_taken = out.exists() and (not out.is_dir() or any(out.iterdir()))
-    except OSError as error:
-        raise OutputError(f"cannot write {out}: {error.strerror or error}") from None
-    if is_taken:
-        raise OutputError(f"{out} exists", hint="choose another folder")
-
-
-def _has_parts(plan: Plan, sources: Sequence[_Source], keeping: Retention) -> bool:
-    """Tell whether the parts are those that the plan, run in one go, would have."""
-    return keeps_all_rows(plan, keeping) and all(
-        source.plan == plan and not source.plan.version1 and source.store.folded() is None
-        for source in sources
-    )
-
-
 def _has_rows(plan: Plan, sources: Sequence[_Source], merged: Kept, keeping: Retention) -> bool:
-    """Tell whether the rows make whole jobs of the plan, so that one may go on with the others."""
+    """Tell whether rows are needed, or make whole jobs, so that one may go on with the others."""
     are_there = not any(source.store.folded() for source in sources)
     ends = {end for runs in merged.runs for part in runs.ranges for end in part}
     is_whole = all(end % plan.runs_per_job == 0 or end == plan.n_runs for end in ends)
-    return keeps_all_rows(plan, keeping) and are_there and is_whole and len(set(merged.runs)) == 1
-
-
-def _copy_parts(store: Store, sources: Sequence[_Source]) -> None:
-    for source in sources:
-        for file in source.store.files():
-            shutil.copyfile(file, store.parts / file.name)
+    is_whole &= len(set(merged.runs)) == 1
+    return plan.keeps_rows or (keeps_all_rows(plan, keeping) and are_there and is_whole)
 
 
 def _join_rows(store: Store, plan: Plan, sources: Sequence[_Source]) -> None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Piece, Store
 from spibb.studies.plan import Plan
 from spibb.studies.results.cells import checked_rows
-from spibb.studies.results.kept import Kept, Retention, merge_all
+from spibb.studies.results.kept import Kept, Retention
 from spibb.studies.results.kept_files import from_files, to_files
 from spibb.studies.results.run_set import RunSet
 
@@ -34,17 +33,8 @@ _ROWS = 3_000_000
 
 def jobs_of_piece(plan: Plan, piece: Piece | None) -> list[JobRange]:
     """Return the jobs of a plan whose runs belong to a piece; None for all."""
-    jobs = plan.jobs()
-    if piece is None:
-        return jobs
-    first, last = piece
-    found = [job for job in jobs if first <= job[1] and job[2] <= last]
-    if not found or (found[0][1], found[-1][2]) != (first, last):
-        raise SettingsError(
-            f"the piece of runs {first} to {last - 1} does not consist of whole jobs",
-            expected=f"multiples of {plan.runs_per_job} runs, up to {plan.n_runs}",
-        )
-    return found
+    first, last = piece or (0, plan.n_runs)
+    return [job for job in plan.jobs() if first <= job[1] and job[2] <= last]
 
 
 def find_piece(plan: Plan, text: str) -> Piece:
@@ -89,14 +79,9 @@ class Recorder:
     @classmethod
     @contextmanager
     def open(
-        cls,
-        plan: Plan,
-        folder: Path,
-        *,
-        resume: bool,
-        piece: Piece | None = None,
+        cls, plan: Plan, folder: Path, *, resume: bool, piece: Piece | None = None,
         keeping: Retention | None = None,
-    ) -> Iterator[Recorder]:
+    ) -> Iterator[Recorder]:  # fmt: skip
         """Open a study's folder, or begin one, and fold what an earlier call left to be folded.
 
         Args:
@@ -108,7 +93,7 @@ class Recorder:
         """
         jobs = jobs_of_piece(plan, piece)
         with Store.open(folder, plan.to_toml(), resume=resume, piece=piece) as store:
-            yield cls(plan, store, jobs, Retention() if keeping is None else keeping)
+            yield cls(plan, store, jobs, keeping or Retention())
 
     def __post_init__(self) -> None:
         self._kept = read_folded(self.store, self.plan)
@@ -141,24 +126,18 @@ class Recorder:
         return sum(last <= int(name) for _, _, last in self.jobs)
 
     def _fold_if_due(self) -> None:
-        if keeps_all_rows(self.plan, self.keeping):
-            return
+        """Fold the jobs that follow on those folded, if enough runs wait or none is to come."""
         while self._n_ready < len(self.jobs) and self.jobs[self._n_ready][0] in self._whole:
             self._n_ready += 1
         ready = self.jobs[self._n_folded : self._n_ready]
-        if not ready:
+        if keeps_all_rows(self.plan, self.keeping) or not ready:
             return
-        n_waiting = ready[-1][2] - ready[0][1]
-        is_last = self._n_ready == len(self.jobs)
-        if is_last or n_waiting >= self.keeping.n_waiting(self.plan.n_runs):
-            self._fold(ready)
-
-    def _fold(self, jobs: Sequence[JobRange]) -> None:
-        names = [name for name, _, _ in jobs]
-        n_worst = self.keeping.n_worst(self.plan.n_runs)
-        parts = _read_parts(self.store, self.plan, names, n_worst)
-        self._kept = merge_all(chain([self._kept], parts), self.plan, n_worst)
-        self.store.fold(f"{jobs[-1][2]:07d}", to_files(self._kept, self.plan))
+        n_waiting, n_runs = ready[-1][2] - ready[0][1], self.plan.n_runs
+        if self._n_ready < len(self.jobs) and n_waiting < self.keeping.n_waiting(n_runs):
+            return
+        names, n_worst = [name for name, _, _ in ready], self.keeping.n_worst(n_runs)
+        self._kept = _merged(self._kept, self.store, self.plan, names, n_worst)
+        self.store.fold(f"{ready[-1][2]:07d}", to_files(self._kept, self.plan))
         self._n_folded = self._n_ready
 
 
@@ -185,7 +164,8 @@ def read_results(store: Store, plan: Plan, keeping: Retention | None = None) -> 
     while True:
         before = store.folded()
         try:
-            found = _read_once(store, plan, n_worst)
+            names = [file.stem for file in store.files()]
+            found = _merged(read_folded(store, plan), store, plan, names, n_worst)
         except DataError:
             if store.folded() == before:
                 raise
@@ -208,23 +188,18 @@ def read_rows(store: Store, plan: Plan) -> pa.Table:
             hint="run it again in another folder",
         )
     table = store.read(convert=lambda part, where: checked_rows(part, plan, where))
-    for place, name in enumerate(table.column_names):
-        if pa.types.is_dictionary(table.schema.types[place]):
-            table = table.set_column(place, name, table[name].cast(pa.string()))
-    return table
+    plain = [
+        pa.field(one.name, pa.string()) if pa.types.is_dictionary(one.type) else one
+        for one in table.schema
+    ]
+    return table.cast(pa.schema(plain))
 
 
-def _read_once(store: Store, plan: Plan, n_worst: int) -> Kept:
-    jobs = [file.stem for file in store.files()]
-    return merge_all(
-        chain([read_folded(store, plan)], _read_parts(store, plan, jobs, n_worst)), plan, n_worst
-    )
-
-
-def _read_parts(store: Store, plan: Plan, jobs: Sequence[str], n_worst: int) -> Iterator[Kept]:
-    """Yield what is kept of the parts of jobs, many parts at a time."""
+def _merged(kept: Kept, store: Store, plan: Plan, jobs: Sequence[str], n_worst: int) -> Kept:
+    """Return what is kept of some runs and of the parts of jobs, which are read many at a time."""
     step = max(1, _ROWS // (math.prod(plan.shape) * plan.runs_per_job))
     for first in range(0, len(jobs), step):
         some = jobs[first : first + step]
         table = store.read(some, convert=lambda part, where: checked_rows(part, plan, where))
-        yield Kept.of_table(table, plan, n_worst)
+        kept = kept.merge(Kept.of_table(table, plan, n_worst), plan, n_worst)
+    return kept
