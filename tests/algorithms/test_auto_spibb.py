@@ -85,15 +85,15 @@ def test_discounts_at_both_ends(gamma):
 
 
 def test_harm_is_rare_on_problems_that_were_not_used_to_set_it():
-    """60 logs of few episodes and strong baselines: three worse ones would be too many at 1 %."""
+    """30 logs of few episodes and strong baselines: two worse ones would be too many at 1 %."""
     worse = gained = 0
-    for seed in range(60):
+    for seed in range(30):
         mdp, baseline, log = garnet_log(100 + seed, n_episodes=(10, 30, 100)[seed % 3], eta=0.9)
         policy = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95).policy
         gain = evaluate(mdp, policy).performance - evaluate(mdp, baseline).performance
         worse, gained = worse + (gain < -1e-9), gained + (gain > 1e-9)
-    assert worse <= 2
-    assert gained >= 20
+    assert worse <= 1
+    assert gained >= 10
 
 
 def test_it_is_an_algorithm_like_all_others(tmp_path):

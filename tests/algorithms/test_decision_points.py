@@ -64,7 +64,7 @@ def obvious(log, baseline, gamma, low, high, delta, least_lead):
     return policy, picked
 
 
-@pytest.mark.parametrize("n_episodes", [1_500, 40])
+@pytest.mark.parametrize("n_episodes", [600, 40])
 def test_it_does_what_the_obvious_loops_do(n_episodes):
     mdp, baseline, log = garnet_log(0, n_episodes)
     settings = DecisionPoints(return_range=(0.0, 1.0))
@@ -72,7 +72,7 @@ def test_it_does_what_the_obvious_loops_do(n_episodes):
     policy, picked = obvious(log, baseline, 0.95, 0.0, 1.0, 0.05, 2.0)
     np.testing.assert_allclose(result.policy.probabilities, policy)
     assert result.certificate.guarantee.details["n_points"] == len(picked)
-    if n_episodes > 1_000:
+    if n_episodes > 100:
         assert result.certificate.guarantee.details["n_changed"] > 0
         assert evaluate(mdp, result.policy).performance > evaluate(mdp, baseline).performance
 

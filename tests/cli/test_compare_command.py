@@ -40,6 +40,19 @@ def test_compare_writes_a_table_and_every_result(spibb, demo, tmp_path):
     assert settings[0]["algorithm"]["epsilon"] == 0.25
 
 
+def test_compare_takes_settings_of_each(spibb, demo, tmp_path):
+    asked = "approx-soft-spibb(epsilon=0.25),approx-soft-spibb, pi-b-spibb(n_wedge=7)"
+    done = spibb("improve", *demo, "--compare", asked, "--epsilon", "2", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    facts = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    made = [result["algorithm"] for result in facts["settings"]]
+    assert [one.get("epsilon") or one.get("n_wedge") for one in made] == [0.25, 2.0, 7]
+    names = [row["algorithm"] for row in facts["results"]]
+    assert names == ["baseline", "approx-soft-spibb", "approx-soft-spibb-2", "pi-b-spibb"]
+    again = spibb("improve", *demo, "--compare", asked, "--out", tmp_path / "out", "--overwrite")
+    assert again.code == 0, again.err
+
+
 def test_compare_warns_as_evaluate_does(spibb, tmp_path):
     """Thirty episodes of a baseline that hardly tries the other action, one of them cut short."""
     rng = np.random.default_rng(0)
@@ -84,8 +97,10 @@ def test_compare_prints_for_programs(spibb, demo, tmp_path, printed):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--compare", "basic-rl,basic-rl"], "different ids"),
-        (["--compare", ""], "different ids"),
+        (["--compare", "basic-rl,basic-rl"], "different algorithms"),
+        (["--compare", ""], "expected algorithms, as approx-soft-spibb(epsilon=0.1)"),
+        (["--compare", "pi-b-spibb(n_wedge=5"], "expected algorithms, as approx-soft-spibb"),
+        (["--compare", "pi-b-spibb(kappa=5)"], "no setting --set kappa=... in pi-b-spibb"),
         (["--compare", "basic-rl", "--epsilon", "1"], "no setting --epsilon in basic-rl"),
         (["--compare", "basic-rl,pi-b-spib"], "pi-b-spibb"),
         (["--compare", "basic-rl", "--algorithm", "ramdp"], "--compare goes without"),

@@ -21,9 +21,8 @@ _OTHERS = "Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated."
 Others = Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE", help=_OTHERS)]
 _LOSS = "Choose n_wedge of pi-b-spibb so that at most this loss is certified."
 Loss = Annotated[float | None, Option(help=_LOSS)]
-Ids = Annotated[
-    str | None, Option("--compare", metavar="A,B,...", help="Run several, in one table.")
-]
+_COMPARED = "Run several, in one table; with settings as pi-b-spibb(n_wedge=5)."
+Ids = Annotated[str | None, Option("--compare", metavar="A,B,...", help=_COMPARED)]
 CertificateDelta = Annotated[float, Option(help="Allowed probability of error of the certificate.")]
 
 
@@ -60,7 +59,7 @@ def improve(
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
-    from spibb.report.comparison import compare, comparison_files
+    from spibb.report.comparison import compare, comparison_files, row_names
     from spibb.report.folder import FILES
     from spibb.whole_folders import check_replaceable
 
@@ -68,7 +67,7 @@ def improve(
     given = [f"{name}={value}" for name, value in named if value is not None]
     settings = parse_settings([*given, *(others or [])])
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
-    parts = FILES if compared is None else comparison_files([one.id for one in algorithms])
+    parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, baseline, initial, successors)
     problem = read_problem(

@@ -62,12 +62,10 @@ def chosen_algorithms(
     """Build what is asked for: one algorithm, several to compare, or one to keep a promise."""
     names = [name or DEFAULT_ALGORITHM]
     if compared is not None:
-        names = [part.strip() for part in compared.split(",") if part.strip()]
         if name is not None or guarantee is not None:
             raise SettingsError("--compare goes without --algorithm and --guarantee")
-        if len(set(names)) != len(names) or not names:
-            raise SettingsError(f"--compare is {compared!r}", expected="different ids, as a,b,c")
-    elif guarantee is not None:
+        return _compared(compared, settings)
+    if guarantee is not None:
         names = ["pi-b-spibb"]
         if name not in (None, *names) or "n_wedge" in settings:
             raise SettingsError(
@@ -75,6 +73,22 @@ def chosen_algorithms(
                 hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
             )
     return build_algorithms(names, settings)
+
+
+def _compared(text: str, settings: dict[str, Any]) -> list[Algorithm]:
+    """Build algorithms to compare; settings of one alone stand behind it in brackets."""
+    found = _parts(text, "--compare")
+    own = [parse_settings(inner.split(",")) for _, inner in found]
+    # What is given for all goes to those that have it and say nothing else of it.
+    build_algorithms([name for name, _ in found], settings)
+    algorithms = []
+    for (name, _), given in zip(found, own, strict=True):
+        known = {item.name for item in fields(Algorithm.named(name))}
+        shared = {key: value for key, value in settings.items() if key in known}
+        algorithms += build_algorithms([name], shared | given)
+    if any(one in algorithms[:place] for place, one in enumerate(algorithms)):
+        raise SettingsError(f"--compare is {text!r}", expected="different algorithms, as a,b,c")
+    return algorithms
 
 
 def build_algorithms(names: list[str], settings: dict[str, Any]) -> list[Algorithm]:
@@ -108,13 +122,18 @@ def _build(name: str, settings: dict[str, Any]) -> Algorithm:
 
 def _candidates(text: str) -> list[Algorithm]:
     """Read ``approx-soft-spibb(epsilon=0.1), pi-b-spibb`` as algorithms."""
-    if not re.fullmatch(rf"{_CANDIDATE}(?:,{_CANDIDATE})*", text):
+    found = _parts(text, "candidates")
+    return [build_algorithms([name], parse_settings(inner.split(",")))[0] for name, inner in found]
+
+
+def _parts(text: str, what: str) -> list[tuple[str, str]]:
+    """Divide a list of algorithms into ids and what stands in brackets behind them."""
+    if not re.fullmatch(rf"{_CANDIDATE}(?:,{_CANDIDATE})*,?", text):
         raise SettingsError(
-            f"candidates is {text!r}",
+            f"{what} is {text!r}",
             expected="algorithms, as approx-soft-spibb(epsilon=0.1),pi-b-spibb(n_wedge=5)",
         )
-    found = re.findall(rf"{_CANDIDATE}(?:,|$)", text)
-    return [build_algorithms([name], parse_settings(inner.split(",")))[0] for name, inner in found]
+    return re.findall(rf"{_CANDIDATE}(?:,|$)", text)
 
 
 def _option(setting: str) -> str:

@@ -15,6 +15,7 @@ it; this weight, in steps a pair, stands for that.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -107,7 +108,7 @@ class Surroundings(NamedTuple):
 
 
 def draw_models(
-    outcomes: Outcomes, around: Surroundings, *, numbered: range, seed: int, dread: Dread
+    outcomes: Outcomes, around: Surroundings, *, numbered: Sequence[int], seed: int, dread: Dread
 ) -> Draws:
     """Draw models; a draw depends on seed and number alone, so that parts can be drawn again.
 
@@ -127,7 +128,7 @@ def draw_models(
         np.zeros((len(numbered), indptr[-1])),
         np.zeros((len(numbered), *outcomes.n_sa.shape)),
     )
-    seeds = numbers(seed, MODELS, np.array(numbered))
+    seeds = numbers(seed, MODELS, np.asarray(numbered))
 
     def fill(places: NDArray[np.int64]) -> None:
         for place in places:

@@ -111,6 +111,27 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
     return v
 
 
+def gains_by_state(
+    draws: Draws, place: int, policy: Array, baseline: Array, start: Array, gamma: float
+) -> Array:
+    """Return what each state adds to a gain in one model, shape (S,).
+
+    By the performance-difference lemma, how often the policy visits a state times what it does
+    there better than the baseline would: they sum to the gain.
+    """
+    gamma, n_states = min(gamma, _LARGEST_DISCOUNT), len(policy)
+    systems = []
+    for table in (policy, baseline):
+        matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
+        _add_system(draws, place, table, gamma, 1.0, matrix, rewards)
+        systems.append((matrix, rewards))
+    (of_policy, paid), (of_baseline, paid_baseline) = systems
+    v = scipy.linalg.solve(of_baseline, paid_baseline, check_finite=False)
+    visits = scipy.linalg.solve(of_policy.T, start, check_finite=False)
+    # r_pi + gamma P_pi V_b - V_b: one step of the policy, then the baseline.
+    return np.asarray(visits * (paid - of_policy @ v))
+
+
 @jit
 def _residual(places, draws, policy, gamma, rewards, v, left):  # type: ignore[no-untyped-def]
     """Write r + gamma P V - V."""

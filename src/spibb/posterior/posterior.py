@@ -8,6 +8,7 @@ changes neither.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,8 +19,8 @@ from spibb.compiled.random_numbers import MODELS, numbers
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import LARGEST_DENSE, evaluate_batch
-from spibb.posterior.draws import NO_DREAD, Dread, Surroundings, draw_models
-from spibb.posterior.performance import performances
+from spibb.posterior.draws import NO_DREAD, Draws, Dread, Surroundings, draw_models
+from spibb.posterior.performance import gains_by_state, performances
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
@@ -94,12 +95,32 @@ class Posterior:
             found[name] = drawn[1:] - drawn[0]
         return found
 
-    def _performances(self, policies: Array, numbered: range, seed: int, dread: Dread) -> Array:
+    def gains_by_state(
+        self, policy: Array, prior: str, numbered: Sequence[int], seed: int = 0
+    ) -> Array:
+        """Return what each state adds to the gain of a policy, on average over draws, (S,)."""
+        draws, starts = (
+            self._draws(numbered, seed, self.priors[prior]),
+            self._starts(numbered, seed),
+        )
+        baseline, gamma = self.problem.baseline.probabilities, self.problem.gamma
+        parts = [
+            gains_by_state(draws, place, policy, baseline, starts[place], gamma)
+            for place in range(len(numbered))
+        ]
+        return np.asarray(np.mean(parts, axis=0))
+
+    def _draws(self, numbered: Sequence[int], seed: int, dread: Dread) -> Draws:
         outcomes, around = self.problem.outcomes, self.surroundings
-        draws = draw_models(outcomes, around, numbered=numbered, seed=seed, dread=dread)
+        return draw_models(outcomes, around, numbered=numbered, seed=seed, dread=dread)
+
+    def _performances(
+        self, policies: Array, numbered: Sequence[int], seed: int, dread: Dread
+    ) -> Array:
+        draws = self._draws(numbered, seed, dread)
         return performances(draws, policies, self._starts(numbered, seed), self.problem.gamma)
 
-    def _starts(self, numbered: range, seed: int) -> Array:
+    def _starts(self, numbered: Sequence[int], seed: int) -> Array:
         """Draw distributions of the first state, one for each model; what is declared is known."""
         n_initial = self.problem.counts.n_initial
         if self.problem.declared.initial is not None or not n_initial.any():

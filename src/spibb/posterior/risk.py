@@ -31,7 +31,11 @@ FEWEST_EPISODES = 8
 # The share of draws that are called the worst.
 _WORST = 0.1
 # Pairs of all draws together, and how few and how many draws there are for it.
-_PAIRS_DRAWN, _LIMITS = 2_000_000, (100, 1_000)
+_PAIRS_DRAWN, _LIMITS = 2_000_000, (100, 400)
+
+
+def _n_worst(n_draws: int) -> int:
+    return max(1, round(_WORST * n_draws))
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Gain:
     @classmethod
     def of(cls, drawn: Array) -> Gain:
         """Summarise draws of the gain."""
-        n_worst = max(1, round(_WORST * len(drawn)))
+        n_worst = _n_worst(len(drawn))
         low, least, most, high = np.quantile(drawn, [0.025, 0.1, 0.9, 0.975])
         return cls(
             mean=float(drawn.mean()),
@@ -91,6 +95,8 @@ class Risk(Display):
         gains: Its gain over the baseline by prior, the more careful first.
         hardly: Share of its visits on pairs seen fewer than five times.
         strength: Rows that the prior of a pair is worth.
+        by_state: What each state adds to the gain in the worst tenth of the draws under the first
+            prior: the most negative carry the risk; shape (S,).
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
             average: less than the whole log would gain, and not flattered by it. None: not known.
     """
@@ -98,6 +104,7 @@ class Risk(Display):
     gains: dict[str, Gain]
     hardly: float
     strength: float
+    by_state: Array
     cross_fitted: float | None = None
 
     @property
@@ -160,7 +167,7 @@ def risk(
     Args:
         problem: A problem, or the log that the baseline made.
         policy: The policy.
-        n_draws: Models drawn under each prior; None: 1,000, or fewer where models are large.
+        n_draws: Models drawn under each prior; None: 400, or fewer where models are large.
         seed: Source of randomness.
         **given: Baseline, discount and what else is known, where a log was given; see
             :meth:`spibb.Problem.of`.
@@ -183,7 +190,9 @@ def risk(
     drawn = posterior.gains(table[None], n_draws, seed)
     gains = {name: Gain.of(values[0]) for name, values in drawn.items()}
     order = sorted(gains, key=lambda name: gains[name].worst_tenth)
+    worst = np.sort(np.argsort(drawn[order[0]][0], kind="stable")[: _n_worst(n_draws)])
     return Risk(
+        by_state=posterior.gains_by_state(table, order[0], worst.tolist(), seed),
         gains={name: gains[name] for name in order},
         hardly=_hardly(problem, table),
         strength=problem.prior.strength,

@@ -138,6 +138,13 @@ class Comparison(Display):
         write_folder(Path(folder), fill, overwrite=overwrite, known=comparison_files(names))
 
 
+def row_names(algorithms: Sequence[Algorithm]) -> list[str]:
+    """Return what algorithms are called in a comparison: several of one id are numbered."""
+    ids = [one.id for one in algorithms]
+    numbers = [ids[:place].count(name) for place, name in enumerate(ids)]
+    return [f"{name}-{n + 1}" if n else name for name, n in zip(ids, numbers, strict=True)]
+
+
 def comparison_files(names: Sequence[str]) -> set[str]:
     """Return what the folder of a comparison of these algorithms holds."""
     return {"comparison.csv", "comparison.json", *names}
@@ -174,9 +181,7 @@ def compare(
         algorithm="baseline", estimated_gain=0.0, bound=0.0, moved=0.0, status="as-it-is", **judged
     )
     rows = [baseline_row]
-    for place, (algorithm, result) in enumerate(zip(algorithms, results, strict=True)):
-        n_before = sum(other.id == algorithm.id for other in algorithms[:place])
-        name = f"{algorithm.id}-{n_before + 1}" if n_before else algorithm.id
+    for name, algorithm, result in zip(row_names(algorithms), algorithms, results, strict=True):
         rows.append(_row(name, algorithm, result, level))
     return Comparison(problem, tuple(rows), results, level)
 

@@ -6,10 +6,15 @@ import math
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 import spibb
 from spibb.algorithms.improvement import Improvement
 from spibb.ope.log_return import LEVEL
 from spibb.posterior.risk import Gain
+
+# States that carry the risk: so many are named.
+_N_CARRIERS = 5
 
 
 def result_summary(result: Improvement) -> dict[str, Any]:
@@ -71,7 +76,17 @@ def _risk(result: Improvement) -> dict[str, Any] | None:
     if found is None:
         return None
     gains = {name: _gain(gain) for name, gain in found.gains.items()}
-    return {"gains": gains, **_facts(found, "hardly", "strength", "cross_fitted", "statement")}
+    states = result.problem.counts.states
+    carriers = [
+        {"state": str(states[int(x)]), "adds": float(found.by_state[x])}
+        for x in np.argsort(found.by_state, kind="stable")[:_N_CARRIERS]
+        if found.by_state[x] < 0.0
+    ]
+    return {
+        "gains": gains,
+        "carriers": carriers,
+        **_facts(found, "hardly", "strength", "cross_fitted", "statement"),
+    }
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
