@@ -157,12 +157,14 @@ class Improvement(Display):
         )
 
     def _card(self) -> Card:
+        # Only where it was asked for: drawing models takes longer than showing a line.
+        known: Risk | None = self.__dict__.get("risk")
         n_changed = int((self.certificate.states.moved > 1e-12).sum())
         facts = {
             "status": self.status.value,
             "changed": f"{n_changed:,} of {self.problem.counts.n_states:,} states",
             "values": _told_values(self),
-            **({} if self.risk is None else {"risk": self.risk.statement}),
+            **({} if known is None else {"risk": known.statement}),
             "guarantee": self.certificate.statement,
             "files": "write(folder) writes policy, certificate, summary and report",
         }
