@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.compiled.random_numbers import MODELS, numbers
+from spibb.compiled.random_numbers import MODELS, STARTS, numbers
 from spibb.compiled.threads import over_chunks
+from spibb.compiled.variates import gamma, normal, uniform
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
 
@@ -128,49 +129,62 @@ def draw_models(
         np.zeros((len(numbered), indptr[-1])),
         np.zeros((len(numbered), *outcomes.n_sa.shape)),
     )
-    seeds = numbers(seed, MODELS, np.asarray(numbered))
-
-    def fill(places: NDArray[np.int64]) -> None:
-        for place in places:
-            rng = np.random.default_rng(int(seeds[place]))
-            _draw(int(place), rng, outcomes, around, dread, draws)
-
-    over_chunks(fill, np.arange(len(numbered)), are_long=True)
+    states = numbers(seed, MODELS, np.asarray(numbered))
+    given = states, outcomes, around, dread, draws
+    over_chunks(lambda places: _draw(places, *given), np.arange(len(numbered)))
     return draws
 
 
+def draw_starts(n_initial: NDArray[np.int64], numbered: Sequence[int], seed: int) -> Array:
+    """Draw distributions of the first state, given how many episodes began in each, (K, S)."""
+    starts = np.zeros((len(numbered), len(n_initial)))
+    _draw_starts(numbers(seed, STARTS, np.asarray(numbered)), n_initial, starts)
+    return starts
+
+
 @jit
-def _draw(place, rng, outcomes, around, dread, draws):  # type: ignore[no-untyped-def]
+def _draw_starts(states, n_initial, starts):  # type: ignore[no-untyped-def]
+    for place in range(len(starts)):
+        state = states[place : place + 1].copy()
+        for x in range(len(n_initial)):
+            starts[place, x] = gamma(state, float(n_initial[x]))
+        starts[place] /= starts[place].sum()
+
+
+@jit
+def _draw(places, states, outcomes, around, dread, draws):  # type: ignore[no-untyped-def]
     n_states, n_actions = outcomes.n_sa.shape
     own, m = np.zeros(n_states + 1), around.strength
-    indices, weights = draws.indices[place], draws.weights[place]
-    for x in range(n_states):
-        if not outcomes.live[x]:
-            continue
-        n_x = outcomes.n_sa[x].sum()
-        for a in range(n_actions):
-            pair, n = x * n_actions + a, outcomes.n_sa[x, a]
-            first, last = draws.indptr[pair], draws.indptr[pair + 1]
-            k = first
-            for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
-                indices[k] = outcomes.indices[j]
-                weights[k] = rng.gamma(outcomes.counts[j], 1.0)
-                own[outcomes.indices[j]] = outcomes.counts[j]
-                k += 1
-            n_seen = k - first
-            _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + N_ATOMS])
-            for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
-                own[outcomes.indices[j]] = 0.0
-            for _ in range(N_ATOMS):
-                weights[k] = rng.gamma(m / N_ATOMS, 1.0)
-                k += 1
-            if dread.weight > 0.0:
-                indices[k] = dread.state
-                weights[k] = rng.gamma(dread.weight, 1.0)
-            noise = rng.normal() * math.sqrt(outcomes.variance[x, a] / (n + m))
-            reward = _normalised(indices[first:last], weights[first:last], n_seen, dread,
-                                 outcomes, x, a)  # fmt: skip
-            draws.reward[place, x, a] = reward + noise
+    for place in places:
+        rng = states[place : place + 1].copy()
+        indices, weights = draws.indices[place], draws.weights[place]
+        for x in range(n_states):
+            if not outcomes.live[x]:
+                continue
+            n_x = outcomes.n_sa[x].sum()
+            for a in range(n_actions):
+                pair, n = x * n_actions + a, outcomes.n_sa[x, a]
+                first, last = draws.indptr[pair], draws.indptr[pair + 1]
+                k = first
+                for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+                    indices[k] = outcomes.indices[j]
+                    weights[k] = gamma(rng, outcomes.counts[j])
+                    own[outcomes.indices[j]] = outcomes.counts[j]
+                    k += 1
+                n_seen = k - first
+                _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + N_ATOMS])
+                for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+                    own[outcomes.indices[j]] = 0.0
+                for _ in range(N_ATOMS):
+                    weights[k] = gamma(rng, m / N_ATOMS)
+                    k += 1
+                if dread.weight > 0.0:
+                    indices[k] = dread.state
+                    weights[k] = gamma(rng, dread.weight)
+                noise = normal(rng) * math.sqrt(outcomes.variance[x, a] / (n + m))
+                reward = _normalised(indices[first:last], weights[first:last], n_seen, dread,
+                                     outcomes, x, a)  # fmt: skip
+                draws.reward[place, x, a] = reward + noise
 
 
 @jit
@@ -180,7 +194,7 @@ def _draw_atoms(rng, x, n_others, around, own, atoms):  # type: ignore[no-untype
     if math.isinf(c):
         n_others, c = 0.0, 1.0
     step = (n_others + c) / len(atoms)
-    mark = rng.random() * step
+    mark = uniform(rng) * step
     place, passed = around.indptr[x] - 1, 0.0
     for k in range(len(atoms)):
         if mark < n_others:

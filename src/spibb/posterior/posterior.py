@@ -15,11 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.random_numbers import MODELS, numbers
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import LARGEST_DENSE, evaluate_batch
-from spibb.posterior.draws import NO_DREAD, Draws, Dread, Surroundings, draw_models
+from spibb.posterior.draws import NO_DREAD, Draws, Dread, Surroundings, draw_models, draw_starts
 from spibb.posterior.performance import gains_by_state, performances
 from spibb.problem import Problem
 
@@ -125,9 +124,4 @@ class Posterior:
         n_initial = self.problem.counts.n_initial
         if self.problem.declared.initial is not None or not n_initial.any():
             return np.repeat(self.model.initial, len(numbered), axis=0)
-        starts = np.zeros((len(numbered), len(n_initial)))
-        seen = np.flatnonzero(n_initial)
-        for row, number in enumerate(numbered):
-            rng = np.random.default_rng(int(numbers(seed, MODELS, number)))
-            starts[row, seen] = rng.dirichlet(n_initial[seen])
-        return starts
+        return draw_starts(n_initial, numbered, seed)
