@@ -12,9 +12,9 @@ guarantee is claimed beyond the regret test of every algorithm. Deviation: none 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,9 @@ from spibb.mdp.planning import SearchResult, Status
 from spibb.posterior.choice import Candidate, Choice
 from spibb.posterior.posterior import Posterior, check_size
 from spibb.posterior.risk import Gain
-from spibb.problem import ProblemBatch
+from spibb.problem import Problem, ProblemBatch
 from spibb.problem.batch import Device, models_on
+from spibb.problem.problem import ModelKind
 
 Array = NDArray[np.float64]
 
@@ -91,6 +92,23 @@ class AutoSPIBB(Algorithm):
         v, q, ends = evaluate_batch(problems.models, policies)
         found = SearchResult(policies, v, q, n_iterations, status, choices)
         return problems.kept_where_endless(found, ends)
+
+    def maker(self, finding: Choice) -> Callable[[Problem], Array]:
+        """Return what makes the chosen candidate of another problem: the choice is not repeated."""
+        if finding.chosen is None:
+            return lambda problem: problem.baseline.probabilities
+        taken = finding.candidates[finding.chosen]
+        algorithm = Algorithm.from_config(taken.algorithm)
+
+        def make(problem: Problem) -> Array:
+            kind = cast(ModelKind, taken.model)
+            batch = ProblemBatch.alone(replace(problem, model_kind=kind))
+            made = algorithm.search(batch).policy[0]
+            return np.asarray(
+                (1.0 - taken.share) * problem.baseline.probabilities + taken.share * made
+            )
+
+        return make
 
     def _choose(
         self, posterior: Posterior, policies: Array, labels: Sequence[tuple[Any, str, float]]

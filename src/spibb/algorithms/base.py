@@ -8,11 +8,12 @@ regret test.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.audit import certify
@@ -119,8 +120,12 @@ class Algorithm(Settings):
             certificate=self._certify(case, finding, level),
             algorithm=self.to_config(),
             choice=finding if isinstance(finding, Choice) else None,
-            made=lambda other: self.search(ProblemBatch.alone(other), rng).policy[0],
+            made=self.maker(finding),
         )
+
+    def maker(self, finding: Any) -> Callable[[Problem], NDArray[np.float64]]:
+        """Return what makes such a policy of another problem, for halves of a log to judge."""
+        return lambda problem: self.search(ProblemBatch.alone(problem)).policy[0]
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:
         """Claim the regret test at its level, or the algorithm's own test; the other beside it."""
