@@ -144,3 +144,17 @@ def test_two_thousand_states_are_the_limit():
     )
     with pytest.raises(SettingsError, match="at most 2,000"):
         AutoSPIBB().improve(log, baseline=TabularPolicy.uniform(2_001, 2), gamma=0.9)
+
+
+def test_what_never_ends_is_not_taken():
+    """At gamma = 1, on counts: action 1 was only ever seen to stay, for a reward each time."""
+    log = Log.from_arrays(
+        state=[0] * 200, action=[0] * 100 + [1] * 100, reward=[0.0] * 100 + [1.0] * 100,
+        next_state=[0] * 200, terminated=[True] * 100 + [False] * 100,
+    )  # fmt: skip
+    result = AutoSPIBB(caution=0.0).improve(
+        log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=1.0, initial=[1.0]
+    )
+    if result.status is Status.NOT_TERMINATING:
+        assert result.choice.chosen is None
+    assert np.isfinite(result.v).all()

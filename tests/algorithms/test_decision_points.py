@@ -165,6 +165,35 @@ def test_wrong_settings_are_refused(settings, message):
         DecisionPoints(**settings)
 
 
+def test_rewards_of_rows_that_do_not_count_are_in_the_range_too():
+    """A row that stops early pays 100 now and then: no bound may rest on rewards below 1."""
+    n, rng = 400, np.random.default_rng(0)
+    action, rare = rng.integers(0, 2, n), rng.random(n) < 0.03
+    rare &= action == 0
+    log = Log.from_arrays(
+        state=[0] * n, action=action, reward=np.where(rare, 100.0, action.astype(float)),
+        next_state=[-1] * n, terminated=~rare, truncated=rare, episode=range(n),
+    )  # fmt: skip
+    asked = {"baseline": TabularPolicy([[0.5, 0.5]]), "gamma": 0.0}
+    with pytest.raises(SettingsError, match="the log holds rewards from 0 to 100"):
+        DecisionPoints().improve(log, reward_range=(0.0, 1.0), **asked)
+    found = DecisionPoints().improve(log, **asked)
+    assert "[0, 100]" in found.certificate.guarantee.assumptions[-1]
+    np.testing.assert_array_equal(found.policy.probabilities, [[0.5, 0.5]])
+
+
+def test_a_record_that_stops_early_is_no_return():
+    log = Log.from_arrays(
+        state=[0] * 40, action=[0, 1] * 20, reward=[-1.0, 1.0] * 20, next_state=[0] * 40,
+        terminated=[False, True] * 20, truncated=[True, False] * 20, episode=range(40),
+    )  # fmt: skip
+    asked = {"baseline": TabularPolicy([[0.5, 0.5]]), "gamma": 0.9}
+    found = DecisionPoints(return_range=(0.0, 2.0)).improve(log, **asked)
+    assert found.certificate.guarantee.applies
+    with pytest.raises(SettingsError, match="return_range"):
+        DecisionPoints(return_range=(0.0, 0.5)).improve(log, **asked)
+
+
 def test_returns_outside_of_the_range_are_refused():
     _, baseline, log = random_problem(0, n_episodes=30)
     with pytest.raises(SettingsError, match="return_range"):

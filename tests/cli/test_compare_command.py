@@ -41,7 +41,7 @@ def test_compare_writes_a_table_and_every_result(spibb, demo, tmp_path):
 
 
 def test_compare_takes_settings_of_each(spibb, demo, tmp_path):
-    asked = "approx-soft-spibb(epsilon=0.25),approx-soft-spibb, pi-b-spibb(n_wedge=7)"
+    asked = "approx-soft-spibb(epsilon=0.25,delta=0.1),approx-soft-spibb, pi-b-spibb(n_wedge=7)"
     done = spibb("improve", *demo, "--compare", asked, "--epsilon", "2", "--out", tmp_path / "out")
     assert done.code == 0, done.err
     facts = json.loads((tmp_path / "out" / "comparison.json").read_text())

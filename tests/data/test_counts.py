@@ -54,12 +54,12 @@ def slow_counts(rows, *, with_episodes):
         if with_episodes and row["episode"] not in begun:
             begun.add(row["episode"])
             found["n_initial"][x] += 1
+        found["rewards"].append(row["reward"])
         if y == -1 and not row["terminated"]:
             found["n_dropped"] += 1
             continue
         found["n_sa"][x, a] += 1
         found["reward_sum"][x, a] += row["reward"]
-        found["rewards"].append(row["reward"])
         if y >= 0:
             found["n_sas"][x, a, y] += 1
             found["n_end"][x, a, y] += row["terminated"]

@@ -115,6 +115,19 @@ def test_what_entering_pays_is_found_and_means_stay(kind):
     np.testing.assert_allclose(paid, problem.counts.reward_sum, atol=1e-6)
 
 
+def test_merged_counts_spread_as_the_whole_does():
+    rng = np.random.default_rng(4)
+    garnet = Garnet.random(rng)
+    baseline = garnet.baseline(0.3, rng)
+    parts = [Counts.sample(garnet.mdp, baseline, n_episodes=n, rng=rng) for n in (40, 70)]
+    both = parts[0] + parts[1]
+    n, mean = both.n_sa, both.reward_sum / np.maximum(both.n_sa, 1)
+    squares = np.asarray(both.n_sas @ garnet.mdp.entry_reward**2).reshape(n.shape)
+    np.testing.assert_allclose(both.paid.spread, squares - n * mean**2, atol=1e-9)
+    longer = parts[0].paid * 3
+    np.testing.assert_allclose(longer.spread, 3 * parts[0].paid.spread)
+
+
 def test_noise_of_rewards_is_measured():
     rng = np.random.default_rng(2)
     n = 4_000

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spibb import ApproxSoftSPIBB, Counts, Log, Problem, TabularPolicy, evaluate, risk
+from spibb import ApproxSoftSPIBB, Counts, Log, Problem, TabularMDP, TabularPolicy, evaluate, risk
 from spibb.compiled import threads
 from spibb.envs.garnet import Garnet
 from spibb.envs.queue import Queue
 from spibb.envs.rare_action import RareAction
 from spibb.errors import SettingsError
 from spibb.posterior import performance
-from spibb.posterior.draws import NO_DREAD, draw_models
+from spibb.posterior.draws import NO_DREAD, Surroundings, draw_models
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain, told_share
 from spibb.testing import reference_posterior as reference
@@ -57,6 +57,56 @@ def test_draws_scatter_around_the_shrunk_model_as_a_dirichlet_does():
     ratio = values.std(axis=0) / spread
     assert 0.85 < np.median(ratio) < 1.1
     assert ratio.max() < 1.5
+
+
+@pytest.mark.parametrize("strength", [1.0, 32.0, 256.0])
+def test_draws_of_strong_priors_are_at_most_somewhat_too_wide(strength):
+    """A pair never seen: Var_p / (m + 1), and for strong priors up to half as much beside it."""
+    rng, n_states = np.random.default_rng(0), 60
+    transition = np.repeat(rng.dirichlet(np.ones(n_states))[None, None], n_states, axis=0)
+    mdp = TabularMDP(transition, np.zeros((n_states, 1)), 0.9)
+    baseline = TabularPolicy.uniform(n_states, 1)
+    counts = Counts.sample(mdp, baseline, n_episodes=40, max_steps=10, rng=rng)
+    problem = Problem.of(counts, baseline=baseline, gamma=0.9)
+    worth, unseen = np.append(rng.normal(size=n_states), 0.0), int(counts.n_sa[:, 0].argmin())
+    assert counts.n_sa[unseen, 0] == 0
+    prior = problem.prior._replace(strength=strength, share=np.inf)
+    around = Surroundings.of(problem.outcomes, prior, worth)
+    draws = draw_models(problem.outcomes, around, numbered=range(1_500), seed=0, dread=NO_DREAD)
+    first, last = draws.indptr[unseen], draws.indptr[unseen + 1]
+    drawn = (draws.weights * worth[draws.indices])[:, first:last].sum(axis=1)
+    g = prior.frequencies
+    variance = (g @ worth**2 - (g @ worth) ** 2) / (strength + 1.0)
+    assert 0.7 < drawn.var() / variance < 1.7
+    assert drawn.mean() == pytest.approx(g @ worth, abs=0.1)
+
+
+def test_where_ending_is_bad_the_careful_prior_ends():
+    """One step each, and pay: an action tried three times must not look better for its rarity."""
+    n = 200
+    rng = np.random.default_rng(0)
+    log = Log.from_arrays(
+        state=[0] * (n + 3), action=[0] * n + [1] * 3, reward=10.0 + rng.random(n + 3),
+        terminated=[True] * (n + 3), episode=range(n + 3),
+    )  # fmt: skip
+    baseline = TabularPolicy([[0.98, 0.02]])
+    found = risk(log, TabularPolicy([[0.0, 1.0]]), baseline=baseline, gamma=0.95)
+    assert found.gains["careful"].mean <= found.gains["neutral"].mean + 0.01
+    assert Posterior(Problem.of(log, baseline=baseline, gamma=0.95)).dread.state == 1  # the end
+
+
+def test_the_level_of_rewards_hides_no_noise():
+    found = []
+    for level in (0.0, 1e6):
+        rng = np.random.default_rng(1)
+        log = Log.from_arrays(
+            state=[0] * 60, action=[0, 1] * 30, reward=rng.normal(size=60) + level,
+            next_state=[0] * 60, episode=range(60), terminated=[False] * 60, truncated=[True] * 60,
+        )  # fmt: skip
+        policy, baseline = TabularPolicy([[0.0, 1.0]]), TabularPolicy([[0.5, 0.5]])
+        found.append(risk(log, policy, baseline=baseline, gamma=0.5).gains["neutral"])
+    assert found[1].deviation == pytest.approx(found[0].deviation, rel=1e-4)
+    assert found[1].mean == pytest.approx(found[0].mean, abs=1e-4)
 
 
 def test_performances_are_those_of_the_obvious_loop():

@@ -12,14 +12,14 @@ guarantee is claimed beyond the regret test of every algorithm. Deviation: none 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Rng
+from spibb.algorithms.base import Algorithm, Maker, Rng
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
 from spibb.errors import checked_number, checked_whole
@@ -29,7 +29,7 @@ from spibb.mdp.planning import SearchResult, Status
 from spibb.posterior.choice import Candidate, Choice
 from spibb.posterior.posterior import Posterior, check_size
 from spibb.posterior.risk import Gain
-from spibb.problem import Problem, ProblemBatch
+from spibb.problem import ProblemBatch
 from spibb.problem.batch import Device, models_on
 from spibb.problem.problem import ModelKind
 
@@ -90,28 +90,23 @@ class AutoSPIBB(Algorithm):
                 n_iterations[place] = steps[choice.chosen, place]
                 status[place] = Status.CONVERGED
         v, q, ends = evaluate_batch(problems.models, policies)
+        # A policy that never ends in the model of the counts, with gamma = 1, is not taken.
+        choices = [
+            one if does_end else replace(one, chosen=None)
+            for one, does_end in zip(choices, ends, strict=True)
+        ]
         found = SearchResult(policies, v, q, n_iterations, status, choices)
         return problems.kept_where_endless(found, ends)
 
-    def maker(self, finding: Choice) -> Callable[[Problem], Array]:
+    def maker(self, finding: Choice) -> Maker:
         """Return what makes the chosen candidate of another problem: the choice is not repeated."""
         if finding.chosen is None:
-            return lambda problem: problem.baseline.probabilities
+            return Maker(self, share=0.0)
         taken = finding.candidates[finding.chosen]
-        algorithm = Algorithm.from_config(taken.algorithm)
-
-        def make(problem: Problem) -> Array:
-            kind = cast(ModelKind, taken.model)
-            batch = ProblemBatch.alone(replace(problem, model_kind=kind))
-            made = algorithm.search(batch).policy[0]
-            return np.asarray(
-                (1.0 - taken.share) * problem.baseline.probabilities + taken.share * made
-            )
-
-        return make
+        return Maker(Algorithm.from_config(taken.algorithm), taken.model, taken.share)
 
     def _choose(
-        self, posterior: Posterior, policies: Array, labels: Sequence[tuple[Any, str, float]]
+        self, posterior: Posterior, policies: Array, labels: Sequence[tuple[Any, ModelKind, float]]
     ) -> Choice:
         """Judge the candidates of one problem, those that are the same policy once."""
         _, first, which = np.unique(
@@ -136,15 +131,16 @@ class AutoSPIBB(Algorithm):
 
 def _candidates(
     problems: ProblemBatch, posteriors: Sequence[Posterior]
-) -> tuple[Array, list[tuple[Any, str, float]], NDArray[np.int64]]:
+) -> tuple[Array, list[tuple[Any, ModelKind, float]], NDArray[np.int64]]:
     """Return policies (C, B, S, A), what each is, and the steps that made it (C, B)."""
     device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
     shrunk = ModelBatch.stack([one.problem.estimate("shrunk") for one in posteriors])
-    batches = {
+    batches: dict[ModelKind, ProblemBatch] = {
         "counts": problems.counted,
         "shrunk": problems.with_models(models_on(shrunk, device)),
     }
-    policies, labels, steps = [], [], []
+    policies, steps = [], []
+    labels: list[tuple[Any, ModelKind, float]] = []
     for model, batch in batches.items():
         for algorithm in _ALGORITHMS:
             found = algorithm.search(batch)

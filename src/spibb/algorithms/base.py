@@ -8,7 +8,7 @@ regret test.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, Unpack
 
@@ -25,7 +25,7 @@ from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
 from spibb.posterior.choice import Choice
 from spibb.problem import Problem, ProblemBatch, ProblemOptions
-from spibb.problem.problem import Baseline
+from spibb.problem.problem import Baseline, ModelKind
 from spibb.settings import Settings
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ, checked_delta
 
@@ -98,7 +98,7 @@ class Algorithm(Settings):
             certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
-                unseen, states_complete, never_ends, successors.
+                unseen, model, states_complete, never_ends, successors.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         level = checked_delta(certificate_delta, "certificate_delta")
@@ -123,9 +123,9 @@ class Algorithm(Settings):
             made=self.maker(finding),
         )
 
-    def maker(self, finding: Any) -> Callable[[Problem], NDArray[np.float64]]:
+    def maker(self, finding: Any) -> Maker:
         """Return what makes such a policy of another problem, for halves of a log to judge."""
-        return lambda problem: self.search(ProblemBatch.alone(problem)).policy[0]
+        return Maker(self)
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:
         """Claim the regret test at its level, or the algorithm's own test; the other beside it."""
@@ -135,3 +135,28 @@ class Algorithm(Settings):
         if own is not None and (own.theorem, own.delta) != (regret.theorem, regret.delta):
             claims = [own, regret] if self.leads_with_claim else [regret, own]
         return certify(case, claims, error, epsilon, is_one_sided=self.is_one_sided)
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes a policy of a problem as another was made.
+
+    Attributes:
+        algorithm: The algorithm.
+        model: On which model; None: on that of the problem.
+        share: Of the algorithm's policy; the rest is the baseline's.
+    """
+
+    algorithm: Algorithm
+    model: ModelKind | None = None
+    share: float = 1.0
+
+    def __call__(self, problem: Problem) -> NDArray[np.float64]:
+        """Return the policy's table."""
+        if self.share == 0.0:
+            return problem.baseline.probabilities
+        trained = problem if self.model is None else replace(problem, model_kind=self.model)
+        made = np.asarray(self.algorithm.search(ProblemBatch.alone(trained)).policy[0])
+        if self.share == 1.0:
+            return made
+        return np.asarray((1.0 - self.share) * problem.baseline.probabilities + self.share * made)

@@ -125,7 +125,7 @@ class DecisionPoints(Algorithm):
 
     def _points(self, problem: Problem) -> Points:
         visits = first_visits(problem.episodes(), problem.gamma)
-        known = ReturnRange.of(problem.values, self.return_range, visits.gain)
+        known = _range(problem, self.return_range, visits)
         picks = visits.episode % 2 == 0
         states, actions = _picked(problem, _part(visits, picks), self.least_lead, known)
         tested, changed = _part(visits, ~picks), np.zeros(len(states), dtype=np.bool_)
@@ -144,8 +144,19 @@ class DecisionPoints(Algorithm):
         return Points(states, actions, changed, known)
 
 
+def _range(problem: Problem, given: tuple[float, float] | None, visits: FirstVisits) -> ReturnRange:
+    """Return the range of returns, held to those that are complete."""
+    complete = visits.gain[visits.cut == 0.0]
+    if given is not None and not len(complete):
+        return ReturnRange(*given, problem.values, is_given=True)
+    return ReturnRange.of(problem.values, given, complete)
+
+
 def _lower(terms: Array, delta: float) -> float:
-    """Return a lower bound on the mean of terms >= 0: nothing is known of none."""
+    """Return a lower bound on the mean of terms >= 0: nothing is known of none.
+
+    A return that was cut off may be completed to less than the least there is; it is then that.
+    """
     return betting(np.maximum(terms, 0.0), delta) if len(terms) else 0.0
 
 
@@ -163,6 +174,7 @@ def _picked(
     """Return the states in which an action leads the others, and that action."""
     shape = problem.counts.n_sa.shape
     gain = visits.gain + visits.cut * (known.low + known.high) / 2.0
+    gain = gain - gain.mean() if len(gain) else gain
     n, total, square = (
         np.bincount(visits.pair, values, shape[0] * shape[1]).reshape(shape)
         for values in (np.ones(len(gain)), gain, gain**2)

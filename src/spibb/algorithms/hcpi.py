@@ -156,7 +156,9 @@ class HCPI(Algorithm):
                 result = candidates.result(k, test.choice.number)
                 # Approximate bounds know nothing of extremes that the log happens not to hold.
                 if not self.leads_with_claim:
-                    loss = hidden_loss(listed[k], problems.models, place, result[0], self.delta)
+                    loss = hidden_loss(
+                        listed[k], problems.counted.models, place, result[0], self.delta
+                    )
                     test = test.without(loss)
                 findings[place] = test
                 if findings[place].is_accepted:
@@ -204,7 +206,7 @@ class HCPI(Algorithm):
             return math.nan, math.nan
         share = 1.0 - self.train_share
         if not bound.is_exact:
-            models = ModelBatch.stack([problem.model])
+            models = ModelBatch.stack([problem.counted.model])
             loss = hidden_loss(problem, models, 0, candidates.result(0, best)[0], self.delta)
             # Counts grow with the held-out episodes: what they hide is the less.
             bound = replace(bound, hidden=loss * len(episodes) * share)

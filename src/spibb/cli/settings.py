@@ -78,7 +78,7 @@ def chosen_algorithms(
 def _compared(text: str, settings: dict[str, Any]) -> list[Algorithm]:
     """Build algorithms to compare; settings of one alone stand behind it in brackets."""
     found = _parts(text, "--compare")
-    own = [parse_settings(inner.split(",")) for _, inner in found]
+    own = [parse_settings(_settings_in(inner)) for _, inner in found]
     # What is given for all goes to those that have it and say nothing else of it.
     build_algorithms([name for name, _ in found], settings)
     algorithms = []
@@ -123,7 +123,14 @@ def _build(name: str, settings: dict[str, Any]) -> Algorithm:
 def _candidates(text: str) -> list[Algorithm]:
     """Read ``approx-soft-spibb(epsilon=0.1), pi-b-spibb`` as algorithms."""
     found = _parts(text, "candidates")
-    return [build_algorithms([name], parse_settings(inner.split(",")))[0] for name, inner in found]
+    return [
+        build_algorithms([name], parse_settings(_settings_in(inner)))[0] for name, inner in found
+    ]
+
+
+def _settings_in(brackets: str) -> list[str]:
+    """Divide settings in brackets at the commas before a name: a setting may hold several."""
+    return re.split(r",(?=\s*[\w-]+\s*=)", brackets)
 
 
 def _parts(text: str, what: str) -> list[tuple[str, str]]:

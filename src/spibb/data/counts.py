@@ -26,11 +26,11 @@ class Paid:
 
     Attributes:
         by_successor: Sum of the rewards of steps to each next state, sparse of shape (S * A, S).
-        squares: Sum of squared rewards, shape (S, A).
+        spread: Sum of squared differences from the mean reward of the pair, shape (S, A).
     """
 
     by_successor: sp.csr_array
-    squares: NDArray[np.float64]
+    spread: NDArray[np.float64]
 
     @classmethod
     def of(cls, log: Log) -> Paid:
@@ -38,7 +38,10 @@ class Paid:
         shape, known = (log.n_states, log.n_actions), log.next_state >= 0
         kept, pair = known | log.terminated, log.state * log.n_actions + log.action
         by_successor = _tally(pair[known], log.next_state[known], shape, log.reward[known])
-        return cls(by_successor, _sums(pair[kept], log.reward[kept] ** 2, shape))
+        pair, reward = pair[kept], log.reward[kept]
+        n = np.maximum(np.bincount(pair, minlength=shape[0] * shape[1]), 1)
+        mean = _sums(pair, reward, shape).ravel() / n
+        return cls(by_successor, _sums(pair, (reward - mean[pair]) ** 2, shape))
 
     @classmethod
     def on_entry(
@@ -47,14 +50,14 @@ class Paid:
         """Return what is paid where entering a state pays, whatever led there."""
         by_successor = n_sas.astype(np.float64)
         by_successor.data *= entry[n_sas.indices]
-        return cls(by_successor, np.asarray(n_sas @ entry**2).reshape(shape))
-
-    def __add__(self, other: Paid) -> Paid:
-        both = sp.csr_array(self.by_successor + other.by_successor)
-        return Paid(both, self.squares + other.squares)
+        n = np.asarray(n_sas.sum(axis=1)).ravel()
+        mean = np.asarray(by_successor.sum(axis=1)).ravel() / np.maximum(n, 1)
+        pair = np.repeat(np.arange(len(n)), np.diff(n_sas.indptr))
+        off = n_sas.data * (entry[n_sas.indices] - mean[pair]) ** 2
+        return cls(by_successor, np.bincount(pair, off, len(n)).astype(np.float64).reshape(shape))
 
     def __mul__(self, times: int) -> Paid:
-        return Paid(self.by_successor * times, self.squares * times)
+        return Paid(self.by_successor * times, self.spread * times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,7 @@ class Counts(Named):
             unknown because the process ended there are in `n_sa` only.
         n_end: The part of `n_sas` that ended the process, same shape.
         reward_sum: Sum of rewards, shape (S, A).
-        reward_range: Smallest and largest reward seen.
+        reward_range: Smallest and largest reward seen, in rows that do not count too.
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
         paid: How rewards spread, where that was counted too.
         n_dropped: Rows left out because their next state is unknown although the process went on.
@@ -125,7 +128,8 @@ class Counts(Named):
                 pair[known & log.terminated], log.next_state[known & log.terminated], shape
             ),
             reward_sum=_sums(pair[kept], reward, shape),
-            reward_range=(float(reward.min()), float(reward.max())),
+            # Of all rows: returns hold the rewards of rows whose next state is unknown, too.
+            reward_range=(float(log.reward.min()), float(log.reward.max())),
             n_initial=np.bincount(starts, minlength=log.n_states),
             n_dropped=int(np.count_nonzero(~kept)),
             n_gaps=log.n_gaps,
@@ -218,10 +222,20 @@ class Counts(Named):
             n_initial=self.n_initial + other.n_initial,
             n_dropped=self.n_dropped + other.n_dropped,
             n_gaps=self.n_gaps + other.n_gaps,
-            paid=None if self.paid is None or other.paid is None else self.paid + other.paid,
+            paid=self._paid_with(other),
             state_labels=self.state_labels,
             action_labels=self.action_labels,
         )
+
+    def _paid_with(self, other: Counts) -> Paid | None:
+        """Return how the rewards of both spread: within each, and between their means."""
+        if self.paid is None or other.paid is None:
+            return None
+        n, m = self.n_sa, other.n_sa
+        means = self.reward_sum / np.maximum(n, 1) - other.reward_sum / np.maximum(m, 1)
+        between = n * m / np.maximum(n + m, 1) * means**2
+        both = sp.csr_array(self.paid.by_successor + other.paid.by_successor)
+        return Paid(both, self.paid.spread + other.paid.spread + between)
 
     @property
     def n_states(self) -> int:
@@ -293,7 +307,7 @@ class Counts(Named):
             n_initial=n_initial,
             paid=None
             if self.paid is None
-            else Paid(tally(self.paid.by_successor), table(self.paid.squares)),
+            else Paid(tally(self.paid.by_successor), table(self.paid.spread)),
             state_labels=states.labels,
             action_labels=actions.labels,
         )

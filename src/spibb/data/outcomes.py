@@ -27,8 +27,6 @@ Array = NDArray[np.float64]
 _RIDGE = 0.25
 _N_SWEEPS = 100
 _TOLERANCE = 1e-9
-# Of a sum of squares: less than this is left of it by rounding.
-_ROUNDING = 1e-9
 # Rows by which the variance of a pair is drawn to that of all.
 _POOLED_ROWS = 4.0
 
@@ -70,10 +68,11 @@ class Outcomes(NamedTuple):
         rewards, spread = mean[pair], np.zeros(n_sa.size)
         if paid is not None:
             rewards = _mean_rewards(counts, paid, rows, pair)
-            squares = paid.squares.ravel()
-            spread = squares - n_sa.ravel() * mean**2
-            spread[spread < _ROUNDING * squares] = 0.0
-        u, h = _decompose(*places, n_outcome, rewards, counts.n_states + 1)
+            spread = paid.spread.ravel()
+        # Around the mean of all, so that a constant on every reward is none of its business.
+        overall = float(counts.reward_sum.sum() / max(n_sa.sum(), 1.0))
+        u, h = _decompose(*places, n_outcome, rewards - overall, counts.n_states + 1)
+        u = np.where(n_sa.ravel() > 0.0, u + overall, 0.0)
         explained = np.bincount(pair, n_outcome * (u[pair] + h[places[1]] - mean[pair]) ** 2,
                                 n_sa.size)  # fmt: skip
         left = np.maximum(spread - explained, 0.0).reshape(n_sa.shape)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spibb.posterior.risk import Gain
+from spibb.problem.problem import ModelKind
 from spibb.settings import in_words
 
 
@@ -22,7 +23,7 @@ class Candidate:
     """
 
     algorithm: dict[str, Any]
-    model: str
+    model: ModelKind
     share: float
     gains: dict[str, Gain]
     score: float

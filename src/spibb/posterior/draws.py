@@ -2,10 +2,11 @@
 
 A draw gives each pair weights on what was seen to follow it, Gamma(n) each, and on L outcomes drawn
 from its prior p, Gamma(m / L) each, made to sum to 1. What is unknown goes to *drawn* outcomes, as
-it might: sent to the mean of all, it would hide how much is at stake. They are drawn at equal
-steps through p, ordered by how good they are, from a random start: the value of what follows then
-varies by Var_p / (m + 1) (1 - 1 / L), nearly as under the posterior Dirichlet(n + m p) itself,
-where L independent ones would vary by (1 + m / L) times that.
+it might: sent to the mean of all, it would hide how much is at stake. They are taken at equal steps
+through the state's other outcomes and then through g, each from bad to good, from a random start.
+The value of what follows then varies by about Var_p ((1 - 1 / L) / (m + 1) + 1 / L^2): as under the
+posterior Dirichlet(n + m p) itself and, for strong priors, somewhat more; L independent ones would
+vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess stays below a half.
 
 A careful draw has one more outcome of weight Gamma(d): the step leads to the worst state known and
 pays the least. A log that starts on the safe side of a frontier holds nothing of what lies behind
@@ -30,8 +31,8 @@ from spibb.data.prior import Prior
 
 Array = NDArray[np.float64]
 
-# L: outcomes that a draw has of the prior of a pair.
-N_ATOMS = 6
+_FEWEST_ATOMS = 6
+_ATOMS_BY_ROOT = 1.5
 
 
 class Dread(NamedTuple):
@@ -39,7 +40,7 @@ class Dread(NamedTuple):
 
     Attributes:
         weight: In steps a pair; 0: nothing.
-        state: Where such a step leads.
+        state: Where such a step leads; S: it ends.
         reward: What it pays.
     """
 
@@ -78,6 +79,7 @@ class Surroundings(NamedTuple):
         total: Their probabilities, added up.
         share: c.
         strength: m.
+        n_atoms: L: outcomes that a draw has of the prior of a pair.
     """
 
     indptr: NDArray[np.int64]
@@ -87,6 +89,7 @@ class Surroundings(NamedTuple):
     total: Array
     share: float
     strength: float
+    n_atoms: int
 
     @classmethod
     def of(cls, outcomes: Outcomes, prior: Prior, worth: Array) -> Surroundings:
@@ -105,6 +108,7 @@ class Surroundings(NamedTuple):
             np.cumsum(prior.frequencies[members]),
             float(prior.share),
             float(prior.strength),
+            max(_FEWEST_ATOMS, math.ceil(_ATOMS_BY_ROOT * math.sqrt(prior.strength + 1.0))),
         )
 
 
@@ -120,7 +124,7 @@ def draw_models(
         seed: Source of randomness.
         dread: What a careful prior adds.
     """
-    extra = N_ATOMS + (dread.weight > 0.0)
+    extra = around.n_atoms + (dread.weight > 0.0)
     per_pair = (np.diff(outcomes.indptr) + extra).reshape(outcomes.n_sa.shape)
     indptr = np.concatenate([[0], np.cumsum(per_pair * outcomes.live[:, None])])
     draws = Draws(
@@ -154,7 +158,7 @@ def _draw_starts(states, n_initial, starts):  # type: ignore[no-untyped-def]
 @jit
 def _draw(places, states, outcomes, around, dread, draws):  # type: ignore[no-untyped-def]
     n_states, n_actions = outcomes.n_sa.shape
-    own, m = np.zeros(n_states + 1), around.strength
+    own, m, n_atoms = np.zeros(n_states + 1), around.strength, around.n_atoms
     for place in places:
         rng = states[place : place + 1].copy()
         indices, weights = draws.indices[place], draws.weights[place]
@@ -172,11 +176,11 @@ def _draw(places, states, outcomes, around, dread, draws):  # type: ignore[no-un
                     own[outcomes.indices[j]] = outcomes.counts[j]
                     k += 1
                 n_seen = k - first
-                _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + N_ATOMS])
+                _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + n_atoms])
                 for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
                     own[outcomes.indices[j]] = 0.0
-                for _ in range(N_ATOMS):
-                    weights[k] = gamma(rng, m / N_ATOMS)
+                for _ in range(n_atoms):
+                    weights[k] = gamma(rng, m / n_atoms)
                     k += 1
                 if dread.weight > 0.0:
                     indices[k] = dread.state

@@ -1,9 +1,9 @@
 """The posterior of a problem: what its log and two priors leave possible.
 
 *Neutral*: a pair is expected to do what surrounds it does (spibb.data.prior). *Careful*: besides,
-it may lead to the worst state known and pay the least, for as much as part of a step seen; the
-smallest reward the user says is possible, where one was given. A constant added to all rewards
-changes neither.
+it may lead to the worst known, a state or an end, and pay the least, for as much as a step seen;
+the smallest reward the user says is possible, where one was given. In a process that goes on, a
+constant added to all rewards changes neither.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ class Posterior:
     @cached_property
     def dread(self) -> Dread:
         """What the careful prior adds."""
-        v = np.where(self.problem.counts.n_sa.sum(axis=1) > 0, self.v, np.inf)
+        counts = self.problem.counts
+        v = np.where(counts.n_sa.sum(axis=1) > 0, self.v, np.inf)
+        # Where the process was seen to end, an end, worth nothing more, may be the worst of all.
+        v = np.append(v, 0.0 if counts.n_ended else np.inf)
         return Dread(DREAD, int(v.argmin()), self.problem.values.low)
 
     @cached_property

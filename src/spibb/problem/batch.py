@@ -89,7 +89,7 @@ class ProblemBatch:
     @cached_property
     def counted(self) -> ProblemBatch:
         """The problems with the models of their counts, which is what guarantees are about."""
-        if all(problem.model_kind == "counts" for problem in self) and not self.is_retrained:
+        if self[0].model_kind == "counts" and not self.is_retrained:
             return self
         return ProblemBatch.of([problem.counted for problem in self])
 

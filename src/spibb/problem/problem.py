@@ -97,7 +97,8 @@ class Problem(Display):
                 * unseen: what pairs without data do in the estimated model: what was seen in their
                   state on average ("average"), or "terminal", "uniform", "self-loop".
                 * model: how the model is estimated: by frequencies ("counts"), or frequencies drawn
-                  towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`).
+                  towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`; unseen and
+                  successors play no part in it).
                 * states_complete: declares that there are no states but those of log and baseline.
                 * never_ends: declares that the process never ends.
                 * successors: declares what may follow: rows (state, next_state) or (state, action,

@@ -113,4 +113,6 @@ def _facts(source: Any, *names: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """JSON has no NaN, which stands for a value that does not exist, and no infinity."""
+    if isinstance(value, tuple):
+        return tuple(_plain(part) for part in value)
     return None if isinstance(value, float) and not math.isfinite(value) else value
