@@ -53,7 +53,7 @@ def failures(share: float):
     for first in range(0, N_SETS * N_EPISODES, N_EPISODES):
         episodes = off.episodes.take(np.arange(first, first + N_EPISODES))
         few = OffPolicy(episodes, off.policy, off.baseline, GAMMA)
-        indices = rng.integers(0, N_EPISODES, (2_000, N_EPISODES))
+        indices = rng.integers(0, N_EPISODES, (1_000, N_EPISODES))
 
         def bca(statistic, indices=indices):
             return bounds.bca_ends(
@@ -102,17 +102,11 @@ def test_approximate_bounds_fail_as_often_as_documented(share):
     assert set(documented()) == set(measured)
     for key, cells in documented().items():
         assert measured[key] == pytest.approx(cells[place : place + 2], abs=BAND), key
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("share", [0.2, 0.5])
-def test_one_sided_terms_keep_the_level(share):
-    """By t, each end of is and pdis fails in at most 10 % of the logs; plain terms up to 39 %."""
-    measured = failures(share)
+    # By t, each end of one-sided terms fails in at most 10 % of the logs; plain terms up to 39 %.
     for name in ("is", "pdis"):
         assert max(measured[name, "student-t"]) <= 0.10
         assert max(measured[name, "plain t"]) > 1.5 * max(measured[name, "student-t"])
-    assert max(failures(0.5)["is", "plain t"]) > 0.3
+    assert share == 0.2 or max(measured["is", "plain t"]) > 0.3
 
 
 @pytest.mark.statistical
