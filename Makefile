@@ -17,7 +17,7 @@ demo: $(VENV)/.core $(VENV)/.warm
 	$(BIN)/spibb demo --out demo-result --overwrite
 
 test: $(VENV)/.dev $(VENV)/.warm-all
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
