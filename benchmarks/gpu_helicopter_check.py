@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from spibb.studies.helicopter.plan import PLANS, HelicopterPlan
-from spibb.studies.helicopter.study import draw_data, fly, fly_all, run, train
+from spibb.studies.helicopter.study import draw_data, fly, run, train
 
 # Scores of the same networks on both devices differ where rounding turned an action.
 _SAME = 0.05
@@ -71,9 +71,7 @@ def measure(plan: HelicopterPlan, n_passes: int, device: str) -> dict[str, Any]:
     scored = []
     for place, size in enumerate(plan.transitions):
         with clock.phase(f"flights, size {size}"):
-            n = len(population) // len(data)
-            part = slice(place * n, (place + 1) * n)
-            scored.append(fly(short, baseline, data[place], list(runs), population, part, device))
+            scored.append(fly(short, data[place], place, list(runs), population, device))
     n_steps = int(population.n_steps.sum())
     speed = n_steps / clock.seconds["training"]
     n_jobs = plan.n_runs / plan.n_trainings
@@ -108,10 +106,7 @@ def compare(plan: HelicopterPlan, n_passes: int, device: str) -> bool:
     (baseline,) = small.baselines()
     data, runs = draw_data(small, baseline, 0), list(range(plan.n_trainings))
     here, there = (train(small, data, runs, kind) for kind in ("cpu", device))
-    scores = [
-        long_scores(next(fly_all(small, baseline, data, runs, one, device)))
-        for one in (here, there)
-    ]
+    scores = [long_scores(fly(small, data[0], 0, runs, one, device)) for one in (here, there)]
     gap = scores[1] - scores[0]
     noise = np.sqrt((scores[0].var(0, ddof=1) + scores[1].var(0, ddof=1)) / len(runs)) + 1e-3
     worst = int(np.abs(gap.mean(0) / noise).argmax())
@@ -119,12 +114,8 @@ def compare(plan: HelicopterPlan, n_passes: int, device: str) -> bool:
     print(f"\nlong scores, {n_passes} passes on {small.transitions[0]} transitions: CPU, {device}")
     for k, setting in enumerate(plan.settings):
         print(f"{setting.label:38} {scores[0][:, k].mean():6.3f} {scores[1][:, k].mean():6.3f}")
-    few = runs[:2]
-    part = slice(0, len(few) * (len(here) // len(runs)))
-    pair = [
-        long_scores(fly(small, baseline, data[0], few, here, part, kind))
-        for kind in ("cpu", device)
-    ]
+    # Of the first data set, the networks of the first runs come first.
+    pair = [long_scores(fly(small, data[0], 0, runs[:2], here, kind)) for kind in ("cpu", device)]
     apart = float(np.abs(pair[0] - pair[1]).max())
     print(f"largest |z| of a setting's mean: {z:.2f} ({plan.settings[worst].label}); below 4: "
           f"{abs(z) < 4}")  # fmt: skip
