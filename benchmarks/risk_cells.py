@@ -1,11 +1,12 @@
 """How much ``auto-spibb`` gains, and how often it does harm: ``python benchmarks/risk_cells.py``.
 
 Logs of several sizes from processes whose truth is known; normalised gain over the baseline, mean
-and 5 %-CVaR, and the share of logs on which the policy is worse than the baseline. ``--runs`` logs
-of each cell from ``--seed`` on; ``--only`` some of the processes.
+and 5 %-CVaR, the share of logs on which the policy is worse than the baseline, and seconds a log.
+``--runs`` logs of each cell from ``--seed`` on; ``--only`` some of the processes.
 """
 
 import argparse
+import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,8 +60,8 @@ PROCESSES = {
 }
 
 
-def gains(cells: Cells, name: str, size: int, runs: range) -> np.ndarray:
-    """Return normalised gains, shape (algorithms, runs)."""
+def gains(cells: Cells, name: str, size: int, runs: range, seconds: dict[str, float]) -> np.ndarray:
+    """Return normalised gains, shape (algorithms, runs), and add up the seconds of algorithms."""
     problems, truths = [], []
     for run in runs:
         rng = np.random.default_rng([zlib.crc32(name.encode()), run])
@@ -76,7 +77,12 @@ def gains(cells: Cells, name: str, size: int, runs: range) -> np.ndarray:
         return np.asarray((evaluate_batch(models, policies)[0] * models.initial).sum(axis=1))
 
     old = performance(batch.baseline.copy())
-    new = np.array([performance(one.search(batch).policy) for one in ALGORITHMS])
+    new = []
+    for one in ALGORITHMS:
+        began = time.perf_counter()
+        policies = one.search(batch).policy
+        seconds[one.id] = seconds.get(one.id, 0.0) + time.perf_counter() - began
+        new.append(performance(policies))
     return np.asarray((new - old) / (best - old))
 
 
@@ -96,11 +102,16 @@ def main() -> None:
     for name, cells in PROCESSES.items():
         if name not in given.only:
             continue
-        found = np.stack([gains(cells, name, size, runs) for size in SIZES], axis=1)
+        seconds: dict[str, float] = {}
+        found = np.stack([gains(cells, name, size, runs, seconds) for size in SIZES], axis=1)
         for algorithm, rows in zip(ALGORITHMS, found, strict=True):
             told = " | ".join(f"{row.mean():.2f} / {cvar(row):.2f}" for row in rows)
             worse = " ".join(f"{100 * (row < -1e-9).mean():.0f}" for row in rows)
-            print(f"| {name} | {algorithm.id} | {told} | worse in {worse} % |", flush=True)
+            cost = 1e3 * seconds[algorithm.id] / (len(SIZES) * given.runs)
+            print(
+                f"| {name} | {algorithm.id} | {told} | worse in {worse} % | {cost:.0f} ms",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from spibb import DecisionPoints, Log, TabularMDP, TabularPolicy, evaluate
 from spibb.envs.garnet import Garnet
 from spibb.errors import SettingsError
 from spibb.ope.betting import betting
+from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.checks import random_problem
 
 
@@ -90,6 +91,23 @@ def test_no_state_loses():
         changed += result.certificate.guarantee.details["n_changed"] > 0
     assert changed > 12
     assert worse <= 2
+
+
+@pytest.mark.parametrize("name", sorted(ADVERSARIES))
+def test_adversaries_make_it_claim_nothing_false(name):
+    """Bold picks at delta = 0.5: of 8 logs 4 may be claimed falsely, and none is."""
+    case = ADVERSARIES[name]
+    for seed in range(8):
+        log = case.draw(np.random.default_rng(seed))
+        if not isinstance(log, Log) or not case.is_sampled or case.mdp.gamma == 1.0:
+            pytest.skip("no independent episodes, or returns of no known range")
+        result = DecisionPoints(
+            delta=0.5, least_lead=0.5, return_range=case.return_range
+        ).improve(
+            log, baseline=case.baseline, gamma=case.mdp.gamma, reward_range=case.reward_range,
+            **case.declared,
+        )  # fmt: skip
+        assert not result.certificate.guarantee.applies or case.gain(result.policy) >= -1e-9
 
 
 def test_a_tie_that_chance_breaks_is_not_taken_for_a_lead():

@@ -5,7 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spibb import ApproxSoftSPIBB, Counts, Log, Problem, TabularMDP, TabularPolicy, evaluate, risk
+from spibb import (
+    ApproxSoftSPIBB,
+    AutoSPIBB,
+    Counts,
+    Log,
+    Problem,
+    TabularMDP,
+    TabularPolicy,
+    evaluate,
+    risk,
+)
 from spibb.compiled import threads
 from spibb.envs.garnet import Garnet
 from spibb.envs.queue import Queue
@@ -16,6 +26,7 @@ from spibb.posterior.draws import NO_DREAD, Surroundings, draw_models
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain, told_share
 from spibb.testing import reference_posterior as reference
+from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.checks import random_problem
 
 
@@ -254,8 +265,33 @@ def test_gain_of_draws():
     gain = Gain.of(np.arange(-5.0, 95.0))
     assert (gain.mean, gain.harm, gain.worst_tenth) == (44.5, 0.05, -0.5)
     assert gain.interval_80 == pytest.approx((4.9, 84.1))
-    assert gain.harm_error == pytest.approx((0.05 * 0.95 / 100) ** 0.5)
-    assert (told_share(0.0, 200), told_share(0.015, 200)) == ("below 0.5 %", "1.5 %")
+    assert gain.mean_error == pytest.approx(gain.deviation / 10)
+    assert (told_share(0.0, 400), told_share(0.02, 400)) == ("none in 400 draws", "2 +- 0.7 %")
+
+
+def test_rounding_is_no_harm():
+    """A policy that differs only where nobody comes is the baseline, in every draw."""
+    onward = 0.3 * np.eye(5) + 0.7 * np.eye(5)[[1, 2, 0, 0, 0]]  # nothing leads to 3 and 4
+    reward = np.arange(10.0).reshape(5, 2)
+    mdp = TabularMDP(np.stack([onward, onward], axis=1), reward, 0.95, np.eye(5)[0])
+    baseline = TabularPolicy.uniform(5, 2)
+    log = Log.sample(mdp, baseline, n_episodes=20, max_steps=30, rng=np.random.default_rng(0))
+    table = baseline.probabilities.copy()
+    table[3:] = [1.0, 0.0]
+    found = risk(log, TabularPolicy(table), baseline=baseline, gamma=0.95, n_draws=100)
+    assert {(gain.mean, gain.harm) for gain in found.gains.values()} == {(0.0, 0.0)}
+
+
+def test_a_state_where_records_stop_is_the_worst_there_is():
+    """The smallest case that broke the SPIBB bound: what follows was never acted in."""
+    case = ADVERSARIES["truncation"]
+    log = case.draw(np.random.default_rng(0))
+    asked = {"baseline": case.baseline, "gamma": case.mdp.gamma, "reward_range": case.reward_range}
+    found = risk(log, TabularPolicy([[0.0, 1.0], [0.5, 0.5]]), **asked)
+    assert found.gains["neutral"].harm == 0.0, "a neutral prior cannot know"
+    assert found.gain is found.gains["careful"]
+    assert found.gain.harm > 0.9
+    assert AutoSPIBB().improve(log, **asked).choice.chosen is None
 
 
 def test_too_many_states_are_refused_by_their_number():

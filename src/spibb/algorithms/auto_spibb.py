@@ -78,7 +78,7 @@ class AutoSPIBB(Algorithm):
         """Try all candidates, and return the best for each problem."""
         check_size(problems[0])
         posteriors = [Posterior(problem) for problem in problems]
-        tried, labels, steps = _candidates(problems, posteriors)
+        tried, labels, searches = _candidates(problems, posteriors)
         choices, policies = [], problems.baseline.copy()
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
@@ -87,8 +87,10 @@ class AutoSPIBB(Algorithm):
             choices.append(choice)
             if choice.chosen is not None:
                 policies[place] = tried[choice.chosen, place]
-                n_iterations[place] = steps[choice.chosen, place]
-                status[place] = Status.CONVERGED
+                search = searches[choice.chosen]
+                n_iterations[place] = search.n_iterations[place]
+                ended = search.status[place]
+                status[place] = Status.CHOSEN if ended.is_success else ended
         v, q, ends = evaluate_batch(problems.models, policies)
         # A policy that never ends in the model of the counts, with gamma = 1, is not taken.
         choices = [
@@ -131,25 +133,25 @@ class AutoSPIBB(Algorithm):
 
 def _candidates(
     problems: ProblemBatch, posteriors: Sequence[Posterior]
-) -> tuple[Array, list[tuple[Any, ModelKind, float]], NDArray[np.int64]]:
-    """Return policies (C, B, S, A), what each is, and the steps that made it (C, B)."""
+) -> tuple[Array, list[tuple[Any, ModelKind, float]], list[SearchResult]]:
+    """Return policies (C, B, S, A), what each is, and the search that made it."""
     device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
     shrunk = ModelBatch.stack([one.problem.estimate("shrunk") for one in posteriors])
     batches: dict[ModelKind, ProblemBatch] = {
         "counts": problems.counted,
         "shrunk": problems.with_models(models_on(shrunk, device)),
     }
-    policies, steps = [], []
+    searches, policies = [], []
     labels: list[tuple[Any, ModelKind, float]] = []
     for model, batch in batches.items():
         for algorithm in _ALGORITHMS:
             found = algorithm.search(batch)
             policies.append(found.policy)
             labels.append((algorithm.to_config(), model, 1.0))
-            steps.append(found.n_iterations)
+            searches.append(found)
     boldest = labels.index((PiLeqBSPIBB(n_wedge=1).to_config(), "shrunk", 1.0))
     for share in _MIXTURES:
         policies.append((1.0 - share) * problems.baseline + share * policies[boldest])
         labels.append((*labels[boldest][:2], share))
-        steps.append(steps[boldest])
-    return np.stack(policies), labels, np.stack(steps)
+        searches.append(searches[boldest])
+    return np.stack(policies), labels, searches

@@ -102,7 +102,7 @@ class DecisionPoints(Algorithm):
             policies[place, states, actions] = 1.0
             found.append(points)
         status = [
-            Status.CONVERGED if one.is_changed.any() else Status.BASELINE_KEPT for one in found
+            Status.ONE_STEP if one.is_changed.any() else Status.BASELINE_KEPT for one in found
         ]
         v, q, ends = evaluate_batch(problems.models, policies)
         steps = np.array([one.is_changed.any() for one in found], dtype=np.int64)

@@ -107,7 +107,7 @@ def _print_risk(result: Improvement) -> None:
             (
                 (
                     name,
-                    f"{gain.mean:.4g}",
+                    f"{gain.mean:.4g} +- {gain.mean_error:.1g}",
                     f"{gain.interval_95[0]:.4g} to {gain.interval_95[1]:.4g}",
                     told_share(gain.harm, gain.n_draws),
                     f"{gain.worst_tenth:.4g}",

@@ -134,16 +134,10 @@ def _decompose(indptr, indices, counts, rewards, n_outcomes):  # type: ignore[no
         weight[indices[k]] += counts[k]
         scale = max(scale, abs(rewards[k]))
     for _ in range(_N_SWEEPS):
+        _set_pairs(indptr, indices, counts, rewards, h, u)
         total[:] = 0.0
         for pair in range(n_pairs):
-            first, last = indptr[pair], indptr[pair + 1]
-            n, mean = 0.0, 0.0
-            for k in range(first, last):
-                n += counts[k]
-                mean += counts[k] * (rewards[k] - h[indices[k]])
-            if n > 0.0:
-                u[pair] = mean / n
-            for k in range(first, last):
+            for k in range(indptr[pair], indptr[pair + 1]):
                 total[indices[k]] += counts[k] * (rewards[k] - u[pair])
         moved = 0.0
         for y in range(n_outcomes):
@@ -154,14 +148,20 @@ def _decompose(indptr, indices, counts, rewards, n_outcomes):  # type: ignore[no
             h[y] = found
         if moved <= _TOLERANCE * scale:
             break
-    for pair in range(n_pairs):
-        n, mean = 0.0, 0.0
+    _set_pairs(indptr, indices, counts, rewards, h, u)
+    return u, h
+
+
+@jit
+def _set_pairs(indptr, indices, counts, rewards, h, u):  # type: ignore[no-untyped-def]
+    """Write what pairs pay on average beyond what outcomes add."""
+    for pair in range(len(u)):
+        n, total = 0.0, 0.0
         for k in range(indptr[pair], indptr[pair + 1]):
             n += counts[k]
-            mean += counts[k] * (rewards[k] - h[indices[k]])
+            total += counts[k] * (rewards[k] - h[indices[k]])
         if n > 0.0:
-            u[pair] = mean / n
-    return u, h
+            u[pair] = total / n
 
 
 def _of_others(u: Array, n_sa: Array) -> Array:

@@ -37,6 +37,7 @@ class Status(Enum):
 
     CONVERGED = "The policy is a fixed point of the improvement step."
     ONE_STEP = "One improvement step was asked for and done."
+    CHOSEN = "The best of several candidates was chosen; the result lists them all."
     BASELINE_KEPT = "No candidate passed the safety test, so the baseline is returned."
     MAX_ITERATIONS = (
         "Stopped by max_iterations before it converged; the policy is valid, but raise the cap."
@@ -49,7 +50,7 @@ class Status(Enum):
     @property
     def is_success(self) -> bool:
         """Whether the run did all that was asked of it."""
-        return self in (Status.CONVERGED, Status.ONE_STEP, Status.BASELINE_KEPT)
+        return self not in (Status.MAX_ITERATIONS, Status.NOT_TERMINATING)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,10 @@ The value of what follows then varies by about Var_p ((1 - 1 / L) / (m + 1) + 1 
 posterior Dirichlet(n + m p) itself and, for strong priors, somewhat more; L independent ones would
 vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess stays below a half.
 
-A careful draw has one more outcome of weight Gamma(d): the step leads to the worst state known and
-pays the least. A log that starts on the safe side of a frontier holds nothing of what lies behind
-it; this weight, in steps a pair, stands for that.
+A careful draw has one more outcome of weight Gamma(d): the step leads to the worst known and pays
+the least. A log that starts on the safe side of a frontier holds nothing of what lies behind it;
+this weight, in steps a pair, stands for that. And a state in which nothing was ever done, because
+records stop there, pays the least for ever: it would otherwise be taken for an ordinary one.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ class Dread(NamedTuple):
         weight: In steps a pair; 0: nothing.
         state: Where such a step leads; S: it ends.
         reward: What it pays.
+        stay: Probability to stay in a state in which nothing was ever done.
     """
 
     weight: float
     state: int
     reward: float
+    stay: float
 
 
-NO_DREAD = Dread(0.0, 0, 0.0)
+NO_DREAD = Dread(0.0, 0, 0.0, 0.0)
 
 
 class Draws(NamedTuple):
@@ -170,6 +173,10 @@ def _draw(places, states, outcomes, around, dread, draws):  # type: ignore[no-un
                 pair, n = x * n_actions + a, outcomes.n_sa[x, a]
                 first, last = draws.indptr[pair], draws.indptr[pair + 1]
                 k = first
+                if dread.weight > 0.0 and n_x == 0.0:
+                    indices[k], weights[k] = x, dread.stay
+                    draws.reward[place, x, a] = dread.reward
+                    continue
                 for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
                     indices[k] = outcomes.indices[j]
                     weights[k] = gamma(rng, outcomes.counts[j])

@@ -49,6 +49,11 @@ def performances(draws: Draws, policies: Array, initial: Array, gamma: float) ->
     return found
 
 
+def rounding(n_states: int) -> float:
+    """Return which share of a performance a difference may be by rounding alone."""
+    return 1e-12 if n_states <= LARGEST_COMPILED else 10.0 * _TOLERANCE
+
+
 @jit
 def _evaluate(places, draws, policies, initial, gamma, found):  # type: ignore[no-untyped-def]
     n_states = policies.shape[1]

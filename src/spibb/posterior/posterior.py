@@ -1,9 +1,10 @@
 """The posterior of a problem: what its log and two priors leave possible.
 
 *Neutral*: a pair is expected to do what surrounds it does (spibb.data.prior). *Careful*: besides,
-it may lead to the worst known, a state or an end, and pay the least, for as much as a step seen;
-the smallest reward the user says is possible, where one was given. In a process that goes on, a
-constant added to all rewards changes neither.
+it may lead to the worst known, a state or an end, and pay the least, for as much as a step seen,
+and where nothing was ever done the least is paid for ever; the least is the smallest reward the
+user says is possible, where a range was given. In a process that goes on, a constant added to all
+rewards changes neither. Both take the states of the log for all there are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import LARGEST_DENSE, evaluate_batch
 from spibb.posterior.draws import NO_DREAD, Draws, Dread, Surroundings, draw_models, draw_starts
-from spibb.posterior.performance import gains_by_state, performances
+from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
@@ -69,7 +70,9 @@ class Posterior:
         v = np.where(counts.n_sa.sum(axis=1) > 0, self.v, np.inf)
         # Where the process was seen to end, an end, worth nothing more, may be the worst of all.
         v = np.append(v, 0.0 if counts.n_ended else np.inf)
-        return Dread(DREAD, int(v.argmin()), self.problem.values.low)
+        # Without a discount nothing could be paid for ever: as long as the log's steps go on.
+        ending = counts.n_ended / counts.n_sa.sum() if self.problem.gamma == 1.0 else 0.0
+        return Dread(DREAD, int(v.argmin()), self.problem.values.low, 1.0 - ending)
 
     @cached_property
     def surroundings(self) -> Surroundings:
@@ -94,17 +97,18 @@ class Posterior:
                 for first in range(0, n_draws, _CHUNK)
             ]
             drawn = np.concatenate(parts, axis=1)
-            found[name] = drawn[1:] - drawn[0]
+            gain = drawn[1:] - drawn[0]
+            # What rounding makes of a difference is neither gain nor harm.
+            least = rounding(policies.shape[1]) * np.abs(drawn[0])
+            found[name] = np.where(np.abs(gain) <= least, 0.0, gain)
         return found
 
     def gains_by_state(
         self, policy: Array, prior: str, numbered: Sequence[int], seed: int = 0
     ) -> Array:
         """Return what each state adds to the gain of a policy, on average over draws, (S,)."""
-        draws, starts = (
-            self._draws(numbered, seed, self.priors[prior]),
-            self._starts(numbered, seed),
-        )
+        draws = self._draws(numbered, seed, self.priors[prior])
+        starts = self._starts(numbered, seed)
         baseline, gamma = self.problem.baseline.probabilities, self.problem.gamma
         parts = [
             gains_by_state(draws, place, policy, baseline, starts[place], gamma)

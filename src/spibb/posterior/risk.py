@@ -80,12 +80,6 @@ class Gain:
         """Standard error of the mean, of the number of draws alone."""
         return self.deviation / math.sqrt(self.n_draws)
 
-    @property
-    def harm_error(self) -> float:
-        """Standard error of the probability of harm; where all draws agree, 1 / draws."""
-        share = min(max(self.harm, 1.0 / self.n_draws), 1.0 - 1.0 / self.n_draws)
-        return math.sqrt(share * (1.0 - share) / self.n_draws)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Risk(Display):
@@ -140,10 +134,10 @@ class Risk(Display):
 
 
 def told_share(share: float, n_draws: int) -> str:
-    """Return a probability of harm in words; none in n draws is less than 1 in n."""
+    """Return a probability of harm in words, with its error by the number of draws."""
     if share == 0.0:
-        return f"below {100.0 / n_draws:.2g} %"
-    return f"{100.0 * share:.2g} %"
+        return f"none in {n_draws:,} draws"
+    return f"{100.0 * share:.2g} +- {100.0 * math.sqrt(share * (1.0 - share) / n_draws):.1g} %"
 
 
 def told_halves(cross_fitted: float) -> str:

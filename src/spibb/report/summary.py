@@ -90,7 +90,8 @@ def _risk(result: Improvement) -> dict[str, Any] | None:
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
-    return {name: _plain(value) for name, value in asdict(gain).items()}
+    facts = asdict(gain) | {"mean_error": gain.mean_error}
+    return {name: _plain(value) for name, value in facts.items()}
 
 
 def _choice(result: Improvement) -> dict[str, Any] | None:
