@@ -1,4 +1,4 @@
-"""``auto-spibb`` on ICU-Sepsis: ``python benchmarks/icu_sepsis.py [PATIENTS]``.
+"""``auto-spibb`` on ICU-Sepsis: ``python benchmarks/sepsis.py [PATIENTS]``.
 
 716 states, 25 actions, no discount: survival. The dynamics are those of the package icu-sepsis
 (Choudhary et al. 2024, ``pip install icu-sepsis``), of which only the data file is read.
