@@ -33,7 +33,7 @@ def test_the_choice_is_the_largest_gain_less_caution_under_the_harsher_prior():
     result = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95)
     choice = result.choice
     scores = [
-        min(gain.mean - 2.0 * gain.deviation for gain in one.gains.values())
+        min(gain.mean - choice.caution * gain.deviation for gain in one.gains.values())
         for one in choice.candidates
     ]
     assert scores == pytest.approx([one.score for one in choice.candidates])
@@ -41,7 +41,7 @@ def test_the_choice_is_the_largest_gain_less_caution_under_the_harsher_prior():
     assert scores[choice.chosen] > 0
     assert result.status is Status.CHOSEN
     assert evaluate(mdp, result.policy).performance > evaluate(mdp, baseline).performance
-    assert {one.model for one in choice.candidates} == {"counts", "shrunk"}
+    assert {one.model for one in choice.candidates} == {"counts", "shrunk", "careful"}
     assert "Chosen of 32 candidates" in choice.summary
 
 

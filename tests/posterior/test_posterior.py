@@ -22,7 +22,7 @@ from spibb.envs.queue import Queue
 from spibb.envs.rare_action import RareAction
 from spibb.errors import SettingsError
 from spibb.posterior import performance
-from spibb.posterior.draws import NO_DREAD, Surroundings, draw_models
+from spibb.posterior.draws import Surroundings, draw_models
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain, told_share
 from spibb.testing import reference_posterior as reference
@@ -38,19 +38,19 @@ def garnet_problem(seed=0, n_episodes=30, eta=0.5):
     return garnet.mdp, Problem.of(counts, baseline=baseline, gamma=0.95)
 
 
-def drawn(problem, numbered=range(40), seed=0, dread=NO_DREAD):
+def drawn(problem, numbered=range(40), seed=0, hazards=None):
     around = Posterior(problem).surroundings
-    return draw_models(problem.outcomes, around, numbered=numbered, seed=seed, dread=dread)
+    return draw_models(problem.outcomes, around, numbered=numbered, seed=seed, hazards=hazards)
 
 
 def test_draws_scatter_around_the_shrunk_model_as_a_dirichlet_does():
     """Of values in all states: mean p.f, variance (p.f^2 - (p.f)^2) / (N + m + 1)."""
     _, baseline, log = random_problem(2, n_states=8, n_actions=2, n_episodes=40)
     problem = Problem.of(log, baseline=baseline, gamma=0.9)
-    posterior, n_draws = Posterior(problem), 1_000
+    n_draws = 1_000
     draws = drawn(problem, range(n_draws))
     model, outcomes = problem.estimate("shrunk"), problem.outcomes
-    f, live = posterior.v, np.flatnonzero(outcomes.live)
+    f, live = problem.expected_values, np.flatnonzero(outcomes.live)
     rows = np.array([reference.dense_draw(draws, k)[live] for k in range(n_draws)])
     n_pairs = outcomes.n_sa.size
     mean = np.zeros((n_pairs, outcomes.n_states))
@@ -83,7 +83,7 @@ def test_draws_of_strong_priors_are_at_most_somewhat_too_wide(strength):
     assert counts.n_sa[unseen, 0] == 0
     prior = problem.prior._replace(strength=strength, share=np.inf)
     around = Surroundings.of(problem.outcomes, prior, worth)
-    draws = draw_models(problem.outcomes, around, numbered=range(1_500), seed=0, dread=NO_DREAD)
+    draws = draw_models(problem.outcomes, around, numbered=range(4_000), seed=0, hazards=None)
     first, last = draws.indptr[unseen], draws.indptr[unseen + 1]
     drawn = (draws.weights * worth[draws.indices])[:, first:last].sum(axis=1)
     g = prior.frequencies
@@ -103,7 +103,7 @@ def test_where_ending_is_bad_the_careful_prior_ends():
     baseline = TabularPolicy([[0.98, 0.02]])
     found = risk(log, TabularPolicy([[0.0, 1.0]]), baseline=baseline, gamma=0.95)
     assert found.gains["careful"].mean <= found.gains["neutral"].mean + 0.01
-    assert Posterior(Problem.of(log, baseline=baseline, gamma=0.95)).dread.state == 1  # the end
+    assert Problem.of(log, baseline=baseline, gamma=0.95).hazards.state == 1  # the end
 
 
 def test_the_level_of_rewards_hides_no_noise():
@@ -122,7 +122,7 @@ def test_the_level_of_rewards_hides_no_noise():
 
 def test_performances_are_those_of_the_obvious_loop():
     _, problem = garnet_problem()
-    draws = drawn(problem, range(3), dread=Posterior(problem).dread)
+    draws = drawn(problem, range(3), hazards=problem.hazards)
     policies = np.stack([problem.baseline.probabilities, np.full((50, 4), 0.25)])
     starts = np.random.default_rng(0).dirichlet(np.ones(50), 3)
     found = performance.performances(draws, policies, starts, 0.95)

@@ -55,7 +55,10 @@ _UNSEEN = (
     "self-loop."
 )
 Unseen = Annotated[str, Option(help=_UNSEEN)]
-_MODEL = "How the model is estimated: counts, or shrunk (drawn towards what surrounds a pair)."
+_MODEL = (
+    "How the model is estimated: counts, shrunk (drawn towards what surrounds a pair), or careful "
+    "(that, with hazards that the log hardly shows)."
+)
 Model = Annotated[str, Option(help=_MODEL)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]

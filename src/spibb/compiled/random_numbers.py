@@ -24,7 +24,9 @@ from spibb.compiled.arrays import is_tensor
 from spibb.compiled.jit import inlined_jit
 from spibb.errors import SettingsError
 
-MINIBATCHES, FIRST_WEIGHTS, STARTS, FLIGHTS, RESTARTS, MODELS = range(6)
+MINIBATCHES, FIRST_WEIGHTS, STARTS, FLIGHTS, RESTARTS, MODELS, STATE_HAZARDS, ACTION_HAZARDS = (
+    range(8)
+)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STREAM = np.uint64(0xD1342543DE82EF95)

@@ -6,12 +6,12 @@ it might: sent to the mean of all, it would hide how much is at stake. They are 
 through the state's other outcomes and then through g, each from bad to good, from a random start.
 The value of what follows then varies by about Var_p ((1 - 1 / L) / (m + 1) + 1 / L^2): as under the
 posterior Dirichlet(n + m p) itself and, for strong priors, somewhat more; L independent ones would
-vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess stays below a half.
+vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess stays about a half.
 
-A careful draw has one more outcome of weight Gamma(d): the step leads to the worst known and pays
-the least. A log that starts on the safe side of a frontier holds nothing of what lies behind it;
-this weight, in steps a pair, stands for that. And a state in which nothing was ever done, because
-records stop there, pays the least for ever: it would otherwise be taken for an ordinary one.
+A careful draw has hazards besides (spibb.data.hazards); those of a state and of an action are drawn
+once for all of their pairs.
+
+What is drawn of a pair depends on seed, draw and pair alone, on a GPU as on the CPU.
 """
 
 from __future__ import annotations
@@ -24,35 +24,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.compiled.random_numbers import MODELS, STARTS, numbers
+from spibb.compiled.random_numbers import (
+    ACTION_HAZARDS,
+    MODELS,
+    STARTS,
+    STATE_HAZARDS,
+    number,
+    numbers,
+)
 from spibb.compiled.threads import over_chunks
 from spibb.compiled.variates import gamma, normal, uniform
+from spibb.data.hazards import Hazards
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
 
 Array = NDArray[np.float64]
 
 _FEWEST_ATOMS = 6
-_ATOMS_BY_ROOT = 1.5
-
-
-class Dread(NamedTuple):
-    """What a careful prior expects beside what the log shows.
-
-    Attributes:
-        weight: In steps a pair; 0: nothing.
-        state: Where such a step leads; S: it ends.
-        reward: What it pays.
-        stay: Probability to stay in a state in which nothing was ever done.
-    """
-
-    weight: float
-    state: int
-    reward: float
-    stay: float
-
-
-NO_DREAD = Dread(0.0, 0, 0.0, 0.0)
+_ATOMS_BY_ROOT = 2.0
 
 
 class Draws(NamedTuple):
@@ -115,8 +104,47 @@ class Surroundings(NamedTuple):
         )
 
 
+class DrawnHazards(NamedTuple):
+    """The hazards of K draws.
+
+    Attributes:
+        in_state: Shape (K, S).
+        by_action: Shape (K, A).
+        given: What they are drawn from.
+        is_careful: Whether there are any.
+    """
+
+    in_state: Array
+    by_action: Array
+    given: Hazards
+    is_careful: bool
+
+    @classmethod
+    def of(
+        cls, hazards: Hazards | None, shape: tuple[int, int], numbered: Sequence[int], seed: int
+    ) -> DrawnHazards:
+        """Draw the hazards of a careful prior; None: there are none."""
+        if hazards is None:
+            nothing = [np.zeros((2, n)) for n in shape]
+            none = Hazards(0, 0.0, 0.0, nothing[0], nothing[1], nothing[1][0], (0.0, 0.0))
+            return cls(nothing[0], nothing[1], none, False)
+        drawn = []
+        parts = (STATE_HAZARDS, hazards.in_state), (ACTION_HAZARDS, hazards.by_action)
+        for stream, shapes in parts:
+            gammas = np.empty((len(numbered), shapes.size))
+            _draw_gammas(numbers(seed, stream, np.asarray(numbered)), shapes.ravel(), gammas)
+            happens, spares = np.split(gammas, 2, axis=1)
+            drawn.append(happens / (happens + spares))
+        return cls(drawn[0], drawn[1], hazards, True)
+
+
 def draw_models(
-    outcomes: Outcomes, around: Surroundings, *, numbered: Sequence[int], seed: int, dread: Dread
+    outcomes: Outcomes,
+    around: Surroundings,
+    *,
+    numbered: Sequence[int],
+    seed: int,
+    hazards: Hazards | None,
 ) -> Draws:
     """Draw models; a draw depends on seed and number alone, so that parts can be drawn again.
 
@@ -125,77 +153,102 @@ def draw_models(
         around: What is expected beside it.
         numbered: Which draws.
         seed: Source of randomness.
-        dread: What a careful prior adds.
+        hazards: What a careful prior adds.
     """
-    extra = around.n_atoms + (dread.weight > 0.0)
-    per_pair = (np.diff(outcomes.indptr) + extra).reshape(outcomes.n_sa.shape)
-    indptr = np.concatenate([[0], np.cumsum(per_pair * outcomes.live[:, None])])
+    indptr = layout(outcomes, around, is_careful=hazards is not None)
     draws = Draws(
         indptr,
-        np.zeros((len(numbered), indptr[-1]), np.int32),
-        np.zeros((len(numbered), indptr[-1])),
-        np.zeros((len(numbered), *outcomes.n_sa.shape)),
+        np.empty((len(numbered), indptr[-1]), np.int32),
+        np.empty((len(numbered), indptr[-1])),
+        np.empty((len(numbered), *outcomes.n_sa.shape)),
     )
+    drawn = DrawnHazards.of(hazards, outcomes.n_sa.shape, numbered, seed)
     states = numbers(seed, MODELS, np.asarray(numbered))
-    given = states, outcomes, around, dread, draws
+    given = states, outcomes, around, drawn, draws
     over_chunks(lambda places: _draw(places, *given), np.arange(len(numbered)))
     return draws
 
 
+def layout(outcomes: Outcomes, around: Surroundings, *, is_careful: bool) -> NDArray[np.int64]:
+    """Return where the outcomes of each pair start in a draw, shape (S * A + 1,)."""
+    per_pair = (np.diff(outcomes.indptr) + around.n_atoms + is_careful).reshape(outcomes.n_sa.shape)
+    return np.concatenate([[0], np.cumsum(per_pair * outcomes.live[:, None])])
+
+
 def draw_starts(n_initial: NDArray[np.int64], numbered: Sequence[int], seed: int) -> Array:
     """Draw distributions of the first state, given how many episodes began in each, (K, S)."""
-    starts = np.zeros((len(numbered), len(n_initial)))
-    _draw_starts(numbers(seed, STARTS, np.asarray(numbered)), n_initial, starts)
-    return starts
+    starts = np.empty((len(numbered), len(n_initial)))
+    shapes = n_initial.astype(np.float64)
+    _draw_gammas(numbers(seed, STARTS, np.asarray(numbered)), shapes, starts)
+    return np.asarray(starts / starts.sum(axis=1, keepdims=True))
 
 
 @jit
-def _draw_starts(states, n_initial, starts):  # type: ignore[no-untyped-def]
-    for place in range(len(starts)):
-        state = states[place : place + 1].copy()
-        for x in range(len(n_initial)):
-            starts[place, x] = gamma(state, float(n_initial[x]))
-        starts[place] /= starts[place].sum()
-
-
-@jit
-def _draw(places, states, outcomes, around, dread, draws):  # type: ignore[no-untyped-def]
-    n_states, n_actions = outcomes.n_sa.shape
-    own, m, n_atoms = np.zeros(n_states + 1), around.strength, around.n_atoms
-    for place in places:
+def _draw_gammas(states, shapes, drawn):  # type: ignore[no-untyped-def]
+    for place in range(len(drawn)):
         rng = states[place : place + 1].copy()
-        indices, weights = draws.indices[place], draws.weights[place]
+        for x in range(len(shapes)):
+            drawn[place, x] = gamma(rng, shapes[x])
+
+
+@jit
+def _draw(places, states, outcomes, around, worse, draws):  # type: ignore[no-untyped-def]
+    n_states, n_actions = outcomes.n_sa.shape
+    own, rng = np.zeros(n_states + 1), np.empty(1, dtype=np.uint64)
+    for place in places:
         for x in range(n_states):
-            if not outcomes.live[x]:
-                continue
-            n_x = outcomes.n_sa[x].sum()
             for a in range(n_actions):
-                pair, n = x * n_actions + a, outcomes.n_sa[x, a]
-                first, last = draws.indptr[pair], draws.indptr[pair + 1]
-                k = first
-                if dread.weight > 0.0 and n_x == 0.0:
-                    indices[k], weights[k] = x, dread.stay
-                    draws.reward[place, x, a] = dread.reward
-                    continue
-                for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
-                    indices[k] = outcomes.indices[j]
-                    weights[k] = gamma(rng, outcomes.counts[j])
-                    own[outcomes.indices[j]] = outcomes.counts[j]
-                    k += 1
-                n_seen = k - first
-                _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + n_atoms])
-                for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
-                    own[outcomes.indices[j]] = 0.0
-                for _ in range(n_atoms):
-                    weights[k] = gamma(rng, m / n_atoms)
-                    k += 1
-                if dread.weight > 0.0:
-                    indices[k] = dread.state
-                    weights[k] = gamma(rng, dread.weight)
-                noise = normal(rng) * math.sqrt(outcomes.variance[x, a] / (n + m))
-                reward = _normalised(indices[first:last], weights[first:last], n_seen, dread,
-                                     outcomes, x, a)  # fmt: skip
-                draws.reward[place, x, a] = reward + noise
+                draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng)
+
+
+@jit
+def draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  # type: ignore[no-untyped-def]
+    """Draw what follows a pair in one model; `own` is zero for every outcome, and left so."""
+    if not outcomes.live[x]:
+        draws.reward[place, x, a] = 0.0
+        return
+    n_actions, m, n_atoms = outcomes.n_sa.shape[1], around.strength, around.n_atoms
+    pair, n, n_x = x * n_actions + a, outcomes.n_sa[x, a], 0.0
+    for b in range(n_actions):
+        n_x += outcomes.n_sa[x, b]
+    rng[0] = number(states[place], np.uint64(pair))
+    first, last = draws.indptr[pair], draws.indptr[pair + 1]
+    indices, weights = draws.indices[place, first:last], draws.weights[place, first:last]
+    if worse.is_careful and n_x == 0.0:
+        for j in range(len(indices)):
+            indices[j], weights[j] = x, worse.given.stay if j == 0 else 0.0
+        draws.reward[place, x, a] = worse.given.reward
+        return
+    k = 0
+    for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+        indices[k] = outcomes.indices[j]
+        weights[k] = gamma(rng, outcomes.counts[j])
+        own[outcomes.indices[j]] = outcomes.counts[j]
+        k += 1
+    n_seen = k
+    _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + n_atoms])
+    for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+        own[outcomes.indices[j]] = 0.0
+    for _ in range(n_atoms):
+        weights[k] = gamma(rng, m / n_atoms)
+        k += 1
+    noise = normal(rng) * math.sqrt(outcomes.variance[x, a] / (n + m))
+    reward = _normalised(indices[:k], weights[:k], n_seen, outcomes, x, a) + noise
+    if worse.is_careful:
+        given = worse.given
+        happens, spares = gamma(rng, given.by_pair[0]), gamma(rng, n + given.by_pair[1])
+        spared = (1.0 - worse.in_state[place, x]) * (spares / (happens + spares))
+        # The worst is no worse for a hazard, and what was seen paid what it paid.
+        is_hit = x != given.state
+        hazard = 1.0 - spared * (1.0 - worse.by_action[place, a]) if is_hit else 0.0
+        unseen = given.unseen[a] * worse.by_action[place, a]
+        least = 1.0 - spared * (1.0 - unseen) if is_hit else 0.0
+        for j in range(k):
+            weights[j] *= 1.0 - hazard
+        ends = given.state == len(outcomes.live)
+        indices[k], weights[k] = 0 if ends else given.state, 0.0 if ends else hazard
+        reward += least * (given.reward - reward)
+    draws.reward[place, x, a] = reward
 
 
 @jit
@@ -206,7 +259,8 @@ def _draw_atoms(rng, x, n_others, around, own, atoms):  # type: ignore[no-untype
         n_others, c = 0.0, 1.0
     step = (n_others + c) / len(atoms)
     mark = uniform(rng) * step
-    place, passed = around.indptr[x] - 1, 0.0
+    place, passed, member = around.indptr[x] - 1, 0.0, 0
+    n_members = len(around.members)
     for k in range(len(atoms)):
         if mark < n_others:
             while passed <= mark and place + 1 < around.indptr[x + 1]:
@@ -214,25 +268,27 @@ def _draw_atoms(rng, x, n_others, around, own, atoms):  # type: ignore[no-untype
                 passed += around.counts[place] - own[around.indices[place]]
             atoms[k] = around.indices[place]
         else:
-            share = (mark - n_others) / c * around.total[-1]
-            found = np.searchsorted(around.total, share, side="right")
-            atoms[k] = around.members[min(found, len(around.members) - 1)]
+            share = (mark - n_others) / c * around.total[n_members - 1]
+            while member < n_members - 1 and around.total[member] <= share:
+                member += 1
+            atoms[k] = around.members[member]
         mark += step
 
 
 @jit
-def _normalised(indices, weights, n_seen, dread, outcomes, x, a):  # type: ignore[no-untyped-def]
+def _normalised(indices, weights, n_seen, outcomes, x, a):  # type: ignore[no-untyped-def]
     """Make weights sum to 1, the end left out, and return what the pair pays."""
-    n_states, total, seen = len(outcomes.live), weights.sum(), weights[:n_seen].sum()
-    dreaded = weights[-1] if dread.weight > 0.0 else 0.0
-    expected = total - seen - dreaded
-    reward = seen * outcomes.by_pair[x, a] + expected * outcomes.by_others[x, a]
-    reward = (reward + dreaded * dread.reward) / total
-    n_all = len(indices) - (1 if dread.weight > 0.0 else 0)
+    n_states, seen, expected = len(outcomes.live), 0.0, 0.0
+    for k in range(len(weights)):
+        if k < n_seen:
+            seen += weights[k]
+        else:
+            expected += weights[k]
+    total = seen + expected
+    reward = (seen * outcomes.by_pair[x, a] + expected * outcomes.by_others[x, a]) / total
     for k in range(len(indices)):
         weights[k] /= total
-        if k < n_all:
-            reward += weights[k] * outcomes.by_entry[indices[k]]
+        reward += weights[k] * outcomes.by_entry[indices[k]]
         if indices[k] == n_states:
             indices[k], weights[k] = 0, 0.0
     return reward

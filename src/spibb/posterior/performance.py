@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from spibb.compiled.gpu import barrier
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.mdp.evaluation import LARGEST_COMPILED, eliminate
@@ -23,7 +24,7 @@ from spibb.posterior.draws import Draws
 Array = NDArray[np.float64]
 
 # A drawn model may hold a policy for ever: with gamma = 1 its values would be infinite.
-_LARGEST_DISCOUNT = 1.0 - 1e-7
+LARGEST_DISCOUNT = 1.0 - 1e-7
 # Of the largest value: what is left of an error.
 _TOLERANCE = 1e-8
 _N_CORRECTIONS = 40
@@ -38,7 +39,7 @@ def performances(draws: Draws, policies: Array, initial: Array, gamma: float) ->
         initial: Distributions of the first state, shape (K, S).
         gamma: The discount.
     """
-    n_models, gamma = len(draws.weights), min(gamma, _LARGEST_DISCOUNT)
+    n_models, gamma = len(draws.weights), min(gamma, LARGEST_DISCOUNT)
     found = np.empty((len(policies), n_models))
     if policies.shape[1] > LARGEST_COMPILED:
         for place, policy in enumerate(policies):
@@ -60,10 +61,29 @@ def _evaluate(places, draws, policies, initial, gamma, found):  # type: ignore[n
     matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
     for place in places:
         for c in range(len(policies)):
-            matrix[:] = 0.0
-            _add_system(draws, place, policies[c], gamma, 1.0, matrix, v)
+            fill(draws, place, policies[c], gamma, matrix, v, 0, 1)
             eliminate(matrix, v, 0, 1)
             found[c, place] = (initial[place] * v).sum()
+
+
+@jit
+def fill(draws, place, policy, gamma, matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-def]
+    """Write I - gamma P_pi of a draw, and r_pi, each lane its rows."""
+    n_states, n_actions = policy.shape
+    for x in range(lane, n_states, n_lanes):
+        row, total = matrix[x], 0.0
+        for y in range(n_states):
+            row[y] = 0.0
+        for a in range(n_actions):
+            taken = policy[x, a]
+            if taken > 0.0:
+                total += taken * draws.reward[place, x, a]
+                pair = x * n_actions + a
+                for k in range(draws.indptr[pair], draws.indptr[pair + 1]):
+                    row[draws.indices[place, k]] -= gamma * taken * draws.weights[place, k]
+        row[x] += 1.0
+        rhs[x] = total
+    barrier()
 
 
 @jit
@@ -124,7 +144,7 @@ def gains_by_state(
     By the performance-difference lemma, how often the policy visits a state times what it does
     there better than the baseline would: they sum to the gain.
     """
-    gamma, n_states = min(gamma, _LARGEST_DISCOUNT), len(policy)
+    gamma, n_states = min(gamma, LARGEST_DISCOUNT), len(policy)
     systems = []
     for table in (policy, baseline):
         matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)

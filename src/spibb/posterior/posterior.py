@@ -1,10 +1,10 @@
 """The posterior of a problem: what its log and two priors leave possible.
 
 *Neutral*: a pair is expected to do what surrounds it does (spibb.data.prior). *Careful*: besides,
-it may lead to the worst known, a state or an end, and pay the least, for as much as a step seen,
-and where nothing was ever done the least is paid for ever; the least is the smallest reward the
-user says is possible, where a range was given. In a process that goes on, a constant added to all
-rewards changes neither. Both take the states of the log for all there are.
+states, actions and pairs have hazards (spibb.data.hazards): steps that lead to the worst known and
+pay the least; the least is the smallest reward the user says is possible, where a range was given.
+In a process that goes on, a constant added to all rewards changes neither. Both take the states of
+the log for all there are.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.hazards import Hazards
 from spibb.errors import SettingsError
-from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_DENSE, evaluate_batch
-from spibb.posterior.draws import NO_DREAD, Draws, Dread, Surroundings, draw_models, draw_starts
+from spibb.mdp.evaluation import LARGEST_DENSE
+from spibb.posterior.draws import Draws, Surroundings, draw_models, draw_starts
 from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.problem import Problem
+from spibb.problem.batch import Device
 
 Array = NDArray[np.float64]
 
-# Steps a pair that a careful prior gives to the worst: with n seen and nothing bad among them, it
-# is as likely as 1 / (n + 1).
-DREAD = 1.0
 # Draws that are held at once.
 _CHUNK = 50
 
@@ -48,53 +47,36 @@ class Posterior:
 
     Attributes:
         problem: The problem.
+        device: Where models are drawn and policies evaluated in them.
     """
 
     problem: Problem
-
-    @cached_property
-    def model(self) -> ModelBatch:
-        """The mean of the neutral posterior: the shrunk model, as a batch of one."""
-        return ModelBatch.stack([self.problem.estimate("shrunk")])
-
-    @cached_property
-    def v(self) -> Array:
-        """Values of the baseline in that model, shape (S,)."""
-        v, _, _ = evaluate_batch(self.model, self.problem.baseline.probabilities[None].copy())
-        return np.asarray(np.nan_to_num(v[0]))
-
-    @cached_property
-    def dread(self) -> Dread:
-        """What the careful prior adds."""
-        counts = self.problem.counts
-        v = np.where(counts.n_sa.sum(axis=1) > 0, self.v, np.inf)
-        # Where the process was seen to end, an end, worth nothing more, may be the worst of all.
-        v = np.append(v, 0.0 if counts.n_ended else np.inf)
-        # Without a discount nothing could be paid for ever: as long as the log's steps go on.
-        ending = counts.n_ended / counts.n_sa.sum() if self.problem.gamma == 1.0 else 0.0
-        return Dread(DREAD, int(v.argmin()), self.problem.values.low, 1.0 - ending)
+    device: Device = "cpu"
 
     @cached_property
     def surroundings(self) -> Surroundings:
         """What is expected of pairs, from bad to good."""
         outcomes = self.problem.outcomes
-        worth = outcomes.by_entry + self.problem.gamma * np.append(self.v, 0.0)
+        worth = outcomes.by_entry + self.problem.gamma * np.append(
+            self.problem.expected_values, 0.0
+        )
         return Surroundings.of(outcomes, self.problem.prior, worth)
 
     @property
-    def priors(self) -> dict[str, Dread]:
+    def priors(self) -> dict[str, Hazards | None]:
         """What each of the priors adds to what the log shows."""
-        return {"neutral": NO_DREAD, "careful": self.dread}
+        return {"neutral": None, "careful": self.problem.hazards}
 
     def gains(self, policies: Array, n_draws: int, seed: int = 0) -> dict[str, Array]:
         """Return gains of C policies over the baseline in draws, (C, n_draws) by prior."""
         check_size(self.problem)
         both = np.concatenate([self.problem.baseline.probabilities[None], policies])
         found = {}
-        for name, dread in self.priors.items():
+        at_once = _CHUNK if self.device == "cpu" else n_draws
+        for name, hazards in self.priors.items():
             parts = [
-                self._performances(both, range(first, min(first + _CHUNK, n_draws)), seed, dread)
-                for first in range(0, n_draws, _CHUNK)
+                self._performances(both, range(first, min(first + at_once, n_draws)), seed, hazards)
+                for first in range(0, n_draws, at_once)
             ]
             drawn = np.concatenate(parts, axis=1)
             gain = drawn[1:] - drawn[0]
@@ -116,19 +98,30 @@ class Posterior:
         ]
         return np.asarray(np.mean(parts, axis=0))
 
-    def _draws(self, numbered: Sequence[int], seed: int, dread: Dread) -> Draws:
+    def _draws(self, numbered: Sequence[int], seed: int, hazards: Hazards | None) -> Draws:
         outcomes, around = self.problem.outcomes, self.surroundings
-        return draw_models(outcomes, around, numbered=numbered, seed=seed, dread=dread)
+        return draw_models(outcomes, around, numbered=numbered, seed=seed, hazards=hazards)
 
     def _performances(
-        self, policies: Array, numbered: Sequence[int], seed: int, dread: Dread
+        self, policies: Array, numbered: Sequence[int], seed: int, hazards: Hazards | None
     ) -> Array:
-        draws = self._draws(numbered, seed, dread)
-        return performances(draws, policies, self._starts(numbered, seed), self.problem.gamma)
+        starts, gamma = self._starts(numbered, seed), self.problem.gamma
+        if self.device == "cuda":
+            found: Array = self._placed.performances(
+                policies, starts, gamma, numbered=numbered, seed=seed, hazards=hazards
+            )
+            return found
+        return performances(self._draws(numbered, seed, hazards), policies, starts, gamma)
+
+    @cached_property
+    def _placed(self) -> Any:
+        from spibb.posterior.cuda import Placed
+
+        return Placed(self.problem.outcomes, self.surroundings)
 
     def _starts(self, numbered: Sequence[int], seed: int) -> Array:
         """Draw distributions of the first state, one for each model; what is declared is known."""
         n_initial = self.problem.counts.n_initial
         if self.problem.declared.initial is not None or not n_initial.any():
-            return np.repeat(self.model.initial, len(numbered), axis=0)
+            return np.tile(self.problem.expected.initial, (len(numbered), 1))
         return draw_starts(n_initial, numbered, seed)

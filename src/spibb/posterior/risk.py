@@ -63,17 +63,19 @@ class Gain:
     @classmethod
     def of(cls, drawn: Array) -> Gain:
         """Summarise draws of the gain."""
-        n_worst = _n_worst(len(drawn))
-        low, least, most, high = np.quantile(drawn, [0.025, 0.1, 0.9, 0.975])
-        return cls(
-            mean=float(drawn.mean()),
-            deviation=float(drawn.std()),
-            interval_80=(float(least), float(most)),
-            interval_95=(float(low), float(high)),
-            harm=float((drawn < 0.0).mean()),
-            worst_tenth=float(np.partition(drawn, n_worst - 1)[:n_worst].mean()),
-            n_draws=len(drawn),
-        )
+        return cls.of_all(drawn[None])[0]
+
+    @classmethod
+    def of_all(cls, drawn: Array) -> list[Gain]:
+        """Summarise draws of the gains of C policies, shape (C, K)."""
+        n_draws = drawn.shape[1]
+        quantiles = np.quantile(drawn, [0.025, 0.1, 0.9, 0.975], axis=1)
+        worst = np.sort(drawn, axis=1)[:, : _n_worst(n_draws)].mean(axis=1)
+        facts = drawn.mean(axis=1), drawn.std(axis=1), (drawn < 0.0).mean(axis=1), worst, *quantiles
+        return [
+            cls(mean, deviation, (least, most), (low, high), harm, tenth, n_draws)
+            for mean, deviation, harm, tenth, low, least, most, high in np.transpose(facts).tolist()
+        ]
 
     @property
     def mean_error(self) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.counts import Counts, Paid
 from spibb.data.estimate import Unseen, checked_unseen
+from spibb.data.hazards import Hazards, careful_model
 from spibb.data.log import Log
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
@@ -19,8 +20,8 @@ from spibb.data.returns import Returns, first_visit_returns
 from spibb.data.shrunk import shrunk_model
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
-from spibb.mdp.batch import ModelArrays
-from spibb.mdp.evaluation import Evaluation, evaluate
+from spibb.mdp.batch import ModelArrays, ModelBatch
+from spibb.mdp.evaluation import Evaluation, evaluate, evaluate_batch
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem.declarations import Declarations, Start, Successors
@@ -30,7 +31,7 @@ from spibb.settings import checked_entry
 # The policy that made a log: itself, or its estimate from the log.
 Baseline = TabularPolicy | Literal["estimate"]
 # How a model is estimated.
-ModelKind = Literal["counts", "shrunk"]
+ModelKind = Literal["counts", "shrunk", "careful"]
 
 
 class ProblemOptions(TypedDict, total=False):
@@ -97,8 +98,9 @@ class Problem(Display):
                 * unseen: what pairs without data do in the estimated model: what was seen in their
                   state on average ("average"), or "terminal", "uniform", "self-loop".
                 * model: how the model is estimated: by frequencies ("counts"), or frequencies drawn
-                  towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`; unseen and
-                  successors play no part in it).
+                  towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`), or that
+                  with hazards that the log hardly shows ("careful", see
+                  :mod:`spibb.data.hazards`); unseen and successors play no part in the two.
                 * states_complete: declares that there are no states but those of log and baseline.
                 * never_ends: declares that the process never ends.
                 * successors: declares what may follow: rows (state, next_state) or (state, action,
@@ -174,11 +176,11 @@ class Problem(Display):
         Args:
             kind: How it is estimated; None: as the problem says.
         """
-        if (kind or self.model_kind) == "shrunk":
-            initial = (
-                self.counts.initial if self.declared.initial is None else self.declared.initial
-            )
-            return shrunk_model(self.outcomes, self.prior, initial=initial, gamma=self.gamma)
+        kind = kind or self.model_kind
+        if kind == "shrunk":
+            return self.expected
+        if kind == "careful":
+            return careful_model(self.expected, self.outcomes, self.hazards)
         return self.counts.estimate(self.gamma, self.unseen, self.declared.initial)
 
     @property
@@ -195,6 +197,32 @@ class Problem(Display):
     def prior(self) -> Prior:
         """What is expected of a pair before it is tried."""
         return Prior.of(self.outcomes)
+
+    @cached_property
+    def expected(self) -> ModelArrays:
+        """The shrunk model: what log and prior lead to expect."""
+        known = self.declared.initial
+        initial = self.counts.initial if known is None else known
+        return shrunk_model(self.outcomes, self.prior, initial=initial, gamma=self.gamma)
+
+    @cached_property
+    def expected_values(self) -> NDArray[np.float64]:
+        """Values of the baseline in that model, shape (S,)."""
+        table = self.baseline.probabilities[None].copy()
+        v, _, _ = evaluate_batch(ModelBatch.stack([self.expected]), table)
+        return np.asarray(np.nan_to_num(v[0]))
+
+    @cached_property
+    def hazards(self) -> Hazards:
+        """What may happen though the log hardly shows it."""
+        counts = self.counts
+        v = np.where(counts.n_sa.sum(axis=1) > 0, self.expected_values, np.inf)
+        # Where the process was seen to end, an end, worth nothing more, may be the worst of all.
+        v = np.append(v, 0.0 if counts.n_ended else np.inf)
+        # Without a discount nothing could be paid for ever: as long as the log's steps go on.
+        ending = counts.n_ended / counts.n_sa.sum() if self.gamma == 1.0 else 0.0
+        least = self.values.low
+        return Hazards.of(self.outcomes, worst=int(v.argmin()), least=least, stay=1.0 - ending)
 
     @cached_property
     def paid(self) -> Paid | None:

@@ -1,0 +1,122 @@
+"""What may happen though the log hardly shows it: hazards of states, of actions and of pairs.
+
+With a small probability a step leads to the worst known, a state or (where the process was seen to
+end) an end, and pays the least. A *state* has such a hazard whatever is done there, an *action*
+wherever it is done, a *pair* for itself, independent of each other, each as if it had happened so
+many times more than was seen:
+
+    Beta(1, N_x),   Beta(1 + D_a, N_a - D_a),   Beta(1/4, n + 3/4),
+
+on average 1 / (N_x + 1), (1 + D_a) / (N_a + 1), 1/4 / (n + 1); N_a counts the uses of an action
+outside of the worst state, D_a those that led there. A log that begins on the safe side of a
+frontier holds little of the states behind it; an action that ruins now and then has done so in some
+of its states and looks harmless in the others. What policy and baseline share, states and actions,
+weighs on both; a pair is dreaded less. Where nothing was ever done, because records stop there, the
+least is paid for ever.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from spibb.data.outcomes import Outcomes
+from spibb.mdp.batch import ModelArrays, Rows
+
+Array = NDArray[np.float64]
+
+# Times that what was never seen is taken to have happened.
+IN_STATE, BY_ACTION, BY_PAIR = 1.0, 1.0, 0.25
+
+
+class Hazards(NamedTuple):
+    """What a careful prior expects beside what the log shows.
+
+    Attributes:
+        state: Where a step of hazard leads; S: it ends.
+        reward: What it pays.
+        stay: Probability to stay in a state in which nothing was ever done.
+        in_state: The two shapes of its beta by state, shape (2, S).
+        by_action: Those by action, shape (2, A).
+        unseen: Share of an action's hazard that was never seen, and pays the least, shape (A,).
+        by_pair: Shapes by pair, to the second of which n is added.
+    """
+
+    state: int
+    reward: float
+    stay: float
+    in_state: Array
+    by_action: Array
+    unseen: Array
+    by_pair: tuple[float, float]
+
+    @classmethod
+    def of(cls, outcomes: Outcomes, *, worst: int, least: float, stay: float) -> Hazards:
+        """Count what each state and action was seen to do.
+
+        Args:
+            outcomes: What followed in the log.
+            worst: The worst known; S: the end.
+            least: The least reward.
+            stay: Probability to stay in a state in which nothing was ever done.
+        """
+        n_sa, n_actions = outcomes.n_sa, outcomes.n_sa.shape[1]
+        elsewhere = np.arange(len(n_sa)) != worst
+        pair = np.repeat(np.arange(n_sa.size), np.diff(outcomes.indptr))
+        led = (outcomes.indices == worst) & elsewhere[pair // n_actions]
+        n_led = np.bincount(pair[led] % n_actions, outcomes.counts[led], n_actions)
+        n_a = n_sa[elsewhere].sum(axis=0)
+        return cls(
+            worst,
+            least,
+            stay,
+            np.array([np.full(len(n_sa), IN_STATE), n_sa.sum(axis=1) + 1.0 - IN_STATE]),
+            np.array([BY_ACTION + n_led, n_a - n_led + 1.0 - BY_ACTION]),
+            np.asarray(BY_ACTION / (BY_ACTION + n_led), dtype=np.float64),
+            (BY_PAIR, 1.0 - BY_PAIR),
+        )
+
+
+def careful_model(model: ModelArrays, outcomes: Outcomes, hazards: Hazards) -> ModelArrays:
+    """Return the mean of what a careful prior expects: the shrunk model, with hazards.
+
+    Args:
+        model: The shrunk model.
+        outcomes: What followed in the log.
+        hazards: What may happen besides.
+    """
+    n_states, n_actions = outcomes.n_sa.shape
+    of_state, of_action = (
+        shapes[0] / shapes.sum(axis=0) for shapes in (hazards.in_state, hazards.by_action)
+    )
+    first, second = hazards.by_pair
+    # Neither that of the state nor that of the pair.
+    spared = (1.0 - of_state[:, None]) * (1.0 - first / (outcomes.n_sa + first + second))
+    # The worst is no worse for a hazard, and a terminal state has none.
+    hit = (outcomes.live & (np.arange(n_states) != hazards.state))[:, None]
+    unknown = outcomes.live & (outcomes.n_sa.sum(axis=1) == 0.0)
+    hazard = np.where(hit, 1.0 - spared * (1.0 - of_action), 0.0)
+    least = np.where(hit, 1.0 - spared * (1.0 - hazards.unseen * of_action), 0.0)
+    hazard[unknown], least[unknown] = 1.0, 1.0
+    pairs = np.arange(outcomes.n_sa.size)
+    target = np.where(unknown, np.arange(n_states), hazards.state).repeat(n_actions)
+    led = (hazard * np.where(unknown, hazards.stay, 1.0)[:, None]).ravel()
+    led[target == n_states] = 0.0
+    shape = len(pairs), n_states
+    kept = np.repeat(1.0 - hazard.ravel(), np.diff(model.rows.indptr)) * model.rows.data
+    seen = sp.csr_array((kept, model.rows.indices, model.rows.indptr), shape=shape)
+    added = led, np.minimum(target, n_states - 1), np.append(pairs, len(pairs))
+    rows = sp.csr_array(seen + sp.csr_array(added, shape))
+    rows.eliminate_zeros()
+    ending = (1.0 - hazard) * model.ending + hazard - led.reshape(hazard.shape)
+    ending[~outcomes.live] = model.ending[~outcomes.live]
+    return ModelArrays(
+        Rows(rows.indptr.astype(np.int64), rows.indices.astype(np.int32), rows.data),
+        model.reward + least * (hazards.reward - model.reward),
+        ending,
+        model.initial,
+        model.gamma,
+    )
