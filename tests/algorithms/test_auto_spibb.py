@@ -36,7 +36,7 @@ def test_the_choice_is_the_largest_gain_less_caution_under_the_harsher_prior():
         min(gain.mean - choice.caution * gain.deviation for gain in one.gains.values())
         for one in choice.candidates
     ]
-    assert scores == pytest.approx([one.score for one in choice.candidates])
+    assert scores == pytest.approx([one.score(choice.caution) for one in choice.candidates])
     assert choice.chosen == int(np.argmax(scores))
     assert scores[choice.chosen] > 0
     assert result.status is Status.CHOSEN
@@ -81,7 +81,7 @@ def test_discounts_at_both_ends(gamma):
     whole = np.isin(log.episode, log.episode[log.terminated])
     result = AutoSPIBB().improve(log.take(whole), baseline=baseline, gamma=gamma)
     assert np.isfinite(result.v).all()
-    assert all(np.isfinite(one.score) for one in result.choice.candidates)
+    assert all(np.isfinite(one.score(2.5)) for one in result.choice.candidates)
 
 
 def test_harm_is_rare_on_problems_that_were_not_used_to_set_it():

@@ -17,7 +17,7 @@ def main(*given):
     rng = np.random.default_rng(0)
     garnet = Garnet.random(rng, n_states=n_states, n_actions=n_actions, n_successors=2)
     baseline = garnet.baseline(0.5, rng)
-    counts = Counts.sample(garnet.mdp, baseline, n_episodes=9, max_steps=20, rng=rng)
+    counts = Counts.sample(garnet.mdp, baseline, n_episodes=60, max_steps=20, rng=rng)
     problem = Problem.of(counts, baseline=baseline, gamma=0.95)
     policies = np.stack(
         [np.full((n_states, n_actions), 1.0 / n_actions), garnet.uniform.policy.probabilities]

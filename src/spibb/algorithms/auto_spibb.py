@@ -34,9 +34,11 @@ from spibb.problem.batch import Device, models_on
 from spibb.problem.problem import ModelKind
 
 Array = NDArray[np.float64]
+# Of a candidate: its algorithm, on which model, and how much of it the policy has.
+Label = tuple[dict[str, Any], ModelKind, float]
 
 # What is tried on each model. What dares much is tried on models that dare little.
-_GRID: dict[ModelKind, tuple[Algorithm, ...]] = {
+GRID: dict[ModelKind, tuple[Algorithm, ...]] = {
     "counts": (
         *(ApproxSoftSPIBB(epsilon=x, delta=1.0) for x in (0.25, 1.0, 4.0)),
         *(PiLeqBSPIBB(n_wedge=x) for x in (3, 10, 50)),
@@ -53,9 +55,8 @@ _GRID: dict[ModelKind, tuple[Algorithm, ...]] = {
         *(PiLeqBSPIBB(n_wedge=x) for x in (1, 3, 5, 10)),
     ),
 }
-_TIE = 1e-9
 # Shares of the boldest candidate that are mixed with the baseline.
-_MIXTURES = (0.25, 0.5)
+MIXTURES = (0.25, 0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ class AutoSPIBB(Algorithm):
     """
 
     id: ClassVar[str] = "auto-spibb"
-    caution: float = 2.5
+    caution: float = 3.0
     n_draws: int = 100
     seed: int = 0
 
@@ -91,12 +92,12 @@ class AutoSPIBB(Algorithm):
         check_size(problems[0])
         device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
         posteriors = [Posterior(problem, device) for problem in problems]
-        tried, labels, searches = _candidates(problems, posteriors)
+        tried, labels, searches = candidates(problems, posteriors)
         choices, policies = [], problems.baseline.copy()
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
         for place, posterior in enumerate(posteriors):
-            choice = self._choose(posterior, tried[:, place], labels)
+            choice = self.choose(posterior, tried[:, place], labels)
             choices.append(choice)
             if choice.chosen is not None:
                 policies[place] = tried[choice.chosen, place]
@@ -120,38 +121,37 @@ class AutoSPIBB(Algorithm):
         taken = finding.candidates[finding.chosen]
         return Maker(Algorithm.from_config(taken.algorithm), taken.model, taken.share)
 
-    def _choose(
-        self, posterior: Posterior, policies: Array, labels: Sequence[tuple[Any, ModelKind, float]]
-    ) -> Choice:
-        """Judge the candidates of one problem, those that are the same policy once."""
-        _, first, which = np.unique(
-            policies.reshape(len(policies), -1), axis=0, return_index=True, return_inverse=True
-        )
-        which = which.ravel()
+    def choose(self, posterior: Posterior, policies: Array, labels: Sequence[Label]) -> Choice:
+        """Judge the candidates of one problem, those that are the same policy once.
+
+        Args:
+            posterior: What the log leaves possible.
+            policies: The candidates, shape (C, S, A).
+            labels: What they are.
+        """
+        flat = policies.reshape(len(policies), -1)
+        _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
         drawn = posterior.gains(policies[first], self.n_draws, self.seed)
         of_all = {name: Gain.of_all(values) for name, values in drawn.items()}
         gains = [{name: found[k] for name, found in of_all.items()} for k in range(len(first))]
-        scores = np.array([
-            min(gain.mean - self.caution * gain.deviation for gain in by_prior.values())
-            for by_prior in gains
-        ])  # fmt: skip
-        # The first of those that are alike but for rounding, whatever is added to all rewards.
-        best = int(np.argmax(scores[which] >= scores.max() - _TIE * np.abs(scores).max()))
-        kept = not scores[which[best]] > 0.0
-        candidates = tuple(
-            Candidate(algorithm, model, share, gains[k], float(scores[k]))
-            for (algorithm, model, share), k in zip(labels, which, strict=True)
-        )
-        return Choice(candidates, None if kept else best, self.caution)
+        tried = [
+            Candidate(*label, gains[k]) for label, k in zip(labels, which.ravel(), strict=True)
+        ]
+        return Choice.of(tried, self.caution)
 
 
-def _candidates(
+def candidates(
     problems: ProblemBatch, posteriors: Sequence[Posterior]
-) -> tuple[Array, list[tuple[Any, ModelKind, float]], list[SearchResult]]:
-    """Return policies (C, B, S, A), what each is, and the search that made it."""
+) -> tuple[Array, list[Label], list[SearchResult]]:
+    """Return policies (C, B, S, A), what each is, and the search that made it.
+
+    Args:
+        problems: The problems.
+        posteriors: What their logs leave possible.
+    """
     searches, policies = [], []
-    labels: list[tuple[Any, ModelKind, float]] = []
-    for model, algorithms in _GRID.items():
+    labels: list[Label] = []
+    for model, algorithms in GRID.items():
         if model == "counts":
             batch = problems.counted
         else:
@@ -163,7 +163,7 @@ def _candidates(
             labels.append((algorithm.to_config(), model, 1.0))
             searches.append(found)
     boldest = labels.index((PiLeqBSPIBB(n_wedge=1).to_config(), "shrunk", 1.0))
-    for share in _MIXTURES:
+    for share in MIXTURES:
         policies.append((1.0 - share) * problems.baseline + share * policies[boldest])
         labels.append((*labels[boldest][:2], share))
         searches.append(searches[boldest])

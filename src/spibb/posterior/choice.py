@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from spibb.posterior.risk import Gain
 from spibb.problem.problem import ModelKind
 from spibb.settings import in_words
+
+_TIE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,14 +24,16 @@ class Candidate:
         model: On which model: "counts" or "shrunk".
         share: What the baseline is mixed with it by; 1: nothing of the baseline is left.
         gains: Its gain over the baseline, by prior.
-        score: mu - z sigma under the prior that is harsher on it.
     """
 
     algorithm: dict[str, Any]
     model: ModelKind
     share: float
     gains: dict[str, Gain]
-    score: float
+
+    def score(self, caution: float) -> float:
+        """Return mu - z sigma under the prior that is harsher on it."""
+        return min(gain.mean - caution * gain.deviation for gain in self.gains.values())
 
     @property
     def name(self) -> str:
@@ -49,6 +56,14 @@ class Choice:
     chosen: int | None
     caution: float
 
+    @classmethod
+    def of(cls, candidates: Sequence[Candidate], caution: float) -> Choice:
+        """Take the candidate with the largest score, or none where no score is positive."""
+        scores = np.array([one.score(caution) for one in candidates])
+        # The first of those that are alike but for rounding, whatever is added to all rewards.
+        best = int(np.argmax(scores >= scores.max() - _TIE * np.abs(scores).max()))
+        return cls(tuple(candidates), best if scores[best] > 0.0 else None, caution)
+
     @property
     def summary(self) -> str:
         """Why it was taken, in words."""
@@ -59,5 +74,5 @@ class Choice:
         taken = self.candidates[self.chosen]
         return (
             f"Chosen of {n_tried} candidates: {taken.name}, whose gain less {told} is the largest "
-            f"({taken.score:.4g})."
+            f"({taken.score(self.caution):.4g})."
         )

@@ -100,7 +100,8 @@ def _choice(result: Improvement) -> dict[str, Any] | None:
         return None
     tried = [
         {
-            **_facts(one, "name", "algorithm", "model", "share", "score"),
+            **_facts(one, "name", "algorithm", "model", "share"),
+            "score": one.score(choice.caution),
             "gains": {name: _gain(gain) for name, gain in one.gains.items()},
         }
         for one in choice.candidates

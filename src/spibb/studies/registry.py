@@ -16,6 +16,7 @@ from spibb.studies.helicopter.study import HELICOPTER
 from spibb.studies.plan import Plan, read_toml
 from spibb.studies.random_mdps.study import RANDOM_MDPS
 from spibb.studies.results.results import Results
+from spibb.studies.risk.study import RISK
 from spibb.studies.study import Study
 
 STUDIES: dict[str, Study] = {}
@@ -35,7 +36,7 @@ def add_study(study: Study) -> None:
     PLANS.update(plans)
 
 
-for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER):
+for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER, RISK):
     add_study(one)
 
 
