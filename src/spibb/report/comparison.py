@@ -16,9 +16,10 @@ from spibb.algorithms.improvement import Improvement, start_remarks
 from spibb.display import Card, Display
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
+from spibb.report.changes import result_changes
 from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result, write_json
-from spibb.report.summary import result_summary
+from spibb.report.summary import result_facts
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.whole_files import write_whole
 from spibb.whole_folders import write_folder
@@ -128,7 +129,9 @@ class Comparison(Display):
                 "format": "spibb-comparison",
                 "version": 2,
                 "results": [asdict(row) for row in self.rows],
-                "settings": [result_summary(result) for result in self.results],
+                "settings": [
+                    result_facts(result, result_changes(result)) for result in self.results
+                ],
             }
             write_json(part / "comparison.json", facts)
             for name, result in zip(names, self.results, strict=True):
