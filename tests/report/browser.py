@@ -1,44 +1,112 @@
-"""Pages as a real browser shows them: its console, and what a script finds after acting on it."""
+"""A page in a real browser: Chromium, driven through two pipes by its own protocol."""
 
+import fcntl
 import json
-import re
+import os
+import select
 import shutil
 import subprocess
+import time
 
 import pytest
 
 _FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--no-first-run", "--enable-logging=stderr",
+    "--disable-component-update", "--disable-sync", "--no-first-run", "--remote-debugging-pipe",
 )  # fmt: skip
+_PATIENCE = 60.0
 
 
-def show(page, profile):
-    """Return the page as Chromium shows it, and what its console said."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser")
-    if browser is None:
-        pytest.skip("chromium is not on the PATH, and pages are tested in a real browser")
-    done = subprocess.run(
-        [browser, *_FLAGS, f"--user-data-dir={profile}", "--dump-dom", page.as_uri()],
-        capture_output=True, text=True, encoding="utf-8", timeout=80, check=True,
-    )  # fmt: skip
-    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+class Browser:
+    """One process, and as many pages as are opened."""
+
+    def __init__(self, profile):
+        found = shutil.which("chromium") or shutil.which("chromium-browser")
+        if found is None:
+            pytest.skip("chromium is not on the PATH, and pages are tested in a real browser")
+        told, self._tell = os.pipe()
+        self._hear, heard = os.pipe()
+        # Chromium listens at 3 and answers at 4, which may be other files here.
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (told, heard)]
+        self.process = subprocess.Popen(
+            [found, *_FLAGS, f"--user-data-dir={profile}"], pass_fds=(3, 4),
+            preexec_fn=lambda: [os.dup2(end, k) for k, end in enumerate(ends, 3)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        for end in (told, heard, *ends):
+            os.close(end)
+        self._rest, self._number, self.events = b"", 0, []
+
+    def close(self):
+        self.call("Browser.close")
+        self.process.wait(timeout=_PATIENCE)
+        os.close(self._tell)
+        os.close(self._hear)
+
+    def call(self, method, session=None, **parameters):
+        """Ask for something and return the answer; what happens meanwhile is kept."""
+        self._number += 1
+        asked = {"id": self._number, "method": method, "params": parameters}
+        if session is not None:
+            asked["sessionId"] = session
+        os.write(self._tell, json.dumps(asked).encode() + b"\0")
+        while (said := self._next()).get("id") != self._number:
+            self.events.append(said)
+        assert "error" not in said, said
+        return said["result"]
+
+    def wait(self, method, session):
+        """Wait until something happens."""
+        while not any(e["method"] == method and e["sessionId"] == session for e in self.events):
+            self.events.append(self._next())
+
+    def _next(self):
+        end = time.monotonic() + _PATIENCE
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._hear], [], [], max(end - time.monotonic(), 0.0))
+            assert ready, "the browser says nothing"
+            part = os.read(self._hear, 1 << 20)
+            assert part, "the browser has ended"
+            self._rest += part
+        message, self._rest = self._rest.split(b"\0", 1)
+        return json.loads(message)
+
+    def open(self, path):
+        """Open a page and wait until it is loaded."""
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        page = Page(self, attached["sessionId"])
+        for part in ("Page", "Runtime", "Log"):
+            page.call(f"{part}.enable")
+        page.call("Page.navigate", url=path.as_uri())
+        self.wait("Page.loadEventFired", page.session)
+        return page
 
 
-def probe(page, profile, code):
-    """Return what a function of JavaScript returns in a page, and what the console said.
+class Page:
+    """A page that is open."""
 
-    The page allows no script but its own, so that a copy is tried that allows this one too.
-    """
-    text = page.read_text("utf-8")
-    text = re.sub(r"<meta http-equiv=.Content-Security-Policy.*?>", "", text)
-    found = "document.getElementById('probe').textContent = JSON.stringify(found)"
-    act = f"(async () => {{ const found = await ({code})(); {found} }})()"
-    script = f"<pre id=probe></pre><script>{act}</script>"
-    copy = page.with_name("probed.html")
-    copy.write_text(text.replace("</body>", script + "</body>"), encoding="utf-8")
-    dom, said = show(copy, profile)
-    answer = re.search(r"<pre id=\"probe\">(.*?)</pre>", dom, re.S)[1]
-    for entity, mark in (("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-        answer = answer.replace(entity, mark)
-    return json.loads(answer), said
+    def __init__(self, browser, session):
+        self.browser, self.session = browser, session
+
+    def call(self, method, **parameters):
+        return self.browser.call(method, self.session, **parameters)
+
+    def ask(self, code):
+        """Return what the body of a function in JavaScript returns."""
+        found = self.call(
+            "Runtime.evaluate", expression=f"(async () => {{ {code} }})()", awaitPromise=True,
+            returnByValue=True,
+        )  # fmt: skip
+        assert "exceptionDetails" not in found, found
+        return found["result"]["value"]
+
+    @property
+    def complaints(self):
+        """What the console said."""
+        kinds = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        return [
+            event["params"]
+            for event in self.browser.events
+            if event.get("sessionId") == self.session and event["method"] in kinds
+        ]

@@ -190,4 +190,4 @@ def test_the_candidates_of_a_choice_are_all_there():
     assert Page(text).n_rows["candidates"] == 1 + 32
     assert text.count('<tr class="chosen">') == 1
     first = text.split('<table id="candidates">')[1].split("<tbody>")[1].split("</tr>")[0]
-    assert "chosen: " in first
+    assert "chosen: " in first, first
