@@ -109,7 +109,7 @@ def test_names_run_nothing_and_stand_in_natural_order(browser, tmp_path):
     assert "run" not in seen["title"]
     assert seen["made"] == 0
     assert seen["names"] == [evil, "ward 2", "ward 10"]
-    assert seen["more"] == [f"{actions[1]} 50 → 100 %"] * 3
+    assert seen["more"] == [f"{actions[1]}: 50 → 100 %"] * 3
     assert page.complaints == []
 
 

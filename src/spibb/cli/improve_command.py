@@ -80,8 +80,8 @@ def improve(
         level = settings.get("delta", 0.05)
         with console.status("Improving ..."):
             table = compare(problem, algorithms, delta=level, certificate_delta=certificate_delta)
-            table.write(out, overwrite=overwrite)
-        print_comparison(table, out, printed)
+            facts = table.write(out, overwrite=overwrite, command=command_line())
+        print_comparison(table, facts, out, printed)
         return
     if guarantee is not None:
         with console.status("Looking for a threshold ..."):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +64,24 @@ def print_written(out: Path) -> None:
     p.print_place(f"\nWritten to {out}; open {out / 'report.html'}")
 
 
-def print_comparison(found: Comparison, out: Path, printed: str) -> None:
+def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printed: str) -> None:
     """Print several results in one table, and where they were written."""
 
     def show() -> None:
         p.print_title("Compared")
         head = (Column(HEAD[0], no_wrap=True), *map(p.right, HEAD[1:]))
         p.print_table(head, (row.cells for row in found.rows))
+        names = (row.algorithm for row in found.rows[1:])
+        p.print_bullets(
+            f"{name}: {one['verdict']['sentence']}"
+            for name, one in zip(names, facts["settings"], strict=True)
+        )
         p.print_sentence("\n".join(found.remarks))
-        p.print_place(f"Written to {out}")
+        print_written(out)
 
     p.print_as(
         printed,
-        json=lambda: {"results": [asdict(row) for row in found.rows]},
+        json=lambda: facts,
         csv=found.records,
         table=show,
     )

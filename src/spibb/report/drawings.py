@@ -11,7 +11,7 @@ from spibb.report.words import number
 _WIDTH, _HEIGHT, _FOOT, _SIDE = 640.0, 150.0, 34.0, 26.0
 # Columns of dots, and how many pixels a dot may be wide.
 _N_COLUMNS, _WIDEST = 44, 11.0
-_N_TICKS = 5
+_N_TICKS = 7
 SPAN = 260.0
 
 
@@ -106,10 +106,10 @@ def span_picture(scale: Scale, low: float, mid: float, high: float, at: float = 
     )
 
 
-def axis_picture(scale: Scale) -> str:
+def axis_picture(scale: Scale, sign: str = "+") -> str:
     """Draw the numbers above a column of intervals."""
     marks = "".join(
-        f'<text x="{scale.at(value):.1f}" y="11" text-anchor="middle">{number(value, "+")}</text>'
+        f'<text x="{scale.at(value):.1f}" y="11" text-anchor="middle">{number(value, sign)}</text>'
         for value in scale.ticks()
         if scale.side + 12 <= scale.at(value) <= scale.width - scale.side - 12
     )

@@ -78,11 +78,13 @@ def island(facts: Any) -> Markup:
     return Markup(text)
 
 
-def spans(rows: list[tuple[float, float, float]], at: float = 0.0) -> tuple[Markup, list[Markup]]:
+def spans(
+    rows: list[tuple[float, float, float]], at: float = 0.0, sign: str = "+"
+) -> tuple[Markup, list[Markup]]:
     """Draw (low, mid, high) of each row on one scale; return the axis, and the pictures."""
     scale = Scale.of([at, *(value for row in rows for value in row)])
     pictures = [Markup(span_picture(scale, *row, at)) for row in rows]
-    return Markup(axis_picture(scale)), pictures
+    return Markup(axis_picture(scale, sign)), pictures
 
 
 def _file(name: str) -> str:

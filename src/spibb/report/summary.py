@@ -20,7 +20,7 @@ from spibb.report.groups import list_groups
 from spibb.report.verdict import Verdict, decide
 
 # States that carry the risk: so many are named.
-_N_CARRIERS = 5
+_N_CARRIERS, _ROUNDING = 5, 1e-9
 # What a result depends on, beside its own settings.
 _PACKAGES = ("numpy", "scipy", "numba", "pyarrow")
 
@@ -119,7 +119,7 @@ def _risk(result: Improvement) -> dict[str, Any] | None:
     carriers = [
         {"state": str(states[int(x)]), "adds": float(found.by_state[x])}
         for x in np.argsort(found.by_state, kind="stable")[:_N_CARRIERS]
-        if found.by_state[x] < 0.0
+        if found.by_state[x] < -_ROUNDING * np.abs(found.by_state).max()
     ]
     return {
         "gains": gains,

@@ -162,7 +162,8 @@ def _enough(risk: Risk) -> tuple[Asked, ...]:
     return (
         Asked(
             "harm", f"harm has a probability of at most {percent(MOST_HARM)}", told,
-            harm <= MOST_HARM, f"harm has a probability of {told}, above {percent(MOST_HARM)}",
+            harm <= MOST_HARM,
+            f"harm has a probability of {told} (the limit is {percent(MOST_HARM)})",
         ),
         Asked(
             "halves", "each half of the log expects a gain of what the other half makes",

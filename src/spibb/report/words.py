@@ -52,7 +52,8 @@ def expected_gain(risk: Risk, sign: str = "") -> str:
     mean, halves = risk.gain.mean, risk.cross_fitted
     if halves is None or halves >= mean:
         return number(mean, sign)
-    return f"{number(halves, sign, 2)} to {number(mean, sign, 2)}"
+    low, high = number(halves, sign, 2), number(mean, sign, 2)
+    return high if low == high else f"{low} to {high}"
 
 
 def probability_of_harm(gain: Gain) -> str:

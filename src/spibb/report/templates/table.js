@@ -13,8 +13,9 @@ for (const table of document.querySelectorAll("table[data-rows]")) {
     share: (value) => `${percent(value)} %`,
     signed: (value) => (value > 0 ? "+" : "") + figures.format(value),
     number: (value) => figures.format(value),
-    shift: ([name, from, to]) => `${names[name]} ${percent(from)} → ${percent(to)} %`,
-    need: (value) => (value === 0 ? "enough" : `about ${Number(value.toPrecision(2)).toLocaleString("en")}`),
+    shift: ([name, from, to]) => `${names[name]}: ${percent(from)} → ${percent(to)} %`,
+    need: (value) => value === 0 ? "enough" : value > 1e6 ? "over 1,000,000"
+      : `about ${Number(value.toPrecision(2)).toLocaleString("en")}`,
   };
   const key = (value, kind) => (value === null ? null : kind === "shift" ? value[2] - value[1] : value);
   const isText = (kind) => kind === "text" || kind === "shift";
