@@ -62,7 +62,7 @@ def test_so_many_more_rows_are_about_enough(result):
     )  # fmt: skip
     baseline = spibb.TabularPolicy.uniform(2, 2)
     after = spibb.BasicRL().improve(again, baseline=baseline, gamma=0.9)
-    assert after.state_risks.harm[1] <= 0.1 < result.state_risks.harm[1]
+    assert after.state_risks.harm[1] <= 0.07 < result.state_risks.harm[1]
 
 
 def test_worlds_hold_as_much_harm_as_the_draws():

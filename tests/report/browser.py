@@ -99,7 +99,7 @@ class Page:
             returnByValue=True,
         )  # fmt: skip
         assert "exceptionDetails" not in found, found
-        return found["result"]["value"]
+        return found["result"].get("value")
 
     @property
     def complaints(self):

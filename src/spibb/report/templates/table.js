@@ -72,7 +72,7 @@ for (const table of document.querySelectorAll("table[data-rows]")) {
       columns.forEach((column, c) => {
         const td = document.createElement(c === 0 ? "th" : "td");
         if (c === 0) td.scope = "row";
-        if (!isText(column.kind)) td.className = "n";
+        if (c > 0) td.className = isText(column.kind) ? "t" : "n";
         td.textContent = cell(rows[k][c], column);
         tr.append(td);
       });
