@@ -39,6 +39,7 @@ def result_summary(
     return {
         **result_facts(result, changes),
         "changes": [_plain_facts(asdict(change)) for change in changes],
+        "certificate": result.certificate.to_dict(),
         "groups": [_plain_facts(asdict(group)) for group in list_groups(result)],
         "command": command,
         "versions": {"python": platform.python_version(), "spibb": spibb.__version__}
