@@ -9,7 +9,9 @@ from typer.testing import CliRunner
 
 import spibb
 from spibb.cli.app import app
+from spibb.report.evaluation import evaluation_facts, write_evaluation
 from spibb.report.folder import write_result
+from spibb.testing.checks import random_problem
 
 TABLE = """
   const table = document.getElementById("changes"), box = table.closest("[data-box]");
@@ -88,6 +90,19 @@ def test_what_hears_or_types_can_use_it(browser, demo):
     narrow = {"width": 360, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     page.call("Emulation.setDeviceMetricsOverride", **narrow)
     assert page.ask("return document.documentElement.scrollWidth") <= 360
+
+
+def test_pages_of_comparisons_and_evaluations(browser, tmp_path):
+    _, baseline, log = random_problem(3, n_episodes=60)
+    problem = spibb.Problem.of(log, baseline=baseline, gamma=0.9)
+    facts = spibb.compare(problem, [spibb.BasicRL()]).write(tmp_path / "compared")
+    found = spibb.evaluate_policy(problem, policy=baseline, estimators=["is"])
+    told = evaluation_facts(found)
+    write_evaluation(found, told, tmp_path / "evaluated", overwrite=False)
+    for folder, statement in (("compared", facts["statement"]), ("evaluated", told["statement"])):
+        page = browser.open(tmp_path / folder / "report.html")
+        assert page.ask("return document.querySelector('h1').textContent") == statement
+        assert page.complaints == []
 
 
 def test_names_run_nothing_and_stand_in_natural_order(browser, tmp_path):

@@ -126,7 +126,8 @@ EVIL = ("<script>alert(1)</script>", "--><i>x</i>", "O'Brien & S\u00f6hne </scri
 def test_names_are_text_everywhere():
     text = page_of(improved(state_labels=EVIL, action_labels=("<img src=x>", "</svg>")))
     page = Page(text)
-    assert not {"img", "i", "b"} & {tag for tag, attributes in page.tags if not attributes} - {"b"}
+    assert not {"img", "i"} & {tag for tag, attributes in page.tags if not attributes}
+    assert [tag for tag, _ in page.tags].count("b") == 1, "the verdict alone"
     assert text.count("<script") == text.count("</script>") == 2
     assert "<img" not in text
     assert "O&#39;Brien &amp; S\u00f6hne" in text

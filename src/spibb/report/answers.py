@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spibb.algorithms.improvement import Improvement
+from spibb.display import short
 from spibb.report.changes import Change
 from spibb.report.words import (
     expected_gain,
@@ -104,8 +105,8 @@ def _changes(result: Improvement, changes: list[Change]) -> tuple[str, str]:
         return states, "states: the policy is the baseline."
     first = changes[0]
     return states, (
-        f"states, {percent(share_moved(result))} of the decisions; first {first.state}: less "
-        f"{first.less}, more {first.more}."
+        f"states, {percent(share_moved(result))} of the decisions; first {short(first.state)}: "
+        f"less {short(first.less)}, more {short(first.more)}."
     )
 
 

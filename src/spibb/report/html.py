@@ -16,6 +16,7 @@ from spibb.data.groups import natural
 from spibb.posterior.risk import told_share
 from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
 from spibb.report.tables import CAPTIONS, change_table, group_table
+from spibb.report.verdict import MOST_HARM
 from spibb.report.words import interval, number, percent, several
 from spibb.settings import in_words
 
@@ -46,6 +47,7 @@ def render_report(result: Improvement, summary: dict[str, Any], log_section: str
         changes=change_table(summary),
         changes_caption=CAPTIONS[summary["risk"] is not None],
         groups=group_table(summary["groups"]),
+        most_harm=MOST_HARM,
         log_section=Markup(log_section),
     )
 
