@@ -15,6 +15,8 @@ from spibb.whole_folders import write_folder
 
 # A table beyond this many pairs is for programs, which read Parquet.
 _LARGEST_CSV = 200_000
+# So are so many changes: without lines of their own they are written faster.
+_MOST_READ = 5_000
 FILES = ("policy.parquet", "policy.csv", "certificate.json", "summary.json", "report.html")
 
 
@@ -59,12 +61,13 @@ def fill_result(result: Improvement, folder: Path, command: str | None = None) -
         if (folder / name).exists()
     }
     summary = result_summary(result, command=command, hashes=hashes)
-    write_json(folder / "summary.json", summary)
+    write_json(folder / "summary.json", summary, is_long=len(summary["changes"]) > _MOST_READ)
     write_whole(folder / "report.html", render_report(result, summary).encode())
     return summary
 
 
-def write_json(path: Path, facts: dict[str, Any]) -> None:
-    """Write strict JSON."""
-    text = json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=False)
+def write_json(path: Path, facts: dict[str, Any], *, is_long: bool = False) -> None:
+    """Write strict JSON, with a line for each fact unless there are very many."""
+    indent = None if is_long else 2
+    text = json.dumps(facts, indent=indent, allow_nan=False, ensure_ascii=False)
     write_whole(path, (text + "\n").encode())

@@ -38,9 +38,9 @@ def result_summary(
     changes = result_changes(result)
     return {
         **result_facts(result, changes),
-        "changes": [_plain_facts(asdict(change)) for change in changes],
+        "changes": [_plain_facts(vars(change)) for change in changes],
         "certificate": result.certificate.to_dict(),
-        "groups": [_plain_facts(asdict(group)) for group in list_groups(result)],
+        "groups": [_plain_facts(vars(group)) for group in list_groups(result)],
         "command": command,
         "versions": {"python": platform.python_version(), "spibb": spibb.__version__}
         | {name: version(name) for name in _PACKAGES},
