@@ -165,6 +165,11 @@ def test_what_a_picture_leaves_out_is_said_in_it():
     assert "8 of 40 actions" in picture
     assert picture.count('<th scope="col">act-') == 8
     assert '<th scope="col">act-00' in picture
+    assert '<th scope="col">32 others' in picture
+    first = picture.split('<th scope="row">')[1].split("</tr>")[0]
+    told = re.findall(r">(?:[0-9]+ → )?([0-9]+) %<", first)
+    assert len(told) == 9
+    assert 95 <= sum(map(int, told)) <= 105, "a row is whole, but for rounding"
     assert len(data_of(text)["rows"]) == 30
 
 

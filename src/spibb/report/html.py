@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from markupsafe import Markup
+from numpy.typing import NDArray
 
 from spibb.algorithms.improvement import Improvement
 from spibb.data.groups import natural
@@ -122,12 +123,25 @@ def _change_picture(result: Improvement, changes: list[dict[str, Any]]) -> dict[
     old, new = baseline.probabilities[states], policy.probabilities[states]
     most = np.argsort(-np.abs(new - old).sum(axis=0), kind="stable")[:_N_ACTIONS].tolist()
     actions = sorted(most, key=lambda a: natural(policy.actions[a]))
+    heads = [policy.actions[a] for a in actions]
+    old, new = (_with_others(table, actions) for table in (old, new))
+    if len(actions) < policy.n_actions:
+        heads.append(several(policy.n_actions - len(actions), "other"))
     return {
-        "actions": [policy.actions[a] for a in actions],
+        "heads": heads,
         "rows": [
-            (name, [(float(old[k, a]), float(new[k, a])) for a in actions])
+            (name, [(float(x), float(y)) for x, y in zip(old[k], new[k], strict=True)])
             for k, name in enumerate(shown)
         ],
+        "n_shown": len(actions),
         "n_changes": len(changes),
         "n_actions": policy.n_actions,
     }
+
+
+def _with_others(table: NDArray[np.float64], actions: list[int]) -> NDArray[np.float64]:
+    """Return the shares of some actions and, where others are left, of those together."""
+    kept = table[:, actions]
+    if len(actions) == table.shape[1]:
+        return kept
+    return np.column_stack([kept, np.clip(1.0 - kept.sum(axis=1), 0.0, 1.0)])
