@@ -1,9 +1,11 @@
 """What to do with a policy, and the rule that says so.
 
-Six conditions, each a number that stands in the result. The first two ask whether there is anything
-to gain, the next three whether the log is enough to say so, the last whether it is certified:
+Seven conditions, each a number that stands in the result. The first three ask whether there is
+anything to gain, the next three whether the log is enough to say so, the last whether it is
+certified:
 
-* Keep the baseline: nothing changes, no gain is expected, or neither certificate nor risk is known.
+* Keep the baseline: nothing changes, no gain is expected, or neither certificate nor risk is known;
+  or the model, of which the gain is told, misses what the log shows of the baseline by more.
 * Not enough data: a gain is expected, but harm is too likely, halves of the log contradict it, or
   it goes where the log hardly was; and nothing is certified.
 * Deploy with monitoring: the log is enough, or it is certified; not both.
@@ -21,6 +23,9 @@ from enum import StrEnum
 
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.ope.log_return import contradiction
 from spibb.ope.support import HARDLY
 from spibb.posterior.risk import Risk
 from spibb.report.words import expected_gain, number, percent, probability_of_harm
@@ -91,7 +96,8 @@ class Verdict:
     def rule(self) -> str:
         """The rule, in words."""
         return (
-            f"{Decision.KEEP} unless something changes and a gain is expected. Beyond that, two "
+            f"{Decision.KEEP} unless something changes, a gain is expected, and the models that it "
+            "is told of agree with the log on what is earned today. Beyond that, two "
             f"things count: is the log enough (harm unlikely, halves of the log agree, enough seen "
             f"of where it goes), and is it certified? {Decision.DEPLOY}: both. {Decision.MONITOR}: "
             f"one of them. {Decision.WAIT}: neither."
@@ -114,11 +120,11 @@ def decide(result: Improvement, more_episodes: int | None = None) -> Verdict:
     certified = _certified(certificate)
     if risk is None:
         return _without_risk(result, changes, certified)
-    gain, enough = _expected_gain(risk), _enough(risk)
-    conditions = (changes, gain, *enough, certified)
+    gain, model, enough = _expected_gain(risk), _agreement(result, risk), _enough(risk)
+    conditions = (changes, gain, model, *enough, certified)
     against = [one.objection for one in enough if one.holds is False]
-    for one in (changes, gain):
-        if not one.holds:
+    for one in (changes, gain, model):
+        if one.holds is False:
             return Verdict(Decision.KEEP, one.objection, conditions)
     expected = f"a gain of {expected_gain(risk)} is expected"
     unlikely = f"{expected} and harm is unlikely ({probability_of_harm(risk.gain)})"
@@ -152,6 +158,25 @@ def _expected_gain(risk: Risk) -> Asked:
     return Asked(
         "gain", "a gain is expected", number(mean, "+"), mean > 0.0,
         f"no gain is expected ({number(mean, '+')} an episode)",
+    )  # fmt: skip
+
+
+def _agreement(result: Improvement, risk: Risk) -> Asked:
+    """Ask whether what is drawn from the model can be relied on: a state may not hold enough.
+
+    Where the baseline's value in the mean of the models is far from the log's mean return, and by
+    more than is to be gained, the process is not what the models say.
+    """
+    asked = "the models agree with the log on what is earned today, or miss less than the gain"
+    problem, found = result.problem, result.log_return
+    models = ModelBatch.stack([problem.estimate("shrunk")])
+    v, _, _ = evaluate_batch(models, problem.baseline.probabilities[None].copy())
+    value = float(models.initial[0] @ v[0])
+    told = None if problem.declared.initial is not None else contradiction(found, value)
+    is_small = found is not None and abs(value - found.mean) <= risk.gain.mean
+    return Asked(
+        "model", asked, number(value), told is None or is_small,
+        f"the models contradict the log by more than is gained: {told}",
     )  # fmt: skip
 
 
