@@ -100,7 +100,7 @@ def test_a_clock_that_the_state_does_not_hold_is_noticed():
     )  # fmt: skip
     uniform = spibb.TabularPolicy.uniform(1, 2)
     result = spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9)
-    assert result.risk.gain.harm == 0.0
+    assert result.risk.gain.harm <= MOST_HARM
     said = decide(result).sentence
     assert said.startswith("Keep the baseline, since the models contradict the log by more than is")
 
