@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -15,6 +16,12 @@ _FLAGS = (
     "--disable-component-update", "--disable-sync", "--no-first-run", "--remote-debugging-pipe",
 )  # fmt: skip
 _PATIENCE = 60.0
+_LAUNCH = """
+import os, sys
+for place, end in enumerate(sys.argv[1:3], 3):
+    os.dup2(int(end), place)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 class Browser:
@@ -29,9 +36,9 @@ class Browser:
         # Chromium listens at 3 and answers at 4, which may be other files here.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (told, heard)]
         self.process = subprocess.Popen(
-            [found, *_FLAGS, f"--user-data-dir={profile}"], pass_fds=(3, 4),
-            preexec_fn=lambda: [os.dup2(end, k) for k, end in enumerate(ends, 3)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            [sys.executable, "-c", _LAUNCH, *map(str, ends), found, *_FLAGS,
+             f"--user-data-dir={profile}"],
+            pass_fds=ends, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         for end in (told, heard, *ends):
             os.close(end)
