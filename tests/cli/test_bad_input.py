@@ -343,3 +343,8 @@ def test_data_are_data_in_a_pipe_and_harmless_on_a_terminal(ward, spibb, monkeyp
     shown = spibb(*asked).out
     assert "ca\\x9blm" in shown
     assert "\x9b" not in shown
+
+
+def test_a_column_to_group_by_that_is_not_there(ward, refused):
+    assert "there is no column 'stat' in" in refused(*ward.improve("--by", "stat"))
+    assert "write --by state" in refused(*ward.improve("--by", "stat"))

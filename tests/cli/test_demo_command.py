@@ -74,6 +74,22 @@ def test_demo_fits_eighty_columns(tmp_path, monkeypatch):
     assert max(len(line) for line in ran.output.splitlines() if str(out) not in line) <= 80
 
 
+def test_the_demo_answers_in_ten_lines(tmp_path, monkeypatch):
+    """Verdict and answers come first, as they stand in the JSON."""
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
+    summary = json.loads((tmp_path / "demo/summary.json").read_text("utf-8"))
+    told = ran.output.split("safely?\n\n")[1].split("Where it differs")[0]
+    assert len(told.splitlines()) <= 10
+    said = " ".join(told.split())
+    assert said.startswith(summary["verdict"]["sentence"])
+    assert [one["name"] for one in summary["answers"]] == [
+        "today", "gain", "harm", "changes", "certified",
+    ]  # fmt: skip
+    for one in summary["answers"]:
+        assert one["sentence"] in said
+
+
 def test_demo_says_how_many_states_changed_and_how_many_are_shown(tmp_path):
     out = tmp_path / "demo"
     ran = CliRunner().invoke(app, ["demo", "--out", str(out)])

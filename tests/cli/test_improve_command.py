@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+from hashlib import sha256
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from markupsafe import escape
 
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.data.readers import read_log
@@ -24,6 +26,15 @@ def strict_json(text):
 
 def content(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def content_but_command(folder):
+    """Return what files hold, the command apart that names the file of the log."""
+    found = content(folder)
+    summary = strict_json(found["summary.json"].decode())
+    command = summary.pop("command")
+    page = found["report.html"].decode().replace(str(escape(command)), "")
+    return found | {"summary.json": summary, "report.html": page}
 
 
 def test_the_result_folder(ward, spibb):
@@ -54,6 +65,10 @@ def test_the_result_folder(ward, spibb):
     assert earned["n_episodes"] == 80
     assert earned["low"] < earned["mean"] < earned["high"]
     assert f"The baseline earned {earned['mean']:.4g} an episode in the log" in ran.out
+    assert " ".join(ran.out.split()).startswith(summary["verdict"]["sentence"])
+    assert summary["command"].endswith("--gamma 0.9 --out DIR")
+    assert summary["hashes"]["policy.csv"] == sha256((out / "policy.csv").read_bytes()).hexdigest()
+    assert [row["state"] for row in summary["changes"]] == ["fever", "calm"]
     assert 0 <= summary["visits"]["policy"]["never_seen"] <= 1
 
 
@@ -63,7 +78,7 @@ def test_the_policy_reads_back_with_its_labels(ward, spibb):
         TabularPolicy.read(ward.folder / "out" / f"policy.{end}") for end in ("csv", "parquet")
     ]
     for policy in policies:
-        assert policy.state_labels == ("calm", "fever", "home")
+        assert policy.state_labels == ("calm", "fever"), "nothing is decided at home"
         assert policy.action_labels == ("drug", "rest")
         np.testing.assert_allclose(policy.probabilities.sum(axis=1), 1.0)
         assert policy.probabilities[1, 0] > 0.4
@@ -83,8 +98,10 @@ def test_integers_come_back_as_integers(ward, spibb):
     policy = "state,action,probability\n0,0,0.5\n0,1,0.5\n2,0,0.5\n2,1,0.5\n"
     assert spibb(*ward.improve(log=log, baseline=ward.write("b.csv", policy))).code == 0
     table = pq.read_table(ward.folder / "out" / "policy.parquet")
-    assert table["state"].to_pylist() == [0, 0, 1, 1, 2, 2]
-    assert table["action"].to_pylist() == [0, 1] * 3
+    assert table["state"].to_pylist() == [0, 0, 2, 2]
+    assert table["action"].to_pylist() == [0, 1] * 2
+    files = (log, "--baseline", ward.folder / "b.csv", "--policy", ward.folder / "out/policy.csv")
+    assert spibb("audit", *files, "--gamma", "0.9").code == 0
 
 
 def test_two_runs_are_the_same_bytes(ward, spibb):
@@ -203,7 +220,8 @@ def test_renamed_columns(ward, spibb):
     ran = spibb(*ward.improve("--columns", "state = ward, action=what,", log=log, out="renamed"))
     assert ran.code == 0
     spibb(*ward.improve())
-    assert content(ward.folder / "renamed") == content(ward.folder / "out")
+    both = (content_but_command(ward.folder / name) for name in ("renamed", "out"))
+    assert next(both) == next(both)
 
 
 def test_a_folder_of_files_is_one_log(ward, spibb):
@@ -213,9 +231,9 @@ def test_a_folder_of_files_is_one_log(ward, spibb):
     assert spibb(*ward.improve(log="parts", out="parted")).code == 0
     assert spibb(*ward.improve(log="parts/*.csv", out="globbed")).code == 0
     spibb(*ward.improve())
-    whole = content(ward.folder / "out")
-    assert content(ward.folder / "parted") == whole
-    assert content(ward.folder / "globbed") == whole
+    whole = content_but_command(ward.folder / "out")
+    assert content_but_command(ward.folder / "parted") == whole
+    assert content_but_command(ward.folder / "globbed") == whole
 
 
 ODD_NAMES = [
@@ -243,7 +261,7 @@ def test_any_name_goes_through(ward, spibb, label):
         assert label in policy.state_labels
         assert label in policy.action_labels
     page = (ward.folder / "out" / "report.html").read_text("utf-8")
-    assert "<script" not in page
+    assert page.count("<script") == 2, "the page's own, and its data"
     assert "<img" not in page
     files = (log, "--baseline", baseline, "--policy", policy_file)
     assert spibb("audit", *files, "--gamma", "0.9").code == 0
@@ -260,7 +278,7 @@ def test_names_of_digits_keep_their_zeros(ward, spibb):
     assert spibb(*ward.improve(log=log, baseline=baseline)).code == 0
     for name in ("policy.csv", "policy.parquet"):
         policy = TabularPolicy.read(ward.folder / "out" / name)
-        assert set(policy.state_labels) == {"01", "02", "003"}
+        assert set(policy.state_labels) == {"01", "02"}
 
 
 def test_names_stay_whole_at_eighty_columns(ward, spibb, monkeypatch):

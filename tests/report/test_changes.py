@@ -40,8 +40,8 @@ def test_what_is_said_of_a_state():
     policy = TabularPolicy(table, BASELINE.state_labels, BASELINE.action_labels)
     (change,) = list_changes(policy, BASELINE, states([0, 0, 0.4, 0, 0], [1, 1, 7, 1, 1]))
     assert change == Change(
-        state="c", n_rows=7, moved=0.4, less="left", less_by=pytest.approx(0.4), more="stay",
-        more_by=pytest.approx(0.25), spent=2.0, value_gain=20.0,
+        state="c", n_rows=7, moved=0.4, less="left", less_from=0.5, less_by=pytest.approx(0.4),
+        more="stay", more_from=0.2, more_by=pytest.approx(0.25), spent=2.0, value_gain=20.0,
     )  # fmt: skip
 
 

@@ -81,3 +81,16 @@ def test_a_promise_and_the_algorithm_that_keeps_it(case):
     assert promise.summary.startswith("No change of the baseline is certified")
     result = promise.algorithm.improve(log, **asked)
     assert (result.policy.probabilities == result.baseline.policy.probabilities).all()
+
+
+def test_it_has_a_page_that_says_what_its_json_says(table, tmp_path):
+    facts = table.write(tmp_path / "out")
+    page = (tmp_path / "out/report.html").read_text("utf-8")
+    assert json.loads((tmp_path / "out/comparison.json").read_text("utf-8")) == json.loads(
+        json.dumps(facts)
+    )
+    assert f'<h1 id="verdict">{facts["statement"]}</h1>' in page
+    for row, fact in zip(table.rows[1:], facts["settings"], strict=True):
+        assert f'<a href="{row.algorithm}/report.html">{row.algorithm}</a>' in page
+        assert fact["verdict"]["headline"] in page
+    assert page.count('class="span"') == 2 + 3 + 4, "axes, gains, off-policy estimates"

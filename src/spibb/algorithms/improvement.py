@@ -23,6 +23,7 @@ from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.support import HARDLY, Visits, too_little_data
 from spibb.posterior.choice import Choice
 from spibb.posterior.risk import Risk, cross_fitted_gain, risk
+from spibb.posterior.states import StateRisks
 from spibb.problem import Problem
 from spibb.settings import in_words
 
@@ -129,6 +130,13 @@ class Improvement(Display):
         if self.made is None:
             return found
         return replace(found, cross_fitted=cross_fitted_gain(self.problem, self.made))
+
+    @cached_property
+    def state_risks(self) -> StateRisks | None:
+        """What each state adds to the gain under the harsher prior; None where risk is None."""
+        if self.risk is None:
+            return None
+        return StateRisks.of(self.problem, self.policy, next(iter(self.risk.gains)))
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder with the policy, the certificate, a summary and a report, or nothing.

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import spibb
-from spibb.cli.inputs import read_problem
+from spibb.cli.inputs import command_line, read_problem
 from spibb.cli.printing import console
 from spibb.cli.result_printing import describe_improvement, print_written
-from spibb.report.folder import FILES
+from spibb.report.folder import FILES, write_result
 from spibb.whole_folders import check_replaceable
 
 # The level of what the demo ends with, the chance that a gain be shown, and the budgets tried.
@@ -37,8 +37,8 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
         "log; can the log improve the rule, safely?\n"
     )
     result, greedy = spibb.ApproxSoftSPIBB().improve(problem), spibb.BasicRL().improve(problem)
-    result.write(out, overwrite=overwrite)
-    describe_improvement(result)
+    summary = write_result(result, out, overwrite=overwrite, command=command_line())
+    describe_improvement(result, summary)
     _print_supported(problem, *truth["return_range"])
     _compare_with_truth(truth, result, greedy)
     print_written(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from typer import Option
@@ -18,6 +19,8 @@ Returns = Annotated[
     tuple[float, float] | None, Option(metavar="LOW HIGH", help="Smallest and largest return.")
 ]
 
+Page = Annotated[Path | None, Option("--out", help="Folder for the estimates and a page of them.")]
+
 
 def evaluate(
     log: o.LogFile,
@@ -32,12 +35,19 @@ def evaluate(
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
     printed: o.PrintFormat = o.Format.table,
+    out: Page = None,
+    overwrite: o.Overwrite = False,
 ) -> None:
     """Estimate what a policy would earn, from the log of another, with intervals."""
     import spibb
     from spibb.cli.evaluation_printing import print_evaluation
-    from spibb.cli.inputs import read_problem
+    from spibb.cli.inputs import check_inputs_outside, command_line, read_problem
+    from spibb.report.evaluation import FILES, evaluation_facts, write_evaluation
+    from spibb.whole_folders import check_replaceable
 
+    if out is not None:
+        check_replaceable(out, overwrite=overwrite, known=FILES)
+        check_inputs_outside(out, log, baseline, policy)
     found = spibb.evaluate_policy(
         read_problem(log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen),
         policy=spibb.TabularPolicy.read(policy),
@@ -46,4 +56,7 @@ def evaluate(
         delta=delta,
         return_range=return_range,
     )
-    print_evaluation(found, printed)
+    facts = evaluation_facts(found, command_line())
+    if out is not None:
+        write_evaluation(found, facts, out, overwrite=overwrite)
+    print_evaluation(found, facts, out, printed)

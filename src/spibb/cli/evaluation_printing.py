@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.table import Column
 
 from spibb.cli import printing as p
+from spibb.cli.result_printing import print_written
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
 from spibb.report.comparison import said_once
 
 
-def print_evaluation(found: PolicyEvaluation, printed: str) -> None:
-    """Print what the estimators found."""
-    p.print_as(
-        printed, json=found.to_dict, csv=lambda: _records(found), table=lambda: _describe(found)
-    )
+def print_evaluation(
+    found: PolicyEvaluation, facts: dict[str, Any], out: Path | None, printed: str
+) -> None:
+    """Print what the estimators found, and where it was written, if it was."""
+
+    def show() -> None:
+        p.print_title(facts["statement"])
+        _describe(found)
+        if out is not None:
+            print_written(out)
+
+    p.print_as(printed, json=lambda: facts, csv=lambda: _records(found), table=show)
 
 
 def _records(found: PolicyEvaluation) -> Iterator[Any]:

@@ -50,17 +50,18 @@ def improve(
     unseen: o.Unseen = "average",
     model: o.Model = "counts",
     columns: o.Columns = None,
+    by: o.By = None,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""
     from spibb.algorithms.promise import plan_promise
-    from spibb.cli.inputs import check_inputs_outside, read_problem
+    from spibb.cli.inputs import check_inputs_outside, command_line, read_problem
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
     from spibb.report.comparison import compare, comparison_files, row_names
-    from spibb.report.folder import FILES
+    from spibb.report.folder import FILES, write_result
     from spibb.whole_folders import check_replaceable
 
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
@@ -71,15 +72,16 @@ def improve(
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, baseline, initial, successors)
     problem = read_problem(
-        log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
-        states_complete=states_complete, never_ends=never_ends, successors=successors, model=model,
+        log, baseline, gamma, columns, by, reward_range=reward_range, initial=initial,
+        unseen=unseen, states_complete=states_complete, never_ends=never_ends,
+        successors=successors, model=model,
     )  # fmt: skip
     if compared is not None:
         level = settings.get("delta", 0.05)
         with console.status("Improving ..."):
             table = compare(problem, algorithms, delta=level, certificate_delta=certificate_delta)
-            table.write(out, overwrite=overwrite)
-        print_comparison(table, out, printed)
+            facts = table.write(out, overwrite=overwrite, command=command_line())
+        print_comparison(table, facts, out, printed)
         return
     if guarantee is not None:
         with console.status("Looking for a threshold ..."):
@@ -89,5 +91,5 @@ def improve(
             print_sentence(promise.summary + "\n")
     with console.status("Improving ..."):
         result = algorithms[0].improve(problem, certificate_delta=certificate_delta)
-        result.write(out, overwrite=overwrite)
-    print_improvement(result, out, printed)
+        summary = write_result(result, out, overwrite=overwrite, command=command_line())
+    print_improvement(result, summary, out, printed)

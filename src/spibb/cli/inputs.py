@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
@@ -14,11 +16,18 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Problem
 from spibb.table_files import find_files
 
+# Options that say where a result goes, not what it is.
+_ABOUT_OUTPUT = ("--out", "--format")
 ESTIMATE, SEEN = "estimate", "seen"
 
 
 def read_problem(
-    log: str, baseline: str, gamma: float, columns: str | None, **options: Any
+    log: str,
+    baseline: str,
+    gamma: float,
+    columns: str | None,
+    by: str | None = None,
+    **options: Any,
 ) -> Problem:
     """Read a log, its baseline, and the files that options of a problem name."""
     if options.get("initial") is not None:
@@ -26,9 +35,22 @@ def read_problem(
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
     renamed = parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
-    rows = read_log(log, columns=renamed)
+    rows = read_log(log, columns=renamed, by=by)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
+
+
+def command_line() -> str:
+    """Return the command that makes this result again, wherever it is put and however printed."""
+    words = iter(sys.argv[1:])
+    kept = ["spibb"]
+    for word in words:
+        name, _, value = word.partition("=")
+        if name in _ABOUT_OUTPUT and not value:
+            next(words, None)
+        if name not in (*_ABOUT_OUTPUT, "--overwrite"):
+            kept.append(word)
+    return f"{shlex.join(kept)} --out DIR"
 
 
 def check_inputs_outside(out: Path, *names: str | None) -> None:

@@ -60,6 +60,8 @@ _MODEL = (
     "(that, with hazards that the log hardly shows)."
 )
 Model = Annotated[str, Option(help=_MODEL)]
+_BY = "Column of the log, as ward, to tell rows, returns and changes apart by in the report."
+By = Annotated[str | None, Option(metavar="COLUMN", help=_BY)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

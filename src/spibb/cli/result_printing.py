@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, astuple, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
-from rich.table import Column
+from rich.table import Column, Table
+from rich.text import Text
 
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
+from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_share
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
-from spibb.report.summary import result_summary
+from spibb.report.words import number, percent
 
 _N_SHOWN = 10
 
 
-def print_improvement(result: Improvement, out: Path, printed: str) -> None:
+def print_improvement(
+    result: Improvement, summary: dict[str, Any], out: Path, printed: str
+) -> None:
     """Print what an algorithm returned, and where it was written."""
 
     def show() -> None:
-        describe_improvement(result)
+        describe_improvement(result, summary)
         print_written(out)
 
     p.print_as(
         printed,
-        json=lambda: result_summary(result),
+        json=lambda: summary,
         csv=lambda: change_records(result_changes(result)),
         table=show,
     )
 
 
-def describe_improvement(result: Improvement) -> None:
-    """Print a result for people."""
-    p.print_sentence("\n".join(result.findings))
+def describe_improvement(result: Improvement, summary: dict[str, Any]) -> None:
+    """Print a result for people: the verdict and the answers first, what they rest on after."""
+    _print_answers(summary)
     _print_changes(result_changes(result))
+    _print_groups(summary["groups"])
+    p.print_title("What it rests on")
+    p.print_sentence("\n".join(result.findings))
     _print_risk(result)
     _print_guarantee(result.certificate)
+
+
+def _print_answers(summary: dict[str, Any]) -> None:
+    """Print the verdict and, a line or two each, what is asked first."""
+    p.print_title(visible(summary["verdict"]["sentence"]))
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(no_wrap=True)
+    for one in summary["answers"]:
+        lines.add_row(Text(f"  {one['name']}"), Text(visible(one["sentence"])))
+    p.console.print(lines)
 
 
 def print_written(out: Path) -> None:
@@ -47,19 +64,24 @@ def print_written(out: Path) -> None:
     p.print_place(f"\nWritten to {out}; open {out / 'report.html'}")
 
 
-def print_comparison(found: Comparison, out: Path, printed: str) -> None:
+def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printed: str) -> None:
     """Print several results in one table, and where they were written."""
 
     def show() -> None:
         p.print_title("Compared")
         head = (Column(HEAD[0], no_wrap=True), *map(p.right, HEAD[1:]))
         p.print_table(head, (row.cells for row in found.rows))
+        names = (row.algorithm for row in found.rows[1:])
+        p.print_bullets(
+            f"{name}: {one['verdict']['sentence']}"
+            for name, one in zip(names, facts["settings"], strict=True)
+        )
         p.print_sentence("\n".join(found.remarks))
-        p.print_place(f"Written to {out}")
+        print_written(out)
 
     p.print_as(
         printed,
-        json=lambda: {"results": [asdict(row) for row in found.rows]},
+        json=lambda: facts,
         csv=found.records,
         table=show,
     )
@@ -79,17 +101,41 @@ def _print_changes(changes: list[Change]) -> None:
     states = f"{len(changes)} state{'' if len(changes) == 1 else 's'}"
     cut = f" ({len(shown)} shown)" if len(shown) < len(changes) else ""
     p.print_title(f"Where it differs: {states}, most rows moved first{cut}")
+    is_judged = shown[0].harm is not None
     p.print_table(
-        (p.left("state"), p.right("rows"), p.left("less of"), p.left("more of"), p.right("value")),
+        (p.left("state"), p.right("rows"), p.left("less of"), p.left("more of"),
+         p.right("harm" if is_judged else "value")),
         (
             (
                 p.short_name(change.state),
                 str(change.n_rows),
                 p.short_name(change.less).append(f" -{100 * change.less_by:.0f}%"),
                 p.short_name(change.more).append(f" +{100 * change.more_by:.0f}%"),
-                f"{change.value_gain:+.3g}",
+                f"{change.value_gain:+.3g}" if change.harm is None else percent(change.harm),
             )
             for change in shown
+        ),
+    )  # fmt: skip
+
+
+def _print_groups(groups: list[dict[str, Any]]) -> None:
+    """Print what the log and the changes are like in each group."""
+    if not groups:
+        return
+    shown = groups[:_N_SHOWN]
+    cut = f" ({len(shown)} of {len(groups)} shown)" if len(shown) < len(groups) else ""
+    p.print_title(f"Group by group{cut}")
+    p.print_table(
+        (p.left("group"), *map(p.right, ("rows", "episodes", "return", "changed"))),
+        (
+            (
+                p.short_name(one["name"]),
+                f"{one['n_rows']:,}",
+                f"{one['n_episodes']:,}",
+                "" if one["log_return"] is None else number(one["log_return"]),
+                percent(one["moved"]),
+            )
+            for one in shown
         ),
     )
 

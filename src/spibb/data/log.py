@@ -45,6 +45,8 @@ class Log(Named, Display):
         n_actions: Number of actions, taken or not.
         state_labels: Names of the states, or None where states are plain integers.
         action_labels: Names of the actions.
+        group: Which group the row belongs to, where groups were asked for; reports tell them apart.
+        group_labels: Names of the groups.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 1], action=[1, 0], reward=[0.0, 2.0],
@@ -65,6 +67,8 @@ class Log(Named, Display):
     n_actions: int
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
+    group: NDArray[np.int64] | None = None
+    group_labels: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.state)
@@ -100,6 +104,8 @@ class Log(Named, Display):
         n_actions: int | None = None,
         state_labels: Sequence[str] | None = None,
         action_labels: Sequence[str] | None = None,
+        group: ArrayLike | None = None,
+        group_labels: Sequence[str] = (),
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -117,12 +123,17 @@ class Log(Named, Display):
             n_actions: Number of actions; None: the largest one met plus one.
             state_labels: Names of the states.
             action_labels: Names of the actions.
+            group: Places in ``group_labels``; None: there are no groups.
+            group_labels: Names of groups that reports tell apart.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
             columns["episode"] = _integers(episode, "episode", lowest=None)
             if step is not None:
                 columns["step"] = _integers(step, "step", lowest=None)
+        if group is not None:
+            columns["group"] = _integers(group, "group", lowest=0)
+            _checked_size(len(group_labels), "group", columns["group"])
         _check_lengths(columns)
         columns = complete_episodes(columns)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
@@ -133,19 +144,23 @@ class Log(Named, Display):
             n_actions=_at_least(n_actions, action_labels),
             state_labels=_checked_labels(state_labels, "state_labels"),
             action_labels=_checked_labels(action_labels, "action_labels"),
+            group_labels=tuple(group_labels),
         )
 
     @classmethod
-    def from_dataframe(cls, frame: Any, columns: Mapping[str, str] | None = None) -> Log:
+    def from_dataframe(
+        cls, frame: Any, columns: Mapping[str, str] | None = None, by: str | None = None
+    ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
         Args:
             frame: Anything pyarrow can read as a table.
             columns: Where to find a column that is called differently: ``{"state": "ward"}``.
+            by: A column of groups that reports tell apart.
         """
         from spibb.data.readers import log_from_table
 
-        return log_from_table(arrow_table(frame), columns, FRAME)
+        return log_from_table(arrow_table(frame), columns, FRAME, by)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:
@@ -239,6 +254,7 @@ class Log(Named, Display):
             truncated=self.truncated[rows],
             episode=None if self.episode is None else self.episode[rows],
             step=None if self.step is None else self.step[rows],
+            group=None if self.group is None else self.group[rows],
         )
 
     def renamed(self, states: Names, actions: Names) -> Log:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.groups import encode_groups
 from spibb.data.log import Log
 from spibb.data_frames import as_text
 from spibb.errors import MOST_WHOLE, DataError
@@ -34,7 +35,7 @@ _NAMES = (("state", "next_state"), ("action",), ("episode",))
 _TEXTS = ("step", "terminated", "truncated")
 
 
-def read_log(path: Any, columns: Mapping[str, str] | None = None) -> Log:
+def read_log(path: Any, columns: Mapping[str, str] | None = None, by: str | None = None) -> Log:
     """Read a log from CSV or Parquet, a file, a folder of files or a glob; or from a table.
 
     Columns ``state, action, reward`` and, if present, ``episode, step, next_state, terminated,
@@ -43,9 +44,10 @@ def read_log(path: Any, columns: Mapping[str, str] | None = None) -> Log:
     Args:
         path: Where the log is; or the log as a pandas, polars or Arrow table.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
+        by: A column of groups that reports tell apart.
     """
     if not isinstance(path, str | Path):
-        return Log.from_dataframe(path, columns)
+        return Log.from_dataframe(path, columns, by)
     columns = columns or {}
 
     def theirs(*known: str) -> list[str]:
@@ -54,15 +56,20 @@ def read_log(path: Any, columns: Mapping[str, str] | None = None) -> Log:
     whole = columns.get("episode", "episode")
     table = read_table(
         path, what="log", names=[theirs(*group) for group in _NAMES],
-        may_lack=theirs("next_state"), texts=theirs(*_TEXTS), numbers=theirs("reward"),
+        may_lack=theirs("next_state"), texts=[*theirs(*_TEXTS), *([] if by is None else [by])],
+        numbers=theirs("reward"),
         whole=whole, ordered=columns.get("step", "step"),
     )  # fmt: skip
-    return log_from_table(table, columns, path)
+    return log_from_table(table, columns, path, by)
 
 
-def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> Log:
+def log_from_table(
+    table: pa.Table, columns: Mapping[str, str] | None, path: str | Path, by: str | None = None
+) -> Log:
     """Build a log from an Arrow table."""
-    table = _renamed(without_unnamed(table, path), columns or {}, path)
+    table = without_unnamed(table, path)
+    groups = {} if by is None else encode_groups(table, by, path)
+    table = _renamed(table, columns or {}, path)
     require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
     _check_connected(table.column_names, path)
     table = as_text(table, (*REQUIRED, *OPTIONAL), path)
@@ -85,6 +92,7 @@ def log_from_table(table: pa.Table, columns: Mapping[str, str] | None, path: str
         state_labels=state_labels,
         action_labels=action_labels,
         **found,
+        **groups,
     )
 
 

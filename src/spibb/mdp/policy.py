@@ -181,12 +181,19 @@ class TabularPolicy(Named, Display):
             [(self.states[x], *(f"{p:.3g}" for p in row[:_N_ACTIONS])) for x, row in shown],
         )
 
-    def write(self, path: str | Path, metadata: dict[str, Any] | None = None) -> None:
+    def write(
+        self,
+        path: str | Path,
+        metadata: dict[str, Any] | None = None,
+        *,
+        states: NDArray[np.bool_] | None = None,
+    ) -> None:
         """Write the long table ``state, action, probability`` as CSV or Parquet.
 
         Args:
             path: File name; the suffix ``.csv`` or ``.parquet`` decides the format.
             metadata: Facts to keep beside the table; only Parquet files can hold them.
+            states: Which states to write, shape (S,); None: all.
         """
         import pyarrow as pa
         import pyarrow.csv
@@ -194,6 +201,8 @@ class TabularPolicy(Named, Display):
 
         path = as_path(path)
         table, sink = self.to_table(), pa.BufferOutputStream()
+        if states is not None:
+            table = table.filter(pa.array(np.repeat(states, self.n_actions)))
         if path.suffix == ".csv":
             pyarrow.csv.write_csv(table, sink)
         elif path.suffix == ".parquet":

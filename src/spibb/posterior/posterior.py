@@ -88,7 +88,7 @@ class Posterior:
     def gains_by_state(
         self, policy: Array, prior: str, numbered: Sequence[int], seed: int = 0
     ) -> Array:
-        """Return what each state adds to the gain of a policy, on average over draws, (S,)."""
+        """Return what each state adds to the gain of a policy in each of K draws, (K, S)."""
         draws = self._draws(numbered, seed, self.priors[prior])
         starts = self._starts(numbered, seed)
         baseline, gamma = self.problem.baseline.probabilities, self.problem.gamma
@@ -96,7 +96,7 @@ class Posterior:
             gains_by_state(draws, place, policy, baseline, starts[place], gamma)
             for place in range(len(numbered))
         ]
-        return np.asarray(np.mean(parts, axis=0))
+        return np.asarray(parts)
 
     def _draws(self, numbered: Sequence[int], seed: int, hazards: Hazards | None) -> Draws:
         outcomes, around = self.problem.outcomes, self.surroundings

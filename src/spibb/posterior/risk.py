@@ -32,6 +32,7 @@ FEWEST_EPISODES = 8
 _WORST = 0.1
 # Pairs of all draws together, and how few and how many draws there are for it.
 _PAIRS_DRAWN, _LIMITS = 2_000_000, (100, 400)
+_N_WORLDS = 100
 
 
 def _n_worst(n_draws: int) -> int:
@@ -93,6 +94,7 @@ class Risk(Display):
         strength: Rows that the prior of a pair is worth.
         by_state: What each state adds to the gain in the worst tenth of the draws under the first
             prior: the most negative carry the risk; shape (S,).
+        worlds: The gain under that prior in a hundred equally likely worlds, from bad to good.
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
             average: less than the whole log would gain, and not flattered by it. None: not known.
     """
@@ -101,6 +103,7 @@ class Risk(Display):
     hardly: float
     strength: float
     by_state: Array
+    worlds: tuple[float, ...]
     cross_fitted: float | None = None
 
     @property
@@ -188,7 +191,8 @@ def risk(
     order = sorted(gains, key=lambda name: gains[name].worst_tenth)
     worst = np.sort(np.argsort(drawn[order[0]][0], kind="stable")[: _n_worst(n_draws)])
     return Risk(
-        by_state=posterior.gains_by_state(table, order[0], worst.tolist(), seed),
+        by_state=posterior.gains_by_state(table, order[0], worst.tolist(), seed).mean(axis=0),
+        worlds=_worlds(drawn[order[0]][0]),
         gains={name: gains[name] for name in order},
         hardly=_hardly(problem, table),
         strength=problem.prior.strength,
@@ -217,6 +221,12 @@ def cross_fitted_gain(problem: Problem, made: Callable[[Problem], Array]) -> flo
         drawn = Posterior(judge).gains(policy[None], _LIMITS[0])
         expected.append(min(float(values.mean()) for values in drawn.values()))
     return float(np.mean(expected))
+
+
+def _worlds(drawn: Array) -> tuple[float, ...]:
+    """Return draws at equal steps of probability, so that as many are harmful as are of all."""
+    places = (np.arange(_N_WORLDS) + 0.5) * len(drawn) / _N_WORLDS
+    return tuple(np.sort(drawn)[places.astype(np.int64)].tolist())
 
 
 def _hardly(problem: Problem, table: Array) -> float:

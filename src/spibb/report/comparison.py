@@ -16,9 +16,11 @@ from spibb.algorithms.improvement import Improvement, start_remarks
 from spibb.display import Card, Display
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
+from spibb.report.changes import result_changes
+from spibb.report.comparison_page import comparison_statement, render_comparison
 from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result, write_json
-from spibb.report.summary import result_summary
+from spibb.report.summary import result_facts
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.whole_files import write_whole
 from spibb.whole_folders import write_folder
@@ -116,26 +118,47 @@ class Comparison(Display):
         for row in self.rows:
             yield list((asdict(row) | {"warnings": " | ".join(row.warnings)}).values())
 
-    def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
-        """Write the table, and one result folder for each algorithm, or nothing."""
+    def to_dict(self, command: str | None = None) -> dict[str, Any]:
+        """Return plain JSON values: the rows, and what is to be said of each result."""
+        settings = [result_facts(result, result_changes(result)) for result in self.results]
+        return {
+            "format": "spibb-comparison",
+            "version": 2,
+            "statement": comparison_statement(settings),
+            "delta": self.delta,
+            "results": [asdict(row) for row in self.rows],
+            "settings": settings,
+            "command": command,
+        }
+
+    def write(
+        self, folder: str | Path, *, overwrite: bool = False, command: str | None = None
+    ) -> dict[str, Any]:
+        """Write the table, a page, and one result folder for each algorithm, or nothing.
+
+        Args:
+            folder: Where it shall appear, when it is complete.
+            overwrite: Replace an earlier comparison.
+            command: What makes it again, where it was made by a command.
+
+        Returns:
+            What ``comparison.json`` holds.
+        """
         names = [row.algorithm for row in self.rows[1:]]
+        facts = self.to_dict(command)
 
         def fill(part: Path) -> None:
             text = io.StringIO(newline="")
             csv.writer(text).writerows(self.records())
             write_whole(part / "comparison.csv", text.getvalue().encode())
-            facts = {
-                "format": "spibb-comparison",
-                "version": 2,
-                "results": [asdict(row) for row in self.rows],
-                "settings": [result_summary(result) for result in self.results],
-            }
             write_json(part / "comparison.json", facts)
+            write_whole(part / "report.html", render_comparison(facts, self.remarks).encode())
             for name, result in zip(names, self.results, strict=True):
                 (part / name).mkdir()
-                fill_result(result, part / name)
+                fill_result(result, part / name, command)
 
         write_folder(Path(folder), fill, overwrite=overwrite, known=comparison_files(names))
+        return facts
 
 
 def row_names(algorithms: Sequence[Algorithm]) -> list[str]:
@@ -147,7 +170,7 @@ def row_names(algorithms: Sequence[Algorithm]) -> list[str]:
 
 def comparison_files(names: Sequence[str]) -> set[str]:
     """Return what the folder of a comparison of these algorithms holds."""
-    return {"comparison.csv", "comparison.json", *names}
+    return {"comparison.csv", "comparison.json", "report.html", *names}
 
 
 def compare(

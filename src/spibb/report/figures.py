@@ -1,4 +1,4 @@
-"""Pictures of a result."""
+"""Pictures of a result for papers and notebooks; the report has its own, in the page's colours."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def change_figure(
     """Draw, for the states that change most, how much of each action is dropped and added.
 
     Every state is a row and every action a cell of it: grey is what stays, orange what the new
-    policy takes away, blue what it adds; the numbers say the same without colour. Of many actions
-    those that change most are drawn.
+    policy takes away, blue what it adds; the numbers say the same without colour. Of many states
+    and actions those that change most are drawn, and it is said how many those are.
     """
     from matplotlib.figure import Figure
 
@@ -46,7 +46,9 @@ def change_figure(
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel("grey: kept, orange: taken away, blue: added (baseline → new, in %)")
+    cut = _left_out(len(rows), len(changes), "states")
+    cut += _left_out(len(actions), policy.n_actions, "actions")
+    axes.set_xlabel(f"grey: kept, orange: taken away, blue: added (baseline → new, in %){cut}")
     with any_alphabet():
         figure.tight_layout()
     return figure
@@ -57,6 +59,10 @@ def _most_changed(policy: TabularPolicy, baseline: TabularPolicy, rows: list[int
     return sorted(np.argsort(-moved, kind="stable")[:_N_ACTIONS].tolist())
 
 
+def _left_out(shown: int, size: int, what: str) -> str:
+    return "" if shown == size else f"; {shown} of {size:,} {what}"
+
+
 def _short(name: str, longest: int) -> str:
     text = "".join(mark if mark.isprintable() else " " for mark in name)
     return text if len(text) <= longest else text[: longest - 1] + "…"
@@ -65,10 +71,12 @@ def _short(name: str, longest: int) -> str:
 def _draw_cell(axes: Any, row: int, action: int, old: float, new: float) -> None:
     kept = min(old, new)
     width = 0.9
-    axes.barh(row + 0.5, width, left=action, height=0.8, color="#f7fafc")
-    axes.barh(row + 0.5, width * kept, left=action, height=0.8, color=_KEPT)
-    axes.barh(row + 0.5, width * abs(new - old), left=action + width * kept, height=0.8,
+    # Numbers stand above their bar, not across its parts.
+    place, height = row + 0.78, 0.3
+    axes.barh(place, width, left=action, height=height, color="#f7fafc")
+    axes.barh(place, width * kept, left=action, height=height, color=_KEPT)
+    axes.barh(place, width * abs(new - old), left=action + width * kept, height=height,
               color=_MORE if new > old else _LESS)  # fmt: skip
     same = abs(new - old) < 0.005
     label = f"{100 * old:.0f}" if same else f"{100 * old:.0f} → {100 * new:.0f}"
-    axes.text(action + width / 2, row + 0.5, label, ha="center", va="center", fontsize=8.5)
+    axes.text(action, row + 0.32, label, ha="left", va="center", fontsize=8.5)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from spibb.algorithms.improvement import Improvement
-from spibb.report.changes import result_changes
 from spibb.report.html import render_report
 from spibb.report.summary import result_summary
 from spibb.whole_files import write_whole
@@ -15,28 +15,59 @@ from spibb.whole_folders import write_folder
 
 # A table beyond this many pairs is for programs, which read Parquet.
 _LARGEST_CSV = 200_000
+# So are so many changes: without lines of their own they are written faster.
+_MOST_READ = 5_000
 FILES = ("policy.parquet", "policy.csv", "certificate.json", "summary.json", "report.html")
 
 
-def write_result(result: Improvement, folder: str | Path, *, overwrite: bool = False) -> None:
-    """Write a result folder; it appears when it is complete, and not at all if that fails."""
-    target = Path(folder)
-    write_folder(target, lambda part: fill_result(result, part), overwrite=overwrite, known=FILES)
+def write_result(
+    result: Improvement,
+    folder: str | Path,
+    *,
+    overwrite: bool = False,
+    command: str | None = None,
+) -> dict[str, Any]:
+    """Write a result folder; it appears when it is complete, and not at all if that fails.
+
+    Args:
+        result: The result.
+        folder: Where it shall appear.
+        overwrite: Replace an earlier result.
+        command: What makes it again, where it was made by a command.
+
+    Returns:
+        What ``summary.json`` holds.
+    """
+    summary: dict[str, Any] = {}
+    write_folder(
+        Path(folder), lambda part: summary.update(fill_result(result, part, command)),
+        overwrite=overwrite, known=FILES,
+    )  # fmt: skip
+    return summary
 
 
-def fill_result(result: Improvement, folder: Path) -> None:
-    """Write the files of a result into a folder."""
-    summary = result_summary(result)
-    result.policy.write(folder / "policy.parquet", metadata={"algorithm": result.algorithm})
-    if result.policy.probabilities.size <= _LARGEST_CSV:
-        result.policy.write(folder / "policy.csv")
+def fill_result(result: Improvement, folder: Path, command: str | None = None) -> dict[str, Any]:
+    """Write the files of a result into a folder, and return the summary."""
+    # Nothing is decided where everything is over.
+    policy, deciding = result.policy, ~result.problem.counts.terminal
+    metadata = {"algorithm": result.algorithm}
+    policy.write(folder / "policy.parquet", metadata=metadata, states=deciding)
+    if policy.probabilities.size <= _LARGEST_CSV:
+        policy.write(folder / "policy.csv", states=deciding)
     write_json(folder / "certificate.json", result.certificate.to_dict())
-    write_json(folder / "summary.json", summary)
-    report = render_report(result, summary, result_changes(result))
-    write_whole(folder / "report.html", report.encode())
+    hashes = {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        for name in FILES
+        if (folder / name).exists()
+    }
+    summary = result_summary(result, command=command, hashes=hashes)
+    write_json(folder / "summary.json", summary, is_long=len(summary["changes"]) > _MOST_READ)
+    write_whole(folder / "report.html", render_report(result, summary).encode())
+    return summary
 
 
-def write_json(path: Path, facts: dict[str, Any]) -> None:
-    """Write strict JSON."""
-    text = json.dumps(facts, indent=2, allow_nan=False, ensure_ascii=False)
+def write_json(path: Path, facts: dict[str, Any], *, is_long: bool = False) -> None:
+    """Write strict JSON, with a line for each fact unless there are very many."""
+    indent = None if is_long else 2
+    text = json.dumps(facts, indent=indent, allow_nan=False, ensure_ascii=False)
     write_whole(path, (text + "\n").encode())

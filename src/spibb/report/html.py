@@ -1,50 +1,147 @@
-"""The report: one self-contained page."""
+"""Pages: each one file that loads nothing, with its data inside."""
 
 from __future__ import annotations
 
-import warnings
+import base64
+import hashlib
+import json
 from importlib import resources
 from typing import Any
 
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
 from spibb.algorithms.improvement import Improvement
-from spibb.pictures import own_settings, to_svg
-from spibb.posterior.risk import told_halves, told_share
-from spibb.report.changes import Change
-from spibb.report.figures import change_figure
+from spibb.data.groups import natural
+from spibb.posterior.risk import told_share
+from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
+from spibb.report.tables import CAPTIONS, change_table, group_table
+from spibb.report.verdict import MOST_HARM
+from spibb.report.words import interval, number, percent, several
 from spibb.settings import in_words
 
-_N_SHOWN = 100
+# What a picture of changes shows.
+_N_STATES, _N_ACTIONS = 12, 8
 
 
-def render_report(result: Improvement, summary: dict[str, Any], changes: list[Change]) -> str:
-    """Return the page as text; it loads nothing from elsewhere."""
-    import jinja2
+def render_report(result: Improvement, summary: dict[str, Any], log_section: str = "") -> str:
+    """Return the page of a result.
 
-    source = resources.files("spibb.report").joinpath("templates/report.html").read_text("utf-8")
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    return environment.from_string(source).render(
+    Args:
+        result: The result.
+        summary: What ``summary.json`` holds.
+        log_section: HTML on the log itself, if there is any.
+    """
+    algorithm = summary["algorithm"]
+    return render_page(
+        "report.html",
         summary=summary,
         certificate=result.certificate,
         settings={
             name: in_words(value)
-            for name, value in result.algorithm.items()
+            for name, value in algorithm.items()
             if name != "algorithm" and value is not None
         },
-        changes=changes[:_N_SHOWN],
-        n_changes=len(changes),
-        told_share=told_share,
-        told_halves=told_halves,
-        picture=_picture(result, changes),
+        picture=_change_picture(result, summary["changes"]),
+        candidates=_candidates(summary["choice"]),
+        changes=change_table(summary),
+        changes_caption=CAPTIONS[summary["risk"] is not None],
+        groups=group_table(summary["groups"]),
+        most_harm=MOST_HARM,
+        log_section=Markup(log_section),
     )
 
 
-def _picture(result: Improvement, changes: list[Change]) -> str:
-    """Draw the changes; a drawing that fails must not cost the result that it is of."""
+def render_page(template: str, **facts: Any) -> str:
+    """Fill in a template; every text is escaped, and the script is the page's own alone."""
+    import jinja2
+
+    script = _file("table.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_file), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {
+        "number": number, "percent": percent, "interval": interval, "island": island,
+    }  # fmt: skip
+    return environment.get_template(template).render(
+        style=Markup(_file("page.css")), script=Markup(script), digest=digest, several=several,
+        told_share=told_share, worlds_picture=lambda worlds: Markup(worlds_picture(worlds)),
+        **facts,
+    )  # fmt: skip
+
+
+def island(facts: Any) -> Markup:
+    """Return JSON that no letter of it can end the element that holds it."""
+    text = json.dumps(facts, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return Markup(text)
+
+
+def spans(
+    rows: list[tuple[float, float, float]], at: float = 0.0, sign: str = "+"
+) -> tuple[Markup, list[Markup]]:
+    """Draw (low, mid, high) of each row on one scale; return the axis, and the pictures."""
+    scale = Scale.of([at, *(value for row in rows for value in row)])
+    pictures = [Markup(span_picture(scale, *row, at)) for row in rows]
+    return Markup(axis_picture(scale, sign)), pictures
+
+
+def _file(name: str) -> str:
+    return resources.files("spibb.report").joinpath("templates", name).read_text("utf-8")
+
+
+def _candidates(choice: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return every candidate under the prior that is harsher on it, the best first."""
+    if choice is None:
+        return None
+    harsher = [
+        (place, one, min(one["gains"].values(), key=lambda gain: gain["worst_tenth"]))
+        for place, one in enumerate(choice["candidates"])
+    ]
+    harsher.sort(key=lambda item: (item[0] != choice["chosen"], -item[1]["score"]))
+    ends = [(*gain["interval_95"], gain["mean"]) for _, _, gain in harsher]
+    axis, pictures = spans([(low, mid, high) for low, high, mid in ends])
+    rows = [
+        {"name": one["name"], "score": one["score"], "gain": gain, "picture": picture,
+         "is_chosen": place == choice["chosen"]}
+        for (place, one, gain), picture in zip(harsher, pictures, strict=True)
+    ]  # fmt: skip
+    return {"axis": axis, "rows": rows}
+
+
+def _change_picture(result: Improvement, changes: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return what the states and actions that change most had, and have, in natural order."""
     if not changes:
-        return ""
-    try:
-        with own_settings():
-            return to_svg(change_figure(result.policy, result.baseline.policy, changes))
-    except Exception as problem:
-        warnings.warn(f"the report has no picture: {problem}", stacklevel=2)
-        return ""
+        return None
+    policy, baseline = result.policy, result.baseline.policy
+    shown = [one["state"] for one in changes[:_N_STATES]]
+    states = [policy.states.places[name] for name in shown]
+    old, new = baseline.probabilities[states], policy.probabilities[states]
+    most = np.argsort(-np.abs(new - old).sum(axis=0), kind="stable")[:_N_ACTIONS].tolist()
+    actions = sorted(most, key=lambda a: natural(policy.actions[a]))
+    heads = [policy.actions[a] for a in actions]
+    old, new = (_with_others(table, actions) for table in (old, new))
+    if len(actions) < policy.n_actions:
+        heads.append(several(policy.n_actions - len(actions), "other"))
+    return {
+        "heads": heads,
+        "rows": [
+            (name, [(float(x), float(y)) for x, y in zip(old[k], new[k], strict=True)])
+            for k, name in enumerate(shown)
+        ],
+        "n_shown": len(actions),
+        "n_changes": len(changes),
+        "n_actions": policy.n_actions,
+    }
+
+
+def _with_others(table: NDArray[np.float64], actions: list[int]) -> NDArray[np.float64]:
+    """Return the shares of some actions and, where others are left, of those together."""
+    kept = table[:, actions]
+    if len(actions) == table.shape[1]:
+        return kept
+    return np.column_stack([kept, np.clip(1.0 - kept.sum(axis=1), 0.0, 1.0)])

@@ -1,9 +1,11 @@
-"""The facts of a result as plain JSON values."""
+"""The facts of a result as plain JSON values: all that its page shows."""
 
 from __future__ import annotations
 
 import math
+import platform
 from dataclasses import asdict
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -12,20 +14,50 @@ import spibb
 from spibb.algorithms.improvement import Improvement
 from spibb.ope.log_return import LEVEL
 from spibb.posterior.risk import Gain
+from spibb.report.answers import answer, n_deciding, share_moved
+from spibb.report.changes import Change, result_changes
+from spibb.report.groups import list_groups
+from spibb.report.verdict import Verdict, decide
 
 # States that carry the risk: so many are named.
-_N_CARRIERS = 5
+_N_CARRIERS, _ROUNDING = 5, 1e-9
+# What a result depends on, beside its own settings.
+_PACKAGES = ("numpy", "scipy", "numba", "pyarrow")
 
 
-def result_summary(result: Improvement) -> dict[str, Any]:
-    """Return what ``summary.json`` holds."""
+def result_summary(
+    result: Improvement, *, command: str | None = None, hashes: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """Return what ``summary.json`` holds.
+
+    Args:
+        result: The result.
+        command: What makes it again, where it was made by a command.
+        hashes: SHA-256 of the files beside it, by name.
+    """
+    changes = result_changes(result)
+    return {
+        **result_facts(result, changes),
+        "changes": [_plain_facts(vars(change)) for change in changes],
+        "certificate": result.certificate.to_dict(),
+        "groups": [_plain_facts(vars(group)) for group in list_groups(result)],
+        "command": command,
+        "versions": {"python": platform.python_version(), "spibb": spibb.__version__}
+        | {name: version(name) for name in _PACKAGES},
+        "hashes": hashes or {},
+    }
+
+
+def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
+    """Return what is to be said of a result as a whole, not state by state."""
     counts, certificate = result.problem.counts, result.certificate
     shown = result.withheld is None
-    changed = certificate.states.moved > 1e-12
     return {
         "format": "spibb-summary",
         "version": 2,
         "spibb": spibb.__version__,
+        "verdict": _verdict(decide(result)),
+        "answers": [asdict(one) | {"sentence": one.sentence} for one in answer(result, changes)],
         "algorithm": result.algorithm,
         "gamma": result.problem.gamma,
         "status": result.status.name.lower().replace("_", "-"),
@@ -36,6 +68,7 @@ def result_summary(result: Improvement) -> dict[str, Any]:
         "n_gaps": counts.n_gaps,
         "n_episodes": int(counts.n_initial.sum()),
         "n_states": counts.n_states,
+        "n_deciding_states": n_deciding(result),
         "n_actions": counts.n_actions,
         "n_unseen_pairs": int((counts.n_sa[~counts.terminal] == 0).sum()),
         "is_baseline_estimated": result.baseline.policy.is_estimated,
@@ -50,7 +83,8 @@ def result_summary(result: Improvement) -> dict[str, Any]:
         },
         "risk": _risk(result),
         "choice": _choice(result),
-        "n_states_changed": int(changed.sum()),
+        "n_states_changed": len(changes),
+        "moved": share_moved(result),
         "is_guaranteed": certificate.is_guaranteed,
         "is_vacuous": certificate.guarantee.is_vacuous,
         **_facts(certificate, "bound", "delta", "statement"),
@@ -59,6 +93,12 @@ def result_summary(result: Improvement) -> dict[str, Any]:
             for other in certificate.others
         ],
     }
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    conditions = [_facts(one, "name", "statement", "found", "holds") for one in verdict.conditions]
+    said = _facts(verdict, "headline", "sentence", "rule", "more_episodes")
+    return {"decision": str(verdict.decision), **said, "conditions": conditions}
 
 
 def _log_return(result: Improvement) -> dict[str, Any] | None:
@@ -80,18 +120,17 @@ def _risk(result: Improvement) -> dict[str, Any] | None:
     carriers = [
         {"state": str(states[int(x)]), "adds": float(found.by_state[x])}
         for x in np.argsort(found.by_state, kind="stable")[:_N_CARRIERS]
-        if found.by_state[x] < 0.0
+        if found.by_state[x] < -_ROUNDING * np.abs(found.by_state).max()
     ]
     return {
         "gains": gains,
         "carriers": carriers,
-        **_facts(found, "hardly", "strength", "cross_fitted", "statement"),
+        **_facts(found, "hardly", "strength", "cross_fitted", "statement", "worlds"),
     }
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
-    facts = asdict(gain) | {"mean_error": gain.mean_error}
-    return {name: _plain(value) for name, value in facts.items()}
+    return _plain_facts(asdict(gain) | {"mean_error": gain.mean_error})
 
 
 def _choice(result: Improvement) -> dict[str, Any] | None:
@@ -111,6 +150,10 @@ def _choice(result: Improvement) -> dict[str, Any] | None:
 
 def _facts(source: Any, *names: str) -> dict[str, Any]:
     return {name: _plain(getattr(source, name)) for name in names}
+
+
+def _plain_facts(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in facts.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -1,0 +1,134 @@
+"""What people ask first, and the answers: the same in JSON, on the page and in a terminal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from spibb.algorithms.improvement import Improvement
+from spibb.display import short
+from spibb.report.changes import Change
+from spibb.report.words import (
+    expected_gain,
+    interval,
+    number,
+    percent,
+    probability_of_harm,
+    several,
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question and its answer.
+
+    Attributes:
+        name: The question in a word.
+        question: The question.
+        figure: The answer, as short as it can be.
+        text: What else belongs to it; it goes on where the figure ends.
+    """
+
+    name: str
+    question: str
+    figure: str
+    text: str
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one piece."""
+        return f"{self.figure} {self.text}"
+
+
+def answer(result: Improvement, changes: list[Change]) -> tuple[Answer, ...]:
+    """Answer what a result is asked first."""
+    return (
+        Answer("today", "What do we earn today?", *_today(result)),
+        Answer("gain", "What would we gain?", *_gain(result)),
+        Answer("harm", "How likely do we lose?", *_harm(result)),
+        Answer("changes", "Which cases change?", *_changes(result, changes)),
+        Answer("certified", "What is certified?", *_certified(result)),
+    )
+
+
+def share_moved(result: Improvement) -> float:
+    """Return which share of the decisions in the log the new policy would make otherwise."""
+    states = result.certificate.states
+    return float(np.average(states.moved, weights=states.n_rows))
+
+
+def n_deciding(result: Improvement) -> int:
+    """Return in how many states something is decided: in all but the terminal ones."""
+    return int((~result.problem.counts.terminal).sum())
+
+
+def _today(result: Improvement) -> tuple[str, str]:
+    found = result.log_return
+    if found is None:
+        return "Unknown", "since the log has no episodes."
+    ends = "with too little in the log for an interval"
+    if math.isfinite(found.interval[0]) and math.isfinite(found.interval[1]):
+        ends = f"{interval(found.interval)} at 95 %"
+    cut = f", {found.n_truncated:,} cut short" if found.n_truncated else ""
+    episodes = several(found.n_episodes, "episode")
+    return number(found.mean), f"an episode, {ends} ({episodes}{cut})."
+
+
+def _gain(result: Improvement) -> tuple[str, str]:
+    risk = result.risk
+    if risk is None:
+        return _without_risk(result, "0", "an episode: the policy is the baseline.")
+    ends = f"{interval(risk.gain.interval_95, '+')} at 95 %"
+    if risk.cross_fitted is None or risk.cross_fitted >= risk.gain.mean:
+        how = f"({ends}); the log judges what it made, which flatters."
+    else:
+        how = f": by halves of the log, cautiously, and by all of it ({ends}), which flatters."
+    return expected_gain(risk, "+"), f"an episode expected{'' if how[0] == ':' else ' '}{how}"
+
+
+def _harm(result: Improvement) -> tuple[str, str]:
+    risk = result.risk
+    if risk is None:
+        return _without_risk(result, "0 of 100", "possible worlds: the policy is the baseline.")
+    lost = sum(world < 0.0 for world in risk.worlds)
+    return f"{lost} of {len(risk.worlds)}", (
+        f"possible worlds lose ({probability_of_harm(risk.gain)}); worst tenth "
+        f"{number(risk.gain.worst_tenth, '+')}."
+    )
+
+
+def _changes(result: Improvement, changes: list[Change]) -> tuple[str, str]:
+    states = f"{len(changes):,} of {n_deciding(result):,}"
+    if not changes:
+        return states, "states: the policy is the baseline."
+    first = changes[0]
+    return states, (
+        f"states, {percent(share_moved(result))} of the decisions; first {short(first.state)}: "
+        f"less {short(first.less)}, more {short(first.more)}."
+    )
+
+
+def _certified(result: Improvement) -> tuple[str, str]:
+    certificate = result.certificate
+    guarantee, level = certificate.guarantee, percent(1.0 - certificate.delta)
+    bound = certificate.bound
+    if bound is None:
+        return "Nothing", "since a condition of the certificate fails."
+    if guarantee.is_vacuous:
+        return "Nothing", "since the certificate allows any loss."
+    about = f"at {level}{'' if guarantee.is_exact else ', approximately'}"
+    if bound == 0.0:
+        return "No loss", f"is certified {about}."
+    if bound > 0.0:
+        return number(bound, "+"), f"an episode or more is certified {about}."
+    worst = number(guarantee.worst_loss)
+    return "No gain", f"is certified, only a loss of at most {number(-bound)} (of {worst}) {about}."
+
+
+def _without_risk(result: Improvement, figure: str, text: str) -> tuple[str, str]:
+    if not (result.certificate.states.moved > 1e-12).any():
+        return figure, text
+    n_states = result.problem.counts.n_states
+    return "Unknown", f"since no models are drawn for {n_states:,} states."

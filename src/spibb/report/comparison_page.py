@@ -1,0 +1,62 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+from markupsafe import Markup
+
+from spibb.report.html import render_page, spans
+from spibb.report.verdict import Decision
+from spibb.report.words import several
+
+
+def comparison_statement(settings: list[dict[str, Any]]) -> str:
+    """Say how many of the algorithms compared come to which verdict."""
+    found = Counter(one["verdict"]["decision"] for one in settings)
+    told = [
+        f"{several(found[decision], 'algorithm')}: {decision.lower()}"
+        for decision in Decision
+        if found[decision]
+    ]
+    return "; ".join(told) + "."
+
+
+def render_comparison(facts: dict[str, Any], remarks: tuple[str, ...]) -> str:
+    """Return the page of what ``comparison.json`` holds."""
+    gains = [next(iter(one["risk"]["gains"].values())) if one["risk"] else None
+             for one in facts["settings"]]  # fmt: skip
+    axis, pictures = _drawn(
+        [None if g is None else (g["interval_95"][0], g["mean"], g["interval_95"][1])
+         for g in gains], 0.0, "+",
+    )  # fmt: skip
+    rows, today = facts["results"], facts["results"][0]["off_policy"]
+    judged_axis, judged = _drawn(
+        [None if row["off_policy"] is None else (
+            _or(row["off_policy_low"], -math.inf), row["off_policy"],
+            _or(row["off_policy_high"], math.inf)) for row in rows], today or 0.0, "",
+    )  # fmt: skip
+    earned = facts["settings"][0]["answers"][0]
+    return render_page(
+        "comparison.html", **facts, remarks=remarks, axis=axis, pictures=pictures,
+        judged_axis=judged_axis, judged=judged, today=f"{earned['question']} {earned['figure']} "
+        f"{earned['text']}",
+    )  # fmt: skip
+
+
+def _drawn(
+    rows: list[tuple[float, float, float] | None], at: float, sign: str
+) -> tuple[Markup, list[Markup]]:
+    """Draw the rows that have numbers."""
+    known = [row for row in rows if row is not None]
+    if not known:
+        return Markup(""), [Markup("")] * len(rows)
+    axis, pictures = spans(known, at, sign)
+    left = iter(pictures)
+    return axis, [Markup("") if row is None else next(left) for row in rows]
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value

@@ -1,0 +1,218 @@
+"""What to do with a policy, and the rule that says so.
+
+Seven conditions, each a number that stands in the result. The first three ask whether there is
+anything to gain, the next three whether the log is enough to say so, the last whether it is
+certified:
+
+* Keep the baseline: nothing changes, no gain is expected, or neither certificate nor risk is known;
+  or the model, of which the gain is told, misses what the log shows of the baseline by more.
+* Not enough data: a gain is expected, but harm is too likely, halves of the log contradict it, or
+  it goes where the log hardly was; and nothing is certified.
+* Deploy with monitoring: the log is enough, or it is certified; not both.
+* Deploy: the log is enough and it is certified.
+
+Risk is what the posterior says under the prior that is harsher on the policy: no guarantee. The
+certificate alone is one, and on a log of a few thousand rows it seldom promises a gain: hence the
+monitoring.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from spibb.algorithms.improvement import Improvement
+from spibb.certify.certificate import Certificate
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import evaluate_batch
+from spibb.ope.log_return import contradiction
+from spibb.ope.support import HARDLY
+from spibb.posterior.risk import Risk
+from spibb.report.words import expected_gain, number, percent, probability_of_harm
+
+# The largest probability of harm with which a policy may be deployed.
+MOST_HARM = 0.05
+# The largest share of its visits on pairs that the log hardly holds: there the prior speaks.
+MOST_HARDLY = 0.5
+
+
+class Decision(StrEnum):
+    """What to do."""
+
+    DEPLOY = "Deploy"
+    MONITOR = "Deploy with monitoring"
+    WAIT = "Not enough data"
+    KEEP = "Keep the baseline"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A condition of the rule.
+
+    Attributes:
+        name: Short name.
+        statement: What is asked.
+        found: What was found, in words.
+        holds: Whether it holds; None: not known, and not asked.
+        objection: What is wrong where it does not hold, as a clause.
+    """
+
+    name: str
+    statement: str
+    found: str
+    holds: bool | None
+    objection: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What to do, and why.
+
+    Attributes:
+        decision: What to do.
+        reason: Why, as a clause.
+        conditions: What the rule asked, and what it found.
+        more_episodes: About how many more episodes would change it, if that is known.
+    """
+
+    decision: Decision
+    reason: str
+    conditions: tuple[Asked, ...]
+    more_episodes: int | None = None
+
+    @property
+    def headline(self) -> str:
+        """The verdict in a few words."""
+        if self.decision is not Decision.WAIT or self.more_episodes is None:
+            return str(self.decision)
+        return f"{self.decision}: about {self.more_episodes:,} more episodes"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in a sentence."""
+        return f"{self.headline}, since {self.reason}."
+
+    @property
+    def rule(self) -> str:
+        """The rule, in words."""
+        return (
+            f"{Decision.KEEP} unless something changes, a gain is expected, and the models that it "
+            "is told of agree with the log on what is earned today. Beyond that, two "
+            f"things count: is the log enough (harm unlikely, halves of the log agree, enough seen "
+            f"of where it goes), and is it certified? {Decision.DEPLOY}: both. {Decision.MONITOR}: "
+            f"one of them. {Decision.WAIT}: neither."
+        )
+
+
+def decide(result: Improvement, more_episodes: int | None = None) -> Verdict:
+    """Apply the rule to a result.
+
+    Args:
+        result: The result.
+        more_episodes: About how many more episodes would make harm unlikely enough, if known.
+    """
+    certificate, risk = result.certificate, result.risk
+    n_changed = int((certificate.states.moved > 1e-12).sum())
+    changes = Asked(
+        "changes", "something changes", f"{n_changed:,} states", n_changed > 0,
+        "the new policy is the baseline: nothing changes",
+    )  # fmt: skip
+    certified = _certified(certificate)
+    if risk is None:
+        return _without_risk(result, changes, certified)
+    gain, model, enough = _expected_gain(risk), _agreement(result, risk), _enough(risk)
+    conditions = (changes, gain, model, *enough, certified)
+    against = [one.objection for one in enough if one.holds is False]
+    for one in (changes, gain, model):
+        if one.holds is False:
+            return Verdict(Decision.KEEP, one.objection, conditions)
+    expected = f"a gain of {expected_gain(risk)} is expected"
+    unlikely = f"{expected} and harm is unlikely ({probability_of_harm(risk.gain)})"
+    if against and certified.holds:
+        reason = f"{certified.found} is certified, but {' and '.join(against)}"
+        return Verdict(Decision.MONITOR, reason, conditions)
+    if against:
+        reason = f"{expected}, but {' and '.join(against)}"
+        return Verdict(Decision.WAIT, reason, conditions, more_episodes)
+    if certified.holds:
+        return Verdict(
+            Decision.DEPLOY, f"{unlikely}, and {certified.found} is certified", conditions
+        )
+    return Verdict(Decision.MONITOR, f"{unlikely}, but {certified.objection}", conditions)
+
+
+def _without_risk(result: Improvement, changes: Asked, certified: Asked) -> Verdict:
+    """Judge by the certificate alone: the baseline itself, or models too large to be drawn."""
+    conditions = (changes, certified)
+    if not changes.holds:
+        return Verdict(Decision.KEEP, changes.objection, conditions)
+    unknown = f"no probability of harm is computed for {result.problem.counts.n_states:,} states"
+    if certified.holds:
+        reason = f"{certified.found} is certified, but {unknown}"
+        return Verdict(Decision.MONITOR, reason, conditions)
+    return Verdict(Decision.KEEP, f"{certified.objection} and {unknown}", conditions)
+
+
+def _expected_gain(risk: Risk) -> Asked:
+    mean = risk.gain.mean
+    return Asked(
+        "gain", "a gain is expected", number(mean, "+"), mean > 0.0,
+        f"no gain is expected ({number(mean, '+')} an episode)",
+    )  # fmt: skip
+
+
+def _agreement(result: Improvement, risk: Risk) -> Asked:
+    """Ask whether what is drawn from the model can be relied on: a state may not hold enough.
+
+    Where the baseline's value in the mean of the models is far from the log's mean return, and by
+    more than is to be gained, the process is not what the models say.
+    """
+    asked = "the models agree with the log on what is earned today, or miss less than the gain"
+    problem, found = result.problem, result.log_return
+    models = ModelBatch.stack([problem.estimate("shrunk")])
+    v, _, _ = evaluate_batch(models, problem.baseline.probabilities[None].copy())
+    value = float(models.initial[0] @ v[0])
+    told = None if problem.declared.initial is not None else contradiction(found, value)
+    is_small = found is not None and abs(value - found.mean) <= risk.gain.mean
+    return Asked(
+        "model", asked, number(value), told is None or is_small,
+        f"the models contradict the log by more than is gained: {told}",
+    )  # fmt: skip
+
+
+def _enough(risk: Risk) -> tuple[Asked, ...]:
+    """Ask whether the log is enough to rely on the gain that is expected."""
+    harm, halves = risk.gain.harm, risk.cross_fitted
+    told = probability_of_harm(risk.gain)
+    return (
+        Asked(
+            "harm", f"harm has a probability of at most {percent(MOST_HARM)}", told,
+            harm <= MOST_HARM,
+            f"harm has a probability of {told} (the limit is {percent(MOST_HARM)})",
+        ),
+        Asked(
+            "halves", "each half of the log expects a gain of what the other half makes",
+            "not known" if halves is None else number(halves, "+"),
+            None if halves is None else halves > 0.0,
+            "halves of the log expect no gain of each other's policies",
+        ),
+        Asked(
+            "seen", f"at most {percent(MOST_HARDLY)} of its decisions are ones that the log holds "
+            f"fewer than {HARDLY} times", percent(risk.hardly), risk.hardly <= MOST_HARDLY,
+            f"{percent(risk.hardly)} of its decisions are ones that the log hardly holds",
+        ),
+    )  # fmt: skip
+
+
+def _certified(certificate: Certificate) -> Asked:
+    """Ask for a bound that is proved and allows no loss; one that may fail more often is none."""
+    bound, level = certificate.bound, percent(1.0 - certificate.delta)
+    if bound is None:
+        found = "nothing"
+    elif bound >= 0.0:
+        found = f"a gain of at least {number(bound)} (at {level})"
+    else:
+        found = f"a loss of at most {number(-bound)} (at {level})"
+    holds = bound is not None and bound >= 0.0 and certificate.guarantee.is_exact
+    asked = "it is certified, exactly, that nothing is lost"
+    return Asked("certified", asked, found, holds, "it is not certified that nothing is lost")

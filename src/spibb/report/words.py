@@ -1,0 +1,76 @@
+"""Numbers and shares as people write them."""
+
+from __future__ import annotations
+
+import math
+
+from spibb.posterior.risk import Gain, Risk
+
+
+def number(value: float, sign: str = "", figures: int = 3) -> str:
+    """Return a number with a few significant figures, and without an exponent where one can.
+
+    Args:
+        value: The number.
+        sign: "+" to write it before positive ones too.
+        figures: How many.
+
+    Example:
+        >>> number(1.9687), number(12345.6), number(-0.04), number(2.0, "+"), number(3e-9)
+        ('1.97', '12,300', '-0.04', '+2', '3e-09')
+    """
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value + 0.0:g}"
+    place = math.floor(math.log10(abs(value)))
+    if not -4 <= place < 9:
+        return f"{value:{sign}.{figures}g}"
+    rounded = round(value, figures - 1 - place)
+    text = f"{rounded:{sign},.{max(figures - 1 - place, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def interval(ends: tuple[float, float], sign: str = "") -> str:
+    """Return an interval in words."""
+    return f"{number(ends[0], sign)} to {number(ends[1], sign)}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent; small ones are not made nothing.
+
+    Example:
+        >>> percent(0.417), percent(0.004), percent(0.0), percent(0.999)
+        ('42 %', '0.4 %', '0 %', '99.9 %')
+    """
+    value = 100.0 * share
+    if 0.0 < value < 10.0 or 99.0 < value < 100.0:
+        return f"{value:.1f} %".replace(".0 %", " %").replace("100 %", ">99.9 %")
+    return f"{value:.0f} %"
+
+
+def expected_gain(risk: Risk, sign: str = "") -> str:
+    """Return the gain to be expected, from what halves of the log say to what all of it does."""
+    mean, halves = risk.gain.mean, risk.cross_fitted
+    if halves is None or halves >= mean:
+        return number(mean, sign)
+    low, high = number(halves, sign, 2), number(mean, sign, 2)
+    return high if low == high else f"{low} to {high}"
+
+
+def probability_of_harm(gain: Gain) -> str:
+    """Return a probability of harm in words, as far as so many draws can tell it.
+
+    None in n draws: at most 3 / n, with 95 % (0.05^(1/n) is about 1 - 3 / n).
+    """
+    if gain.harm == 0.0:
+        return f"below {percent(min(3.0 / gain.n_draws, 1.0))}"
+    return percent(gain.harm)
+
+
+def several(n: int, one: str, many: str | None = None) -> str:
+    """Return a number of things.
+
+    Example:
+        >>> several(1, "state"), several(1200, "state")
+        ('1 state', '1,200 states')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

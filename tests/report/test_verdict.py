@@ -1,0 +1,114 @@
+"""What to do with a policy: the rule, case by case, and that it is told alike everywhere."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import spibb
+from spibb.posterior.risk import Gain, Risk
+from spibb.report.summary import result_summary
+from spibb.report.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
+
+
+@pytest.fixture(scope="module")
+def result():
+    """One state, two actions: the second pays one more, and the log is long."""
+    action = np.repeat([0, 1], 2_000)
+    log = spibb.Log.from_arrays(
+        state=np.zeros(4_000, int), action=action, reward=action / 1.0, episode=np.arange(4_000),
+        terminated=np.ones(4_000, bool),
+    )  # fmt: skip
+    known = {"reward_range": (0, 1), "states_complete": True}
+    uniform = spibb.TabularPolicy.uniform(1, 2)
+    return spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9, **known)
+
+
+def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_exact=True):
+    """Return a result of which the numbers that the rule asks for are these."""
+    gain = Gain(mean, 1.0, (0.0, 2.0), (-1.0, 3.0), harm, -0.5, 400)
+    risk = Risk({"careful": gain}, hardly, 1.0, np.zeros(1), (mean,) * 100, halves)
+    claim = replace(result.certificate.guarantee, bound=bound, is_exact=is_exact)
+    certificate = replace(result.certificate, guarantee=claim)
+    return SimpleNamespace(
+        risk=risk, certificate=certificate, problem=result.problem, log_return=result.log_return
+    )
+
+
+@pytest.mark.parametrize(
+    ("numbers", "decision"),
+    [
+        ({}, Decision.MONITOR),
+        ({"harm": MOST_HARM}, Decision.MONITOR),
+        ({"halves": None}, Decision.MONITOR),
+        ({"harm": MOST_HARM + 0.01}, Decision.WAIT),
+        ({"halves": 0.0}, Decision.WAIT),
+        ({"hardly": MOST_HARDLY + 0.01}, Decision.WAIT),
+        ({"mean": 0.0}, Decision.KEEP),
+        ({"mean": -1.0, "bound": 0.5}, Decision.KEEP),
+        ({"bound": 0.0}, Decision.DEPLOY),
+        ({"bound": 0.5}, Decision.DEPLOY),
+        ({"bound": 0.5, "is_exact": False}, Decision.MONITOR),
+        ({"bound": 0.5, "harm": 0.3}, Decision.MONITOR),
+        ({"bound": None}, Decision.MONITOR),
+        ({"bound": None, "harm": 0.3}, Decision.WAIT),
+    ],
+)
+def test_the_rule(result, numbers, decision):
+    found = decide(judged(result, **numbers))
+    assert found.decision is decision
+    assert found.sentence.startswith(f"{decision}, since ")
+
+
+def test_a_reason_names_everything_that_is_wrong(result):
+    said = decide(judged(result, harm=0.3, halves=-0.1, hardly=0.8)).sentence
+    for part in ("harm has a probability of 30 %", "halves of the log", "80 % of its decisions"):
+        assert part in said
+
+
+def test_more_episodes_stand_in_the_headline_only_where_data_are_missing(result):
+    found = decide(judged(result, harm=0.3), more_episodes=1_200)
+    assert found.headline == "Not enough data: about 1,200 more episodes"
+    assert decide(judged(result), more_episodes=1_200).headline == "Deploy with monitoring"
+
+
+def test_a_long_log_of_one_step_is_certified_and_deployed(result):
+    found = result_summary(result)["verdict"]
+    assert found["decision"] == "Deploy"
+    assert all(one["holds"] for one in found["conditions"])
+
+
+def test_the_baseline_itself_is_kept(result):
+    kept = spibb.ApproxSoftSPIBB(epsilon=0.0).improve(result.problem)
+    said = decide(kept).sentence
+    assert said == "Keep the baseline, since the new policy is the baseline: nothing changes."
+
+
+def test_a_clock_that_the_state_does_not_hold_is_noticed():
+    """Every episode ends after ten steps, which models take for a chance of a tenth at each.
+
+    At a discount of .9 they put what ten is worth at the end at 5.3 instead of 3.9; an action that
+    pays .1 more is a sure gain, but a smaller one.
+    """
+    rng, n = np.random.default_rng(0), 2_000
+    action, last = rng.integers(0, 2, 10 * n), np.arange(10 * n) % 10 == 9
+    reward = 0.1 * action + 10.0 * last + 0.01 * rng.normal(size=10 * n)
+    log = spibb.Log.from_arrays(
+        state=np.zeros(10 * n, int), action=action, reward=reward, next_state=0 * action,
+        episode=np.arange(10 * n) // 10, terminated=last,
+    )  # fmt: skip
+    uniform = spibb.TabularPolicy.uniform(1, 2)
+    result = spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9)
+    assert result.risk.gain.harm <= MOST_HARM
+    said = decide(result).sentence
+    assert said.startswith("Keep the baseline, since the models contradict the log by more than is")
+
+
+def test_where_no_models_are_drawn_the_certificate_decides(result):
+    unknown = judged(result)
+    unknown.risk = None
+    assert decide(unknown).decision is Decision.KEEP
+    certified = judged(result, bound=0.1)
+    certified.risk = None
+    assert decide(certified).decision is Decision.MONITOR
