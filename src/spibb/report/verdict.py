@@ -20,18 +20,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import NormalDist
 
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
-from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.log_return import contradiction
 from spibb.ope.support import HARDLY
+from spibb.posterior.choice import Choice
+from spibb.posterior.more import more_episodes, more_for_choice
 from spibb.posterior.risk import Risk
 from spibb.report.words import expected_gain, number, percent, probability_of_harm
 
 # The largest probability of harm with which a policy may be deployed.
 MOST_HARM = 0.05
+# Standard deviations of a normal gain that this leaves below its mean.
+_HARM_DEVIATIONS = NormalDist().inv_cdf(1.0 - MOST_HARM)
 # The largest share of its visits on pairs that the log hardly holds: there the prior speaks.
 MOST_HARDLY = 0.5
 
@@ -104,12 +107,11 @@ class Verdict:
         )
 
 
-def decide(result: Improvement, more_episodes: int | None = None) -> Verdict:
+def decide(result: Improvement) -> Verdict:
     """Apply the rule to a result.
 
     Args:
         result: The result.
-        more_episodes: About how many more episodes would make harm unlikely enough, if known.
     """
     certificate, risk = result.certificate, result.risk
     n_changed = int((certificate.states.moved > 1e-12).sum())
@@ -118,6 +120,8 @@ def decide(result: Improvement, more_episodes: int | None = None) -> Verdict:
         "the new policy is the baseline: nothing changes",
     )  # fmt: skip
     certified = _certified(certificate)
+    if result.choice is not None and not changes.holds:
+        return _none_chosen(result, result.choice, (changes, certified))
     if risk is None:
         return _without_risk(result, changes, certified)
     gain, model, enough = _expected_gain(risk), _agreement(result, risk), _enough(risk)
@@ -133,12 +137,27 @@ def decide(result: Improvement, more_episodes: int | None = None) -> Verdict:
         return Verdict(Decision.MONITOR, reason, conditions)
     if against:
         reason = f"{expected}, but {' and '.join(against)}"
-        return Verdict(Decision.WAIT, reason, conditions, more_episodes)
+        more = more_episodes(risk.gains.values(), _HARM_DEVIATIONS, _n_episodes(result))
+        return Verdict(Decision.WAIT, reason, conditions, more or None)
     if certified.holds:
         return Verdict(
             Decision.DEPLOY, f"{unlikely}, and {certified.found} is certified", conditions
         )
     return Verdict(Decision.MONITOR, f"{unlikely}, but {certified.objection}", conditions)
+
+
+def _none_chosen(result: Improvement, choice: Choice, conditions: tuple[Asked, ...]) -> Verdict:
+    """Judge a choice that took no candidate: is there nothing to gain, or not enough data?"""
+    more = more_for_choice(choice, _n_episodes(result))
+    if more is None:
+        reason = f"no gain is expected of any of {len(choice.candidates)} candidates"
+        return Verdict(Decision.KEEP, reason, conditions)
+    reason = "a gain is expected of some candidates, but of none beyond doubt"
+    return Verdict(Decision.WAIT, reason, conditions, more)
+
+
+def _n_episodes(result: Improvement) -> int:
+    return int(result.problem.counts.n_initial.sum())
 
 
 def _without_risk(result: Improvement, changes: Asked, certified: Asked) -> Verdict:
@@ -169,9 +188,7 @@ def _agreement(result: Improvement, risk: Risk) -> Asked:
     """
     asked = "the models agree with the log on what is earned today, or miss less than the gain"
     problem, found = result.problem, result.log_return
-    models = ModelBatch.stack([problem.estimate("shrunk")])
-    v, _, _ = evaluate_batch(models, problem.baseline.probabilities[None].copy())
-    value = float(models.initial[0] @ v[0])
+    value = float(problem.expected.initial @ problem.expected_values)
     told = None if problem.declared.initial is not None else contradiction(found, value)
     is_small = found is not None and abs(value - found.mean) <= risk.gain.mean
     return Asked(
