@@ -109,9 +109,8 @@ def test_it_is_an_algorithm_like_all_others(tmp_path):
     assert len(summary["choice"]["candidates"]) == 32
     assert set(summary["risk"]["gains"]) == {"neutral", "careful"}
     page = (tmp_path / "result" / "report.html").read_text()
-    assert "How risky it is" in page
-    assert "All 32 candidates" in page
-    assert "half a log makes less of a policy" in " ".join(page.split())
+    assert "32 candidates" in page
+    assert summary["verdict"]["sentence"] in page
 
 
 def test_halves_judge_each_other_where_there_are_enough_episodes():
