@@ -104,7 +104,12 @@ class Algorithm(Settings):
         level = checked_delta(certificate_delta, "certificate_delta")
         found = self.search(ProblemBatch.alone(problem), rng)
         counts = problem.counts
-        policy = TabularPolicy(found.policy[0], counts.state_labels, counts.action_labels)
+        policy = TabularPolicy(
+            found.policy[0],
+            counts.state_labels,
+            counts.action_labels,
+            log_hash=None if problem.log is None else problem.log.content_hash,
+        )
         performance = float(problem.model.initial @ found.v[0])
         values = Evaluation(policy, found.v[0], found.q[0], performance)
         # Guarantees are about the counts, whatever model the policy was made on.

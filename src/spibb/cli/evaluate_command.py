@@ -18,6 +18,10 @@ Returns = Annotated[
     tuple[float, float] | None, Option(metavar="LOW HIGH", help="Smallest and largest return.")
 ]
 
+SameLog = Annotated[
+    bool, Option("--same-log", help="Give intervals although this log made the policy.")
+]
+
 
 def evaluate(
     log: o.LogFile,
@@ -31,6 +35,8 @@ def evaluate(
     return_range: Returns = None,
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
+    same_log: SameLog = False,
+    accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Estimate what a policy would earn, from the log of another, with intervals."""
@@ -38,12 +44,17 @@ def evaluate(
     from spibb.cli.evaluation_printing import print_evaluation
     from spibb.cli.inputs import read_problem
 
+    problem = read_problem(
+        log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen,
+        accept_baseline=accept_baseline,
+    )  # fmt: skip
     found = spibb.evaluate_policy(
-        read_problem(log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen),
+        problem,
         policy=spibb.TabularPolicy.read(policy),
         estimators=None if estimator is None else [part.strip() for part in estimator.split(",")],
         bound=bound,
         delta=delta,
         return_range=return_range,
+        same_log=same_log,
     )
     print_evaluation(found, printed)

@@ -50,6 +50,7 @@ def improve(
     unseen: o.Unseen = "average",
     model: o.Model = "counts",
     columns: o.Columns = None,
+    accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -73,6 +74,7 @@ def improve(
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
         states_complete=states_complete, never_ends=never_ends, successors=successors, model=model,
+        accept_baseline=accept_baseline,
     )  # fmt: skip
     if compared is not None:
         level = settings.get("delta", 0.05)

@@ -57,6 +57,8 @@ _UNSEEN = (
 Unseen = Annotated[str, Option(help=_UNSEEN)]
 _MODEL = "How the model is estimated: counts, or shrunk (drawn towards what surrounds a pair)."
 Model = Annotated[str, Option(help=_MODEL)]
+_ACCEPT = "Go on although the log contradicts the baseline; 'spibb inspect' says how."
+AcceptBaseline = Annotated[bool, Option("--accept-baseline", help=_ACCEPT)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

@@ -16,7 +16,7 @@ from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.summary import result_summary
 
-_N_SHOWN = 10
+_N_SHOWN, _N_FINDINGS = 10, 3
 
 
 def print_improvement(result: Improvement, out: Path, printed: str) -> None:
@@ -37,6 +37,7 @@ def print_improvement(result: Improvement, out: Path, printed: str) -> None:
 def describe_improvement(result: Improvement) -> None:
     """Print a result for people."""
     p.print_sentence("\n".join(result.findings))
+    _print_log(result)
     _print_changes(result_changes(result))
     _print_risk(result)
     _print_guarantee(result.certificate)
@@ -68,6 +69,14 @@ def print_comparison(found: Comparison, out: Path, printed: str) -> None:
 def change_records(changes: list[Change]) -> list[Any]:
     """Return the rows of a CSV file, names of the columns first."""
     return [[item.name for item in fields(Change)], *map(astuple, changes)]
+
+
+def _print_log(result: Improvement) -> None:
+    """Print what was found in the log, the worst first."""
+    found = () if result.inspection is None else result.inspection.findings
+    if found:
+        p.print_title("The log ('spibb inspect' says more)")
+        p.print_bullets(f"{one.found} {one.effect}" for one in found[:_N_FINDINGS])
 
 
 def _print_changes(changes: list[Change]) -> None:
@@ -136,6 +145,8 @@ def _print_guarantee(certificate: Certificate) -> None:
 
 def print_audit(certificate: Certificate, changes: list[Change]) -> None:
     """Print what was checked, where the policy differs, and what is guaranteed of it."""
+    if certificate.origin is not None:
+        p.print_sentence(certificate.origin)
     p.print_title("Checks")
     p.print_bullets(check.summary for check in certificate.checks)
     _print_changes(changes)

@@ -11,6 +11,7 @@ from spibb.pictures import own_settings, to_svg
 from spibb.posterior.risk import told_halves, told_share
 from spibb.report.changes import Change
 from spibb.report.figures import change_figure
+from spibb.report.inspection import render_inspection
 from spibb.settings import in_words
 
 _N_SHOWN = 100
@@ -35,6 +36,7 @@ def render_report(result: Improvement, summary: dict[str, Any], changes: list[Ch
         told_share=told_share,
         told_halves=told_halves,
         picture=_picture(result, changes),
+        inspection=render_inspection(result.inspection),
     )
 
 

@@ -50,6 +50,7 @@ def result_summary(result: Improvement) -> dict[str, Any]:
         },
         "risk": _risk(result),
         "choice": _choice(result),
+        "inspection": None if result.inspection is None else result.inspection.to_dict(),
         "n_states_changed": int(changed.sum()),
         "is_guaranteed": certificate.is_guaranteed,
         "is_vacuous": certificate.guarantee.is_vacuous,
