@@ -28,11 +28,13 @@ Keys = NDArray[np.uint64]
 
 _WHOLE = re.compile(r"-?[1-9][0-9]{0,17}|0")
 # One for each meaning that a number may have; odd, and otherwise of no meaning themselves.
-_NUMBER, _ACTION, _NOWHERE, _STEP, _FLAGS, _FIRST, _SECOND = (
+_NUMBER, _ACTION, _REWARD, _AFTER, _NOWHERE, _STEP, _FLAGS, _FIRST, _SECOND = (
     np.uint64(salt)
     for salt in (
         0x9AE16A3B2F90404F,
         0xC2B2AE3D27D4EB4F,
+        0xE7037ED1A0B428DB,
+        0x8EBC6AF09C88C6E3,
         0xB492B66FBE98F273,
         0xFF51AFD7ED558CCD,
         0xC4CEB9FE1A85EC53,
@@ -40,7 +42,11 @@ _NUMBER, _ACTION, _NOWHERE, _STEP, _FLAGS, _FIRST, _SECOND = (
         0xA0761D6478BD642F,
     )
 )
-_ONE, _TWO = np.uint64(1), np.uint64(2)
+_ZERO, _ONE, _TWO = np.uint64(0), np.uint64(1), np.uint64(2)
+# Of the bits of a double, those beyond the precision of 32 bits.
+_DROPPED = np.uint64(29)
+_HALF, _KEPT = np.uint64((1 << 28) - 1), np.uint64(~((1 << 29) - 1) & (2**64 - 1))
+_MINUS_ZERO = np.uint64(1 << 63)
 
 
 class LogHash:
@@ -98,14 +104,10 @@ class LogHash:
             self._last = int(episode[-1])
         ended = np.empty(int(is_first.sum()), dtype=np.uint64)
         has_open = self._chain[0] != 0
-        # A double that has no counterpart among the small ones stands for itself.
-        with np.errstate(over="ignore", under="ignore"):
-            small = reward.astype(np.float32).astype(np.float64)
-        lost = ~np.isfinite(small) | ((small == 0.0) & (reward != 0.0))
-        paid = np.where(lost, reward, small + 0.0) if lost.any() else small + 0.0
+        paid = np.ascontiguousarray(reward).view(np.uint64)
         _add_rows(
-            state_keys, action_keys, state, action, paid.view(np.uint64), next_state, terminated,
-            truncated, is_first, self._chain, self._lanes, ended,
+            state_keys, action_keys, state, action, paid, next_state, terminated, truncated,
+            is_first, self._chain, self._lanes, ended,
         )  # fmt: skip
         return ended if has_open else ended[1:]
 
@@ -166,11 +168,14 @@ def _add_rows(  # type: ignore[no-untyped-def]
                 lanes[0] += mix64(c + _FIRST)
                 lanes[1] += mix64(c + _SECOND)
             c = _STEP
-        h = mix64(state_keys[state[row]] + _ONE)
-        h = mix64(h + action_keys[action[row]] * _ACTION)
-        h = mix64(h + reward[row])
+        # 24 significant bits, half to even; -0 is 0.
+        paid = (reward[row] + _HALF + ((reward[row] >> _DROPPED) & _ONE)) & _KEPT
+        if paid == _MINUS_ZERO:
+            paid = _ZERO
         to = next_state[row]
-        h = mix64(h + (state_keys[to] if to >= 0 else _NOWHERE))
+        after = state_keys[to] if to >= 0 else _NOWHERE
+        h = state_keys[state[row]] + action_keys[action[row]] * _ACTION + paid * _REWARD
+        h += after * _AFTER
         if terminated[row]:
             h += _FLAGS
         elif truncated[row]:
