@@ -7,12 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import binom
 
 import spibb
 from spibb import Log, TabularPolicy, inspect
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.inspection.inspect import FAMILY_LEVEL
+from spibb.report.inspection import render_inspection
 from spibb.testing.clean_logs import KINDS, clean_log
 
 DEMO = Path(spibb.__file__).parent / "cli/demo"
@@ -195,8 +198,8 @@ def test_costs_without_a_range():
     baseline = spibb.envs.Cliff().baseline(epsilon=0.3)
     log = Log.sample(process, baseline, n_episodes=300, max_steps=50, rng=rng)
     assert "costs" not in found_in(log, baseline=baseline)
-    for given in (baseline, None):
-        found = inspect(replace(log, reward=-log.reward), baseline=given)
+    for known in (baseline, None):
+        found = inspect(replace(log, reward=-log.reward), baseline=known)
         asked = {one.check: one for one in found.findings}["costs"]
         assert "Are these costs" in asked.effect
         assert not found.is_refused
@@ -302,3 +305,37 @@ def test_names_stay_names_in_what_is_shown():
     assert found.is_refused
     assert "\x1b" not in repr(found)
     assert "<script" not in found._repr_html_()
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=150, deadline=None)
+def test_any_log_can_be_inspected(seed):
+    """Whatever columns a small log has, and whatever they hold."""
+    rng = np.random.default_rng(seed)
+    n, n_states, n_actions = (int(rng.integers(1, top)) for top in (40, 8, 5))
+    columns = {
+        "state": rng.integers(0, n_states, n),
+        "action": rng.integers(0, n_actions, n),
+        "reward": rng.choice([0.0, 1.0, -1e100, 1e-300, 3.0], n),
+    }
+    if rng.random() < 0.7:
+        columns["episode"] = rng.integers(0, int(rng.integers(1, n + 1)), n)
+    if "episode" not in columns or rng.random() < 0.5:
+        columns["next_state"] = rng.integers(-1, n_states, n)
+        columns["next_state"][0] = 0
+    for name in ("terminated", "truncated"):
+        if rng.random() < 0.5:
+            columns[name] = rng.random(n) < 0.3
+    log = Log.from_arrays(**columns, n_states=n_states, n_actions=n_actions)
+    baseline = TabularPolicy(rng.dirichlet(np.ones(n_actions), n_states))
+    try:
+        spibb.Counts.from_log(log)
+    except DataError:
+        return  # no row says what followed
+    for given_baseline in (None, baseline):
+        found = inspect(log, baseline=given_baseline, reward_range=(-1.0, 1.0))
+        json.dumps(found.to_dict(), allow_nan=False)
+        assert [one.rank for one in found.findings] == sorted(one.rank for one in found.findings)
+        assert repr(found)
+        if seed % 20 == 0:  # drawing takes longer than all the rest
+            assert "<svg" in render_inspection(found)

@@ -16,6 +16,7 @@ from spibb.inspection.finding import Finding, Tested
 from spibb.inspection.permutation import rank_p_value
 
 Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 # What an action pays is judged by the rewards of so many steps.
 _STEPS = 10
@@ -34,18 +35,22 @@ def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Fin
         level: Of the test.
     """
     rows, paid = _paid(log)
-    pair = log.state[rows] * log.n_actions + log.action[rows]
-    n, mean, error = _means(pair, paid, preferences.shape)
+    shape = preferences.shape
+    n = np.bincount(log.state[rows] * shape[1] + log.action[rows], minlength=preferences.size)
+    n = n.reshape(shape)
+    several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
+    n, preferences = n[several], preferences[several]
     known = n >= _FEWEST_ROWS
-    leaning = _centred(preferences, known)
-    pays = _centred(mean, known)
+    mean, error = _means(log, rows, paid, several, n)
+    leaning, pays = _centred(preferences, known), _centred(mean, known)
     # What differs between actions counts as far as noise alone does not explain it.
     signal, noise = (pays**2).sum(axis=1), np.where(known, error**2, 0.0).sum(axis=1)
     scale = np.sqrt(signal * (leaning**2).sum(axis=1))
-    judged = (known.sum(axis=1) > 1) & (scale > 1e-12) & (signal > noise)
+    judged = (scale > 1e-12) & (signal > noise)
     if not judged.any():
         return Tested("costs", _QUESTION, None, "no state has several actions to compare"), None
     weight = (1.0 - noise[judged] / signal[judged]) / scale[judged]
+    several, n, preferences, mean = (x[judged] for x in (several, n, preferences, mean))
     leaning, pays, known = leaning[judged], pays[judged], known[judged]
     observed = (weight[:, None] * leaning * pays).sum()
     rng = np.random.default_rng(4)
@@ -62,40 +67,35 @@ def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Fin
     tested = Tested("costs", _QUESTION, p_value)
     if p_value > level:
         return tested, None
-    return tested, _finding(log, preferences, n, mean, np.flatnonzero(judged), p_value)
+    return tested, _finding(log, several, preferences, n, mean, p_value)
 
 
 def _finding(
-    log: Log,
-    preferences: Array,
-    n: NDArray[np.int64],
-    mean: Array,
-    judged: NDArray[np.int64],
-    p_value: float,
+    log: Log, states: Codes, preferences: Array, n: Codes, mean: Array, p_value: float
 ) -> Finding:
-    known = n[judged] >= _FEWEST_ROWS
-    preferred = np.where(known, preferences[judged], -1.0).argmax(axis=1)
-    own = mean[judged, preferred]
-    others = np.where(known, mean[judged], np.inf)
-    others[np.arange(len(judged)), preferred] = np.inf
+    known, here = n >= _FEWEST_ROWS, np.arange(len(n))
+    preferred = np.where(known, preferences, -1.0).argmax(axis=1)
+    own = mean[here, preferred]
+    others = np.where(known, mean, np.inf)
+    others[here, preferred] = np.inf
     is_worst = own < others.min(axis=1)
     order = np.flatnonzero(is_worst)
-    order = order[np.argsort(-n[judged[order]].sum(axis=1), kind="stable")]
+    order = order[np.argsort(-n[order].sum(axis=1), kind="stable")]
     return Finding(
         check="costs",
         severity="biased",
         found="The more the baseline prefers an action, the less the next "
-        f"{_STEPS} steps paid (p = {p_value:.2g}); in {int(is_worst.sum())} of {len(judged)} "
+        f"{_STEPS} steps paid (p = {p_value:.2g}); in {int(is_worst.sum())} of {len(states)} "
         "states the action that it prefers is the worst one.",
         effect="Are these costs, coded as rewards of the other sign? Then everything would be made "
         "worse, and called better.",
         advice="If they are costs, change their sign; a range of rewards (--reward-range) would "
         "show it.",
-        share=float(n[judged[is_worst]].sum() / max(1, n[judged].sum())),
+        share=float(n[is_worst].sum() / n.sum()),
         p_value=p_value,
         places=[
             {
-                "state": log.states[int(judged[x])],
+                "state": log.states[int(states[x])],
                 "preferred": log.actions[int(preferred[x])],
                 "pays": float(own[x]),
                 "others_pay_at_least": float(others[x].min()),
@@ -105,16 +105,16 @@ def _finding(
     )
 
 
-def _means(
-    pair: NDArray[np.int64], paid: Array, shape: tuple[int, ...]
-) -> tuple[NDArray[np.int64], Array, Array]:
-    """Return how often, how much on average, and with what standard error each pair paid."""
-    size = int(np.prod(shape))
-    n = np.bincount(pair, minlength=size)
-    mean = np.bincount(pair, paid, size) / np.maximum(n, 1)
-    spread = np.bincount(pair, (paid - mean[pair]) ** 2, size)
-    error = np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
-    return n.reshape(shape), mean.reshape(shape), error.reshape(shape)
+def _means(log: Log, rows: Codes, paid: Array, states: Codes, n: Codes) -> tuple[Array, Array]:
+    """Return how much each pair of some states paid on average, and the standard error of that."""
+    place = np.full(log.n_states, -1)
+    place[states] = np.arange(len(states))
+    kept = place[log.state[rows]] >= 0
+    rows, paid = rows[kept], paid[kept]
+    pair = place[log.state[rows]] * log.n_actions + log.action[rows]
+    mean = np.bincount(pair, paid, n.size) / np.maximum(n.ravel(), 1)
+    spread = np.bincount(pair, (paid - mean[pair]) ** 2, n.size).reshape(n.shape)
+    return mean.reshape(n.shape), np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
 
 
 def _centred(values: Array, known: NDArray[np.bool_]) -> Array:

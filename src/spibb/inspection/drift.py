@@ -8,9 +8,10 @@ among the visits to their state.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.inspection.finding import Finding, Tested
@@ -49,12 +50,7 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
         p_value = independence_p_value(place, [quarter], [action], seed=2)
     else:
         quarter = _QUARTERS * episode[rows] // n_episodes
-        counts = sp.csr_array(
-            (np.ones(len(rows)), (place * log.n_actions + action, episode[rows])),
-            shape=(len(most) * log.n_actions, n_episodes),
-        )
-        counts.sum_duplicates()
-        p_value = _by_episodes(counts, len(most), n_episodes)
+        p_value = _by_episodes(place, action, episode[rows], n_episodes)
     if p_value is None:
         return Tested("drift", _QUESTION, None, "no state has several actions"), None
     tested = Tested("drift", _QUESTION, p_value, remark)
@@ -63,22 +59,30 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
     return tested, _finding(log, most, place, action, quarter, p_value)
 
 
-def _by_episodes(counts: sp.csr_array, n_states: int, n_episodes: int) -> float | None:
+def _by_episodes(place: Codes, action: Codes, episode: Codes, n_episodes: int) -> float | None:
     """Permute episodes among quarters; the statistic is X^2 summed over states."""
-    quarter = _QUARTERS * np.arange(n_episodes) // n_episodes
-    n_xa = np.asarray(counts.sum(axis=1)).reshape(n_states, -1)
-    n_x = n_xa.sum(axis=1)
-    if not ((n_xa > 0).sum(axis=1) > 1).any():
+    pair = place * (int(action.max()) + 1) + action
+    known, pair = np.unique(pair, return_inverse=True)
+    state = known // (int(action.max()) + 1)
+    if len(known) == len(np.unique(state)):
         return None
-    share = np.divide(n_xa, n_x[:, None])
+    rows = (np.ones(len(pair)), (pair, episode))
+    counts = sp.csr_array(rows, shape=(len(known), n_episodes))
+    counts.sum_duplicates()
+    n_pair = np.asarray(counts.sum(axis=1)).ravel()
+    first = np.flatnonzero(np.append(True, np.diff(state) != 0))
+    lengths = np.diff(np.append(first, len(state)))
+    share = n_pair / np.repeat(np.add.reduceat(n_pair, first), lengths)
+    chosen = np.zeros((n_episodes, _QUARTERS))
 
     def statistic(places: Codes) -> float:
-        chosen = np.zeros((n_episodes, _QUARTERS))
-        chosen[np.arange(n_episodes), places] = 1.0
-        found = (counts @ chosen).reshape(n_states, -1, _QUARTERS)
-        expected = share[:, :, None] * found.sum(axis=1, keepdims=True)
+        chosen[:] = places[:, None] == np.arange(_QUARTERS)
+        found = counts @ chosen
+        of_state = np.repeat(np.add.reduceat(found, first, axis=0), lengths, axis=0)
+        expected = share[:, None] * of_state
         return float(((found - expected) ** 2 / np.where(expected > 0.0, expected, 1.0)).sum())
 
+    quarter = _QUARTERS * np.arange(n_episodes) // n_episodes
     rng = np.random.default_rng(3)
     return rank_p_value(statistic(quarter), lambda _: statistic(rng.permutation(quarter)))
 
@@ -87,33 +91,37 @@ def _finding(
     log: Log, most: Codes, place: Codes, action: Codes, quarter: Codes, p_value: float
 ) -> Finding:
     """Say where the first half and the second differ most."""
-    n: NDArray[np.float64] = np.zeros((2, len(most), log.n_actions))
-    np.add.at(n, (quarter // (_QUARTERS // 2), place, action), 1.0)
-    halves = n / np.maximum(n.sum(axis=2, keepdims=True), 1.0)
-    moved = np.abs(halves[0] - halves[1])
-    both = n.sum(axis=2).min(axis=0)
-    order = np.argsort(-moved.max(axis=1) * np.sqrt(both), kind="stable")[:_N_SHOWN]
-    places = [
-        {
-            "state": log.states[int(most[x])],
-            "action": log.actions[int(moved[x].argmax())],
-            "first_half": float(halves[0, x, moved[x].argmax()]),
-            "second_half": float(halves[1, x, moved[x].argmax()]),
-        }
-        for x in order
-        if both[x] > 0
-    ]
-    distance = float(np.average(moved.sum(axis=1) / 2.0, weights=np.maximum(both, 1e-9)))
+    half = quarter // (_QUARTERS // 2)
+    known, pair = np.unique(place * log.n_actions + action, return_inverse=True)
+    state = known // log.n_actions
+    n = np.stack([np.bincount(pair[half == k], minlength=len(known)) for k in (0, 1)])
+    n_x = np.stack([np.bincount(place[half == k], minlength=len(most)) for k in (0, 1)])
+    halves = n / np.maximum(n_x, 1)[:, state]
+    moved, both = np.abs(halves[0] - halves[1]), n_x.min(axis=0)
+    distance = np.bincount(state, moved, len(most)) / 2.0
+    places: dict[int, dict[str, Any]] = {}
+    for k in np.argsort(-moved * np.sqrt(both[state]), kind="stable"):
+        x = int(state[k])
+        if both[x] == 0 or len(places) == _N_SHOWN:
+            break
+        if x not in places:  # its most changed action
+            places[x] = {
+                "state": log.states[int(most[x])],
+                "action": log.actions[int(known[k] % log.n_actions)],
+                "first_half": float(halves[0, k]),
+                "second_half": float(halves[1, k]),
+            }
+    mean = float(np.average(distance, weights=np.maximum(both, 1e-9)))
     return Finding(
         check="drift",
         severity="biased",
         found=f"The actions changed while the log was made (p = {p_value:.2g}): its halves differ "
-        f"by a total variation of {distance:.2g} on average.",
+        f"by a total variation of {mean:.2g} on average.",
         effect="No single policy made this log: weights of off-policy estimates are wrong, and the "
         "return of the log is that of a mixture.",
         advice="Use the part since the last change, with the policy of that time, or estimate the "
         "baseline from it.",
-        share=distance,
+        share=mean,
         p_value=p_value,
-        places=places,
+        places=list(places.values()),
     )
