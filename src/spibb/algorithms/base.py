@@ -98,7 +98,7 @@ class Algorithm(Settings):
             certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
-                unseen, model, states_complete, never_ends, successors.
+                unseen, model, states_complete, never_ends, successors, accept_baseline.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         level = checked_delta(certificate_delta, "certificate_delta")

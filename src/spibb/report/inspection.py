@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ import numpy as np
 
 from spibb.errors import OutputError
 from spibb.inspection.inspect import LEVELS, Inspection
-from spibb.pictures import any_alphabet, own_settings, to_png, to_svg
+from spibb.pictures import own_settings, to_png, to_svg
 from spibb.whole_files import write_whole
 
 _ROWS, _BASELINE = "#63b3ed", "#f6ad55"
+_MOST_STATES = 2_000
 _KINDS = {".svg": lambda figure: to_svg(figure).encode(), ".png": to_png}
 
 
+@lru_cache(maxsize=1)  # results that are compared share their log
 def render_inspection(found: Inspection | None) -> str:
     """Return the section of a page as HTML; nothing where only counts are known."""
     import jinja2
@@ -59,8 +62,11 @@ def inspection_figure(found: Inspection) -> Any:
         axes = figure.add_subplot(1, len(panels), place)
         draw(axes, found)
         axes.spines[["top", "right"]].set_visible(False)
-    with any_alphabet():
-        figure.tight_layout()
+    # All labels are ours, and of known width: fitting them would take as long as drawing.
+    width = float(figure.get_figwidth())
+    figure.subplots_adjust(
+        left=0.7 / width, right=1.0 - 0.15 / width, bottom=0.17, top=0.95, wspace=0.32
+    )
     return figure
 
 
@@ -88,12 +94,14 @@ def _draw_fit(axes: Any, found: Inspection) -> None:
     """Draw, for each state, its rows and how far the baseline is from what was done there."""
     fit, n = found.fit, found.n_sa.sum(axis=1)
     assert fit is not None, "there is a baseline"
-    met = np.argsort(-n, kind="stable")[: min(2_000, int((n > 0).sum()))]
+    n_met = int((n > 0).sum())
+    met = np.argsort(-n, kind="stable")[: min(_MOST_STATES, n_met)]
     axes.scatter(n[met], fit.by_state[met], s=9, color=_BASELINE)
     axes.axhline(0.0, color="#a0aec0", linewidth=0.8)
     axes.set_xscale("log")
     axes.set_ylim(min(-0.1, float(fit.by_state[met].min(initial=0.0)) - 0.05), 1.0)
-    axes.set_xlabel("rows of a state")
+    left_out = f" ({len(met):,} of {n_met:,} drawn)" if len(met) < n_met else ""
+    axes.set_xlabel(f"rows of a state{left_out}")
     axes.set_ylabel("baseline off by, beyond chance")
 
 
