@@ -35,6 +35,8 @@ from spibb.data.counts import Counts as Counts
 from spibb.data.log import Log as Log
 from spibb.data.readers import read_log as read_log
 from spibb.errors import SpibbError as SpibbError
+from spibb.inspection.inspect import Inspection as Inspection
+from spibb.inspection.inspect import inspect as inspect
 from spibb.mdp.evaluation import Evaluation as Evaluation
 from spibb.mdp.evaluation import evaluate as evaluate
 from spibb.mdp.model import TabularMDP as TabularMDP

@@ -110,7 +110,7 @@ def test_it_is_an_algorithm_like_all_others(tmp_path):
     assert set(summary["risk"]["gains"]) == {"neutral", "careful"}
     page = (tmp_path / "result" / "report.html").read_text()
     assert "32 candidates" in page
-    assert summary["verdict"]["sentence"] in page
+    assert summary["verdict"]["headline"] in page
 
 
 def test_halves_judge_each_other_where_there_are_enough_episodes():

@@ -162,7 +162,7 @@ def test_kappa_is_the_maximum_over_the_ball():
         counts = Counts.from_log(log)
         for _ in range(7):
             counts = counts + counts  # e_P below 2, so that the ball has an inside
-        problem = Problem.of(counts, baseline=baseline, gamma=0.8)
+        problem = Problem.of(counts, baseline=baseline, gamma=0.8, accept_baseline=True)
         model = problem.model
         case = Case(problem, problem.baseline_values, 0.1)
         assert (case.transition_errors < 2).any()
@@ -211,7 +211,12 @@ def test_lemma_1_and_theorem_2_hold_for_every_model_in_the_set():
         counts = well_known(seed, 200_000)
         baseline = TabularPolicy(rng.dirichlet(np.ones(3), 4))
         result = ExactSoftSPIBB(epsilon=0.01, delta=0.1, error=HoeffdingP()).improve(
-            counts, baseline=baseline, gamma=0.8, reward_range=(-1.0, 1.0), **KNOWN
+            counts,
+            baseline=baseline,
+            gamma=0.8,
+            reward_range=(-1.0, 1.0),
+            accept_baseline=True,
+            **KNOWN,
         )
         case = make_case(counts, baseline, result.policy)
         bounds, guarantee = lemma_1(case), theorem_2(case)
@@ -308,7 +313,12 @@ def test_the_spibb_bound_holds_for_every_model_in_the_set():
         counts = well_known(seed, 5_000)
         baseline = TabularPolicy(rng.dirichlet(np.ones(3), 4))
         result = PiBSPIBB(n_wedge=5_000, delta=0.1).improve(
-            counts, baseline=baseline, gamma=0.8, reward_range=(-1.0, 1.0), **KNOWN
+            counts,
+            baseline=baseline,
+            gamma=0.8,
+            reward_range=(-1.0, 1.0),
+            accept_baseline=True,
+            **KNOWN,
         )
         case = make_case(counts, baseline, result.policy)
         found = spibb_bound(case, 5_000)
@@ -358,7 +368,7 @@ def test_assumption_1_fails_where_data_are_uneven_and_nothing_is_claimed():
     for _ in range(9):
         counts = counts + counts
     result = ApproxSoftSPIBB(error=HoeffdingP()).improve(
-        counts, baseline=baseline, gamma=0.99, states_complete=True
+        counts, baseline=baseline, gamma=0.99, states_complete=True, accept_baseline=True
     )
     found = own(result.certificate)
     assert {condition.name for condition in found.failed} == {"assumption-1"}

@@ -229,10 +229,11 @@ def test_one_outcome_and_no_data():
 
 
 def test_a_problem_is_made_in_one_place():
-    problem = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9, unseen="terminal")
+    asked = {"baseline": TabularPolicy.uniform(3, 2), "gamma": 0.9, "accept_baseline": True}
+    problem = Problem.of(LOG, **asked, unseen="terminal")
     assert problem.model.ending[0, 1] == 1.0
     assert problem.estimate().ending[0, 1] == 1.0
-    average = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9)
+    average = Problem.of(LOG, **asked)
     np.testing.assert_allclose(average.model.dense[0, 1], average.model.dense[0, 0])
-    given_start = Problem.of(LOG, baseline=TabularPolicy.uniform(3, 2), gamma=0.9, initial={1: 1.0})
+    given_start = Problem.of(LOG, **asked, initial={1: 1.0})
     assert given_start.model.initial.tolist() == [0.0, 1.0, 0.0]

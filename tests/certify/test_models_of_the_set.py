@@ -111,7 +111,7 @@ def test_d_is_a_bound_in_every_model_that_is_drawn(successors, never_ends, unsee
         problem = Problem.of(
             log, baseline=TabularPolicy(baseline), gamma=gamma, reward_range=REWARDS,
             states_complete=bool(rng.random() < 0.5), never_ends=never_ends, successors=said,
-            unseen=unseen,
+            unseen=unseen, accept_baseline=True,
         )  # fmt: skip
         batch = ProblemBatch.of([problem])
         test = RegretTest.of(batch, DELTA)

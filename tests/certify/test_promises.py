@@ -314,7 +314,7 @@ def test_what_was_never_tried_does_not_attract(algorithm):
         next_state=rng.integers(0, 2, n), n_actions=3,
     )  # fmt: skip
     baseline = TabularPolicy(np.tile([0.8, 0.1, 0.1], (2, 1)))
-    result = algorithm.improve(log, baseline=baseline, gamma=0.9)
+    result = algorithm.improve(log, baseline=baseline, gamma=0.9, accept_baseline=True)
     assert result.policy.probabilities[:, 1:].max() <= 0.1 + 1e-12
 
 

@@ -102,7 +102,8 @@ def options(folder):
                              words),
         "--estimator": st.one_of(st.sampled_from(["is", "dr", "model,is", "wis"]), words),
     }  # fmt: skip
-    flags = st.sampled_from(["--states-complete", "--never-ends", "--overwrite"]).map(lambda f: [f])
+    known = ["--states-complete", "--never-ends", "--overwrite", "--same-log", "--accept-baseline"]
+    flags = st.sampled_from(known).map(lambda f: [f])
     pairs = st.sampled_from(sorted(one)).flatmap(lambda key: one[key].map(lambda v: [key, v]))
     ranges = st.tuples(numbers, numbers).map(lambda ends: ["--reward-range", *ends])
     return st.lists(st.one_of(pairs, pairs, pairs, flags, ranges), max_size=4)
@@ -111,12 +112,16 @@ def options(folder):
 @given(st.data())
 @cases(60)
 def test_commands(ward, data):
-    command = data.draw(st.sampled_from(["improve", "improve", "audit", "evaluate", "algorithms"]))
+    command = data.draw(
+        st.sampled_from(["improve", "improve", "inspect", "audit", "evaluate", "algorithms"])
+    )
     more = [part for option in data.draw(options(ward)) for part in option]
     arguments = [command]
     if command != "algorithms":
+        arguments += [ward / "log.csv", "--baseline", ward / "baseline.csv"]
+    if command not in ("algorithms", "inspect"):
         gamma = data.draw(st.one_of(st.just("0.9"), st.just("0.9"), st.just("1"), numbers))
-        arguments += [ward / "log.csv", "--baseline", ward / "baseline.csv", "--gamma", gamma]
+        arguments += ["--gamma", gamma]
     if command in ("audit", "evaluate"):
         arguments += ["--policy", ward / "baseline.csv"]
     out = ward / "out"

@@ -204,6 +204,7 @@ def test_no_weight_at_all():
         policy=TabularPolicy([[0.0, 1.0]]),
         baseline=TabularPolicy([[0.5, 0.5]]),
         gamma=GAMMA,
+        accept_baseline=True,
     )
     assert found["is"].estimate == 0.0
     assert math.isnan(found["wis"].estimate)

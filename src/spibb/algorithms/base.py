@@ -98,13 +98,18 @@ class Algorithm(Settings):
             certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
-                unseen, model, states_complete, never_ends, successors.
+                unseen, model, states_complete, never_ends, successors, accept_baseline.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         level = checked_delta(certificate_delta, "certificate_delta")
         found = self.search(ProblemBatch.alone(problem), rng)
         counts = problem.counts
-        policy = TabularPolicy(found.policy[0], counts.state_labels, counts.action_labels)
+        policy = TabularPolicy(
+            found.policy[0],
+            counts.state_labels,
+            counts.action_labels,
+            log_hash=None if problem.log is None else problem.log.content_hash,
+        )
         performance = float(problem.model.initial @ found.v[0])
         values = Evaluation(policy, found.v[0], found.q[0], performance)
         # Guarantees are about the counts, whatever model the policy was made on.

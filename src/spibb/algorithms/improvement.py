@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spibb.certify.certificate import Certificate
 from spibb.display import Card, Display
+from spibb.inspection.inspect import Inspection, inspect_problem
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation
 from spibb.mdp.planning import Status
@@ -137,6 +138,11 @@ class Improvement(Display):
         if self.risk is None:
             return None
         return StateRisks.of(self.problem, self.policy, next(iter(self.risk.gains)))
+
+    @property
+    def inspection(self) -> Inspection | None:
+        """Whether the log is sound: see :func:`spibb.inspect`; None where only counts are known."""
+        return inspect_problem(self.problem)
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder with the policy, the certificate, a summary and a report, or nothing.

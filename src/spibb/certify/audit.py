@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -16,8 +17,14 @@ from spibb.errors import checked_number
 from spibb.mdp.evaluation import evaluate
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Problem, ProblemOptions
+from spibb.problem.origin import TOLD, policy_origin
 from spibb.problem.problem import Baseline
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ, checked_delta
+
+_HOLDS = (
+    " What is guaranteed here holds for every policy at once, and so for one that this log chose; "
+    "its estimated gain is flattered."
+)
 
 
 def certify(
@@ -90,7 +97,8 @@ def audit(
     if n_wedge is not None:
         checked_number(n_wedge, "n_wedge", "a number of observations >= 0", least=0)
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options).counted
-    judged = evaluate(problem.model, problem.align(policy))
+    policy = problem.align(policy)
+    judged, origin = evaluate(problem.model, policy), policy_origin(problem, policy)
     case = Case(problem, judged, checked_delta(delta))
     error = error or HoeffdingQ()
     claims = [regret_test(case)]
@@ -99,4 +107,5 @@ def audit(
     claims.append(theorem_2(case))
     if n_wedge is not None:
         claims.append(spibb_bound(case, n_wedge))
-    return certify(case, claims, error, epsilon)
+    told = TOLD[origin] + (_HOLDS if origin == "same" else "")
+    return replace(certify(case, claims, error, epsilon), origin=told)

@@ -148,6 +148,7 @@ class Certificate(Display):
         checks: What was checked on the result whatever the theorem.
         delta: Allowed probability of error of the guarantee.
         states: The checks, state by state.
+        origin: Whether the policy was made of the log that judges it, in words; None: it was.
     """
 
     guarantee: Guarantee
@@ -155,6 +156,7 @@ class Certificate(Display):
     checks: tuple[Condition, ...]
     delta: float
     states: StateAudit
+    origin: str | None = None
 
     @property
     def is_guaranteed(self) -> bool:
@@ -195,6 +197,7 @@ class Certificate(Display):
             "guarantee": _guarantee_dict(self.guarantee),
             "others": [_guarantee_dict(other) for other in self.others],
             "checks": [asdict(check) for check in self.checks],
+            **({} if self.origin is None else {"origin": self.origin}),
         }
         plain: dict[str, Any] = strict_json(found)
         return plain

@@ -18,6 +18,7 @@ from spibb.cli.audit_command import audit
 from spibb.cli.demo_command import demo
 from spibb.cli.evaluate_command import evaluate
 from spibb.cli.improve_command import improve
+from spibb.cli.inspect_command import inspect
 from spibb.cli.study_command import study
 
 app = typer.Typer(
@@ -27,7 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # brackets in help texts are brackets
     help="Improve a running policy from its log, safely, and say what is guaranteed.",
 )
-for command in (demo, improve, algorithms, audit, evaluate):
+for command in (demo, inspect, improve, algorithms, audit, evaluate):
     app.command()(command)
 app.add_typer(study, name="study")
 

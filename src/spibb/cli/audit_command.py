@@ -25,6 +25,7 @@ def audit(
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
+    accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Judge any policy against a log and the baseline that made it.
@@ -41,6 +42,7 @@ def audit(
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
         states_complete=states_complete, never_ends=never_ends, successors=successors,
+        accept_baseline=accept_baseline,
     )  # fmt: skip
     judged = problem.align(spibb.TabularPolicy.read(policy))
     chosen = None if error is None else find_error(error)

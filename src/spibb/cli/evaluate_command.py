@@ -20,6 +20,9 @@ Returns = Annotated[
 ]
 
 Page = Annotated[Path | None, Option("--out", help="Folder for the estimates and a page of them.")]
+SameLog = Annotated[
+    bool, Option("--same-log", help="Give intervals although this log made the policy.")
+]
 
 
 def evaluate(
@@ -34,6 +37,8 @@ def evaluate(
     return_range: Returns = None,
     unseen: o.Unseen = "average",
     columns: o.Columns = None,
+    same_log: SameLog = False,
+    accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
     out: Page = None,
     overwrite: o.Overwrite = False,
@@ -48,13 +53,18 @@ def evaluate(
     if out is not None:
         check_replaceable(out, overwrite=overwrite, known=FILES)
         check_inputs_outside(out, log, baseline, policy)
+    problem = read_problem(
+        log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen,
+        accept_baseline=accept_baseline,
+    )  # fmt: skip
     found = spibb.evaluate_policy(
-        read_problem(log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen),
+        problem,
         policy=spibb.TabularPolicy.read(policy),
         estimators=None if estimator is None else [part.strip() for part in estimator.split(",")],
         bound=bound,
         delta=delta,
         return_range=return_range,
+        same_log=same_log,
     )
     facts = evaluation_facts(found, command_line())
     if out is not None:

@@ -51,6 +51,7 @@ def improve(
     model: o.Model = "counts",
     columns: o.Columns = None,
     by: o.By = None,
+    accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -74,7 +75,7 @@ def improve(
     problem = read_problem(
         log, baseline, gamma, columns, by, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
-        successors=successors, model=model,
+        successors=successors, model=model, accept_baseline=accept_baseline,
     )  # fmt: skip
     if compared is not None:
         level = settings.get("delta", 0.05)

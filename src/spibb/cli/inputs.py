@@ -34,8 +34,7 @@ def read_problem(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    renamed = parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
-    rows = read_log(log, columns=renamed, by=by)
+    rows = read_log(log, columns=parse_columns(columns), by=by)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
 
@@ -51,6 +50,11 @@ def command_line() -> str:
         if name not in (*_ABOUT_OUTPUT, "--overwrite"):
             kept.append(word)
     return f"{shlex.join(kept)} --out DIR"
+
+
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """Read how columns are called otherwise."""
+    return parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
 
 
 def check_inputs_outside(out: Path, *names: str | None) -> None:

@@ -62,6 +62,8 @@ _MODEL = (
 Model = Annotated[str, Option(help=_MODEL)]
 _BY = "Column of the log, as ward, to tell rows, returns and changes apart by in the report."
 By = Annotated[str | None, Option(metavar="COLUMN", help=_BY)]
+_ACCEPT = "Go on although the log contradicts the baseline; 'spibb inspect' says how."
+AcceptBaseline = Annotated[bool, Option("--accept-baseline", help=_ACCEPT)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

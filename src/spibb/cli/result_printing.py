@@ -18,7 +18,7 @@ from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.words import number, percent
 
-_N_SHOWN = 10
+_N_SHOWN, _N_FINDINGS = 10, 3
 
 
 def print_improvement(
@@ -43,6 +43,7 @@ def describe_improvement(result: Improvement, summary: dict[str, Any]) -> None:
     _print_answers(summary)
     _print_changes(result_changes(result))
     _print_groups(summary["groups"])
+    _print_log(result)
     p.print_title("What it rests on")
     p.print_sentence("\n".join(result.findings))
     _print_risk(result)
@@ -90,6 +91,14 @@ def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printe
 def change_records(changes: list[Change]) -> list[Any]:
     """Return the rows of a CSV file, names of the columns first."""
     return [[item.name for item in fields(Change)], *map(astuple, changes)]
+
+
+def _print_log(result: Improvement) -> None:
+    """Print what was found in the log, the worst first."""
+    found = () if result.inspection is None else result.inspection.findings
+    if found:
+        p.print_title("The log ('spibb inspect' says more)")
+        p.print_bullets(f"{one.found} {one.effect}" for one in found[:_N_FINDINGS])
 
 
 def _print_changes(changes: list[Change]) -> None:
@@ -182,6 +191,8 @@ def _print_guarantee(certificate: Certificate) -> None:
 
 def print_audit(certificate: Certificate, changes: list[Change]) -> None:
     """Print what was checked, where the policy differs, and what is guaranteed of it."""
+    if certificate.origin is not None:
+        p.print_sentence(certificate.origin)
     p.print_title("Checks")
     p.print_bullets(check.summary for check in certificate.checks)
     _print_changes(changes)

@@ -72,7 +72,7 @@ def align_policy(
         )
     table[lacking] = 1.0 / counts.n_actions
     labels = counts.state_labels, counts.action_labels
-    return TabularPolicy(table, *labels, is_estimated=policy.is_estimated)
+    return TabularPolicy(table, *labels, is_estimated=policy.is_estimated, log_hash=policy.log_hash)
 
 
 def check_baseline(n_sa: NDArray[np.int64], baseline: TabularPolicy) -> None:

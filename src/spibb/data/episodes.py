@@ -125,20 +125,27 @@ def _sorted(columns: dict[str, Any]) -> dict[str, Any]:
         lengths = np.diff(np.append(first, len(episode)))
         columns["step"] = np.arange(len(episode)) - np.repeat(first, lengths)
     else:
-        _check_steps(columns["episode"], columns["step"], order)
+        _check_steps(columns, order)
     return columns
 
 
-def _check_steps(
-    episode: NDArray[np.int64], step: NDArray[np.int64], order: NDArray[np.intp]
-) -> None:
-    twice = (episode[1:] == episode[:-1]) & (step[1:] == step[:-1])
+def _check_steps(columns: dict[str, Any], order: NDArray[np.intp]) -> None:
+    def again(name: str) -> Any:
+        return columns[name][1:] == columns[name][:-1]
+
+    twice = again("episode") & again("step")
     if twice.any():
+        is_copy = np.logical_and.reduce([again(name) for name in columns])[twice]
+        reason = (
+            "a file may have been read twice"
+            if is_copy.all()
+            else "the episode column may be shuffled, or several processes share a number"
+        )
         place = int(np.argmax(twice))
         rows = sorted((int(order[place]) + 1, int(order[place + 1]) + 1))
         raise DataError(
             f"the same step of an episode is there twice ({int(twice.sum())} rows too many in all)",
             where=f"rows {rows[0]} and {rows[1]}",
             expected="each step of an episode once",
-            hint="drop the duplicates, or renumber the steps or episodes",
+            hint=f"drop the duplicates, or renumber the steps or episodes ({reason})",
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.data.content_hash import hash_log
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
 from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
@@ -231,6 +232,11 @@ class Log(Named, Display):
         if self.step is None or self.is_first is None:
             return n
         return n + count_late_starts(self.is_first, self.step)
+
+    @cached_property
+    def content_hash(self) -> str:
+        """What the log holds as 32 hexadecimal digits: see :mod:`spibb.data.content_hash`."""
+        return hash_log(self)[0]
 
     def reward_extremes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the largest reward of every pair (S, A); inf, -inf where unseen."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT_VERSION = 1
+# What files call the hash of the log that a policy was made of.
+LOG_HASH = "log_hash"
 # Files round to six digits: a row that misses one by this much for each action is rescaled, by
 # more it is refused.
 _SUM_TOLERANCE = 1e-6
@@ -36,6 +38,7 @@ class TabularPolicy(Named, Display):
         state_labels: Names of the states, in order; None where states are plain integers.
         action_labels: Names of the actions, in order.
         is_estimated: Whether it was estimated from the log it is said to have made.
+        log_hash: `Log.content_hash` of the log it was made of, where that is known.
 
     Example:
         >>> policy = TabularPolicy([[0.25, 0.75], [1.0, 0.0]], action_labels=("wait", "treat"))
@@ -49,6 +52,7 @@ class TabularPolicy(Named, Display):
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
     is_estimated: bool = False
+    log_hash: str | None = None
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class TabularPolicy(Named, Display):
         action_labels: Sequence[str] | None = None,
         *,
         is_estimated: bool = False,
+        log_hash: str | None = None,
     ) -> None:
         states = None if state_labels is None else tuple(state_labels)
         actions = None if action_labels is None else tuple(action_labels)
@@ -73,6 +78,7 @@ class TabularPolicy(Named, Display):
         object.__setattr__(self, "state_labels", states)
         object.__setattr__(self, "action_labels", actions)
         object.__setattr__(self, "is_estimated", is_estimated)
+        object.__setattr__(self, "log_hash", log_hash)
 
     @property
     def n_states(self) -> int:
@@ -192,7 +198,8 @@ class TabularPolicy(Named, Display):
 
         Args:
             path: File name; the suffix ``.csv`` or ``.parquet`` decides the format.
-            metadata: Facts to keep beside the table; only Parquet files can hold them.
+            metadata: Facts to keep beside the table; only Parquet files can hold them, and the
+                hash of the log that the policy was made of.
             states: Which states to write, shape (S,); None: all.
         """
         import pyarrow as pa
@@ -206,7 +213,9 @@ class TabularPolicy(Named, Display):
         if path.suffix == ".csv":
             pyarrow.csv.write_csv(table, sink)
         elif path.suffix == ".parquet":
-            facts = {"format": "spibb-policy", "version": FORMAT_VERSION, **(metadata or {})}
+            made = {} if self.log_hash is None else {LOG_HASH: self.log_hash}
+            known = {"format": "spibb-policy", "version": FORMAT_VERSION, **made}
+            facts = known | (metadata or {})
             keyed = {b"spibb": json.dumps(facts, sort_keys=True).encode()}
             pyarrow.parquet.write_table(table.replace_schema_metadata(keyed), sink)
         else:

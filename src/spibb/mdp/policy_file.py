@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +12,12 @@ from numpy.typing import NDArray
 
 from spibb.data_frames import FRAME, arrow_table, as_text
 from spibb.errors import PolicyError
-from spibb.mdp.policy import TabularPolicy
+from spibb.mdp.policy import LOG_HASH, TabularPolicy
 from spibb.table_files import (
     Labels,
     check_size,
     encode,
+    find_files,
     read_numbers,
     read_table,
     require_columns,
@@ -31,7 +34,22 @@ _COLUMNS = ("state", "action", "probability")
 def read_policy(path: str | Path) -> TabularPolicy:
     """Read a policy file; pairs that are left out have probability 0."""
     table = read_table(path, what="policy", names=[["state"], ["action"]], numbers=("probability",))
-    return policy_from_table(table, path)
+    return policy_from_table(table, path, _log_hash(path))
+
+
+def _log_hash(path: str | Path) -> str | None:
+    """Return the hash of the log that a policy was made of, where its file says so."""
+    import pyarrow.parquet
+
+    files = find_files(path, what="policy")
+    if len(files) > 1 or files[0].suffix.lower() == ".csv":
+        return None
+    try:
+        facts = json.loads((pyarrow.parquet.read_schema(files[0]).metadata or {})[b"spibb"])
+        found = facts[LOG_HASH]
+    except (KeyError, TypeError, ValueError):  # a table that others have written
+        return None
+    return found if isinstance(found, str) and re.fullmatch("[0-9a-f]{32}", found) else None
 
 
 def policy_from_frame(frame: Any) -> TabularPolicy:
@@ -42,7 +60,9 @@ def policy_from_frame(frame: Any) -> TabularPolicy:
     return policy_from_table(table, FRAME)
 
 
-def policy_from_table(table: pa.Table, path: str | Path) -> TabularPolicy:
+def policy_from_table(
+    table: pa.Table, path: str | Path, log_hash: str | None = None
+) -> TabularPolicy:
     """Make a policy of an Arrow table."""
     require_columns(table.column_names, _COLUMNS, path, can_rename=False)
     states, state_labels = _without_gaps(*encode(table["state"], "state", path))
@@ -54,7 +74,7 @@ def policy_from_table(table: pa.Table, path: str | Path) -> TabularPolicy:
     _check_duplicates(states, actions, shape[1], path)
     probabilities = np.zeros(shape)
     probabilities[states, actions] = probability
-    return TabularPolicy(probabilities, state_labels, action_labels)
+    return TabularPolicy(probabilities, state_labels, action_labels, log_hash=log_hash)
 
 
 def _without_gaps(codes: NDArray[np.int64], labels: Labels) -> tuple[NDArray[np.int64], Labels]:

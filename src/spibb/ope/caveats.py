@@ -15,6 +15,7 @@ from spibb.ope.rare_events import hidden_loss
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Problem
+from spibb.problem.origin import TOLD, Origin
 from spibb.problem.ranges import ValueRange
 
 if TYPE_CHECKING:
@@ -69,6 +70,26 @@ def weight_warnings(weight: Array) -> list[str]:
             "that are common under the policy, or the baseline did not make it."
         )
     return found
+
+
+def origin_warnings(origin: Origin, *, is_shown: bool) -> tuple[str, ...]:
+    """Say where a log judges the policy that was made of it.
+
+    Args:
+        origin: Whether it does.
+        is_shown: Whether intervals were asked for all the same.
+    """
+    if origin != "same":
+        return ()
+    flattered = "whatever was chosen with its help looks better on it than it is"
+    withheld = (
+        "the intervals do not allow for it"
+        if is_shown
+        else "intervals are withheld, as their levels do not hold (--same-log gives them). Judge "
+        "it by episodes that it was not made of, or by the regret test (spibb audit), which holds "
+        "for every policy at once"
+    )
+    return (f"{TOLD['same']} {flattered.capitalize()}: {withheld}.",)
 
 
 def few_warnings(n_episodes: int) -> tuple[str, ...]:
@@ -173,7 +194,9 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
     return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
 
 
-def assumptions(chosen: Sequence[Bound], off: OffPolicy, problem: Problem) -> tuple[str, ...]:
+def assumptions(
+    chosen: Sequence[Bound], off: OffPolicy, problem: Problem, origin: Origin
+) -> tuple[str, ...]:
     """Return what the estimates rest on and the log cannot show."""
     bound, missing = chosen[0], beyond_the_record(off, problem.values)
     found = [
@@ -182,9 +205,12 @@ def assumptions(chosen: Sequence[Bound], off: OffPolicy, problem: Problem) -> tu
         else "The baseline was estimated from this log: weights rest on estimated probabilities, "
         "and the intervals do not show the error of that.",
         "Episodes are independent of each other and alike in distribution.",
-        "The policy was not learnt from these episodes: one that was looks better on them than it "
-        "is (HCPI keeps episodes apart for that reason).",
     ]
+    if origin != "same":
+        found.append(
+            "The policy was not learnt from these episodes: one that was looks better on them than "
+            f"it is (HCPI keeps episodes apart for that reason). {TOLD[origin]}"
+        )
     if not bound.is_exact:
         found.append(bound.approximation)
     elif bound.known is not None:

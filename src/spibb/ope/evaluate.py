@@ -22,6 +22,7 @@ from spibb.ope.off_policy import OffPolicy
 from spibb.ope.return_range import ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Baseline, Problem, ProblemOptions
+from spibb.problem.origin import Origin, policy_origin
 from spibb.settings import checked_entry
 from spibb.strict_json import strict_json
 
@@ -75,6 +76,8 @@ class PolicyEvaluation(Display):
         is_baseline_estimated: Whether propensities are estimates.
         warnings: What concerns all estimates.
         assumptions: What the estimates rest on and a log cannot show.
+        origin: Whether the policy was made of this log: "same", "other" or "unknown". Intervals
+            around what a log says of its own policy are withheld unless asked for, and never exact.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -91,6 +94,7 @@ class PolicyEvaluation(Display):
     assumptions: tuple[str, ...]
     is_exact: bool
     return_range: tuple[float, float] | None
+    origin: Origin = "unknown"
 
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
@@ -129,6 +133,7 @@ def evaluate_policy(
     delta: float = 0.05,
     return_range: tuple[float, float] | None = None,
     rng: np.random.Generator | None = None,
+    same_log: bool = False,
     **options: Unpack[ProblemOptions],
 ) -> PolicyEvaluation:
     """Estimate the performance of a policy from the log of another, with intervals.
@@ -147,6 +152,7 @@ def evaluate_policy(
             what the rewards imply, if gamma < 1. Estimates are kept inside, and exact bounds of
             "is" need it.
         rng: Draws resamples and folds; None: always the same.
+        same_log: Give intervals also where the policy was made of this very log, which flatters it.
         **options: As for :meth:`spibb.Problem.of`; ``unseen`` concerns the models of "dr" and
             "model".
 
@@ -164,7 +170,8 @@ def evaluate_policy(
     kind, level = checked_entry(bound, BOUNDS, "bound"), checked_level(delta) / 2.0
     kind.check_level(level)
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
-    off = OffPolicy.of(problem, problem.align(policy))
+    policy = problem.align(policy)
+    off, origin = OffPolicy.of(problem, policy), policy_origin(problem, policy)
     episodes, gamma, is_estimated = off.episodes, off.gamma, problem.baseline.is_estimated
     if len(episodes) < kind.fewest_episodes:
         needed = f"at least {kind.fewest_episodes} for an interval by {bound}"
@@ -178,6 +185,8 @@ def evaluate_policy(
     own = LogReturn.of(problem.log, gamma)
     bounds = [kind(one, level, known) for one in chosen]
     estimates = tuple(_estimate(off, one, rng, own) for one in bounds)
+    if origin == "same" and not same_log:
+        estimates = tuple(_without_interval(one) for one in estimates)
     by_baseline = replace(off, policy=off.baseline)
     mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
     is_known = known is not None and known.is_known(*chosen)
@@ -193,16 +202,19 @@ def evaluate_policy(
         missing=caveats.beyond_the_record(off, problem.values),
         is_baseline_estimated=is_estimated,
         warnings=(
+            *caveats.origin_warnings(origin, is_shown=same_log),
             *caveats.log_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
         ),
-        assumptions=caveats.assumptions(bounds, off, problem),
+        assumptions=caveats.assumptions(bounds, off, problem, origin),
+        origin=origin,
         is_exact=kind.is_exact
         and is_known
         and not is_estimated
         and problem.counts.n_gaps == 0
-        and problem.declared.initial is None,
+        and problem.declared.initial is None
+        and origin != "same",
         return_range=None if known is None else (known.low, known.high),
     )
 
@@ -228,6 +240,10 @@ def _estimate(
         estimate, interval, told = known.kept_inside(estimate, interval)
         warnings += told
     return PolicyEstimate(estimator.id, estimate, interval, ess, share, mean, warnings)
+
+
+def _without_interval(part: PolicyEstimate) -> PolicyEstimate:
+    return replace(part, interval=NO_BOUND)
 
 
 def _chosen_estimators(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
+from spibb.data.baseline_fit import check_fit
 from spibb.data.counts import Counts, Paid
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import Hazards, careful_model
@@ -44,6 +45,7 @@ class ProblemOptions(TypedDict, total=False):
     states_complete: bool
     never_ends: bool
     successors: Successors | None
+    accept_baseline: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,6 +107,8 @@ class Problem(Display):
                 * never_ends: declares that the process never ends.
                 * successors: declares what may follow: rows (state, next_state) or (state, action,
                   next_state), or "seen" for what followed in the log.
+                * accept_baseline: take a baseline that the log contradicts (see
+                  :mod:`spibb.data.baseline_fit`), which is refused otherwise.
         """
         for name in options:
             checked_entry(name, ProblemOptions.__annotations__, "option of a problem")
@@ -127,6 +131,8 @@ class Problem(Display):
         policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
+        if not known.pop("accept_baseline", False) and not policy.is_estimated:
+            check_fit(counts.n_sa, policy)
         unseen = checked_unseen(known.pop("unseen", "average"))
         model_kind = _checked_kind(known.pop("model", "counts"))
         reward_range = known.pop("reward_range", None)

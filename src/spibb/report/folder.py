@@ -9,6 +9,7 @@ from typing import Any
 
 from spibb.algorithms.improvement import Improvement
 from spibb.report.html import render_report
+from spibb.report.inspection import render_inspection
 from spibb.report.summary import result_summary
 from spibb.whole_files import write_whole
 from spibb.whole_folders import write_folder
@@ -62,7 +63,8 @@ def fill_result(result: Improvement, folder: Path, command: str | None = None) -
     }
     summary = result_summary(result, command=command, hashes=hashes)
     write_json(folder / "summary.json", summary, is_long=len(summary["changes"]) > _MOST_READ)
-    write_whole(folder / "report.html", render_report(result, summary).encode())
+    page = render_report(result, summary, render_inspection(result.inspection))
+    write_whole(folder / "report.html", page.encode())
     return summary
 
 

@@ -83,6 +83,7 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
         },
         "risk": _risk(result),
         "choice": _choice(result),
+        "inspection": None if result.inspection is None else result.inspection.to_dict(),
         "n_states_changed": len(changes),
         "moved": share_moved(result),
         "is_guaranteed": certificate.is_guaranteed,

@@ -137,6 +137,8 @@ def _certificates(adversary: Adversary, log: Log | Counts, delta: float) -> Iter
     asked: dict[str, Any] = {
         "baseline": adversary.baseline, "gamma": adversary.mdp.gamma,
         "reward_range": adversary.reward_range, **adversary.declared,
+        # Where the logger adapts to what it sees, it is no baseline at all.
+        "accept_baseline": not adversary.is_sampled,
     }  # fmt: skip
     regret: list[Statement] = []
     for algorithm in _algorithms(adversary, delta):

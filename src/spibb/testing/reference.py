@@ -307,3 +307,35 @@ def maximum_likelihood(
                 transition[x, a, x] = 1.0 - sum(terminated) / len(terminated)
                 reward[x, a] = sum(rewards) / len(rewards)
     return transition, reward, n_sa
+
+
+def reference_baseline_fit(
+    n_sa: NDArray[np.int64], baseline: NDArray[np.float64]
+) -> tuple[float, float]:
+    """Return p-value and distance of a baseline, one action after the other.
+
+    Each alternative is an urn: it holds c b(a | x) balls of every action, and one more of each that
+    was taken. The distance takes off the expectation over all binomial outcomes.
+    """
+    ratios = []
+    for c in (1.0, 10.0, 100.0, 1e3, 1e4, 1e5):
+        ratio = 0.0
+        for counts, probabilities in zip(n_sa, baseline, strict=True):
+            balls, total = [c * p for p in probabilities], c
+            for action, n in enumerate(counts):
+                for _ in range(n):
+                    ratio += math.log(balls[action] / total) - math.log(probabilities[action])
+                    balls[action] += 1.0
+                    total += 1.0
+        ratios.append(ratio)
+    wealth = sum(math.exp(ratio) for ratio in ratios) / len(ratios)
+    distance, n_rows = 0.0, 0
+    for counts, probabilities in zip(n_sa, baseline, strict=True):
+        n = int(sum(counts))
+        n_rows += n
+        for k, p in zip(counts, probabilities, strict=True):
+            chance = sum(
+                math.comb(n, i) * p**i * (1.0 - p) ** (n - i) * abs(i - n * p) for i in range(n + 1)
+            )
+            distance += (abs(k - n * p) - chance) / 2.0
+    return min(1.0, 1.0 / wealth), distance / max(1, n_rows)

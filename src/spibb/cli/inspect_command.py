@@ -1,0 +1,47 @@
+"""``spibb inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Exit, Option
+
+from spibb.cli import options as o
+
+_BASELINE = "The policy that is said to have made the log (state, action, probability)."
+Baseline = Annotated[str | None, Option(metavar="FILE", help=_BASELINE)]
+_PICTURE = "Draw what was found, as .svg or .png."
+Picture = Annotated[Path | None, Option(metavar="FILE", help=_PICTURE)]
+
+
+def inspect(
+    log: o.LogFile,
+    baseline: Baseline = None,
+    reward_range: o.Rewards = None,
+    columns: o.Columns = None,
+    picture: Picture = None,
+    printed: o.PrintFormat = o.Format.table,
+) -> None:
+    """Say what a log holds, whether the baseline made it, and what would spoil a result.
+
+    Exit code 1 if the other commands refuse the log with this baseline or range of rewards.
+    """
+    import spibb
+    from spibb.cli.inputs import ESTIMATE, parse_columns
+    from spibb.cli.inspection_printing import print_inspection
+    from spibb.report.inspection import check_picture, write_picture
+
+    if picture is not None:
+        check_picture(picture)
+    rows = spibb.read_log(log, columns=parse_columns(columns))
+    is_file = baseline not in (None, ESTIMATE)
+    found = spibb.inspect(
+        rows,
+        baseline=spibb.TabularPolicy.read(str(baseline)) if is_file else None,
+        reward_range=reward_range,
+    )
+    if picture is not None:
+        write_picture(found, picture)
+    print_inspection(found, printed)
+    raise Exit(1 if found.is_refused else 0)

@@ -1,0 +1,141 @@
+"""Are these costs, coded as rewards of the other sign?
+
+A policy that somebody runs prefers good actions to bad ones. In each state the probabilities that
+it gives to actions are compared with what the next steps paid after them. A policy that knows
+nothing of rewards could have any order of its actions, so what they paid is permuted among the
+actions of each state: is what it prefers worse than that, over all states?
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.log import Log
+from spibb.inspection.finding import Finding, Tested
+from spibb.inspection.permutation import rank_p_value
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+# What an action pays is judged by the rewards of so many steps.
+_STEPS = 10
+# Actions that were taken less often in a state are not compared.
+_FEWEST_ROWS = 5
+_ROWS, _N_SHOWN = 2_000_000, 5
+_QUESTION = "Do the actions that the baseline prefers pay no less than the others?"
+
+
+def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Finding | None]:
+    """Test whether preferred actions are the worst ones.
+
+    Args:
+        log: The log.
+        preferences: Probabilities of the baseline, or frequencies of the log, shape (S, A).
+        level: Of the test.
+    """
+    rows, paid = _paid(log)
+    shape = preferences.shape
+    n = np.bincount(log.state[rows] * shape[1] + log.action[rows], minlength=preferences.size)
+    n = n.reshape(shape)
+    several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
+    n, preferences = n[several], preferences[several]
+    known = n >= _FEWEST_ROWS
+    mean, error = _means(log, rows, paid, several, n)
+    leaning, pays = _centred(preferences, known), _centred(mean, known)
+    # What differs between actions counts as far as noise alone does not explain it.
+    signal, noise = (pays**2).sum(axis=1), np.where(known, error**2, 0.0).sum(axis=1)
+    scale = np.sqrt(signal * (leaning**2).sum(axis=1))
+    judged = (scale > 1e-12) & (signal > noise)
+    if not judged.any():
+        return Tested("costs", _QUESTION, None, "no state has several actions to compare"), None
+    weight = (1.0 - noise[judged] / signal[judged]) / scale[judged]
+    several, n, preferences, mean = (x[judged] for x in (several, n, preferences, mean))
+    leaning, pays, known = leaning[judged], pays[judged], known[judged]
+    observed = (weight[:, None] * leaning * pays).sum()
+    rng = np.random.default_rng(4)
+    width = int(known.sum(axis=1).max())
+    order = np.argsort(~known, axis=1, kind="stable")[:, :width]
+    leaning, pays, known = (np.take_along_axis(x, order, axis=1) for x in (leaning, pays, known))
+    weighted = weight[:, None] * leaning
+
+    def drawn(_: int) -> float:
+        keys = np.where(known, rng.random(known.shape), 2.0)
+        return float(-(weighted * np.take_along_axis(pays, keys.argsort(axis=1), axis=1)).sum())
+
+    p_value = rank_p_value(float(-observed), drawn)
+    tested = Tested("costs", _QUESTION, p_value)
+    if p_value > level:
+        return tested, None
+    return tested, _finding(log, several, preferences, n, mean, p_value)
+
+
+def _finding(
+    log: Log, states: Codes, preferences: Array, n: Codes, mean: Array, p_value: float
+) -> Finding:
+    known, here = n >= _FEWEST_ROWS, np.arange(len(n))
+    preferred = np.where(known, preferences, -1.0).argmax(axis=1)
+    own = mean[here, preferred]
+    others = np.where(known, mean, np.inf)
+    others[here, preferred] = np.inf
+    is_worst = own < others.min(axis=1)
+    order = np.flatnonzero(is_worst)
+    order = order[np.argsort(-n[order].sum(axis=1), kind="stable")]
+    return Finding(
+        check="costs",
+        severity="biased",
+        found="The more the baseline prefers an action, the less the next "
+        f"{_STEPS} steps paid (p = {p_value:.2g}); in {int(is_worst.sum())} of {len(states)} "
+        "states the action that it prefers is the worst one.",
+        effect="Are these costs, coded as rewards of the other sign? Then everything would be made "
+        "worse, and called better.",
+        advice="If they are costs, change their sign; a range of rewards (--reward-range) would "
+        "show it.",
+        share=float(n[is_worst].sum() / n.sum()),
+        p_value=p_value,
+        places=[
+            {
+                "state": log.states[int(states[x])],
+                "preferred": log.actions[int(preferred[x])],
+                "pays": float(own[x]),
+                "others_pay_at_least": float(others[x].min()),
+            }
+            for x in order[:_N_SHOWN]
+        ],
+    )
+
+
+def _means(log: Log, rows: Codes, paid: Array, states: Codes, n: Codes) -> tuple[Array, Array]:
+    """Return how much each pair of some states paid on average, and the standard error of that."""
+    place = np.full(log.n_states, -1)
+    place[states] = np.arange(len(states))
+    kept = place[log.state[rows]] >= 0
+    rows, paid = rows[kept], paid[kept]
+    pair = place[log.state[rows]] * log.n_actions + log.action[rows]
+    mean = np.bincount(pair, paid, n.size) / np.maximum(n.ravel(), 1)
+    spread = np.bincount(pair, (paid - mean[pair]) ** 2, n.size).reshape(n.shape)
+    return mean.reshape(n.shape), np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
+
+
+def _centred(values: Array, known: NDArray[np.bool_]) -> Array:
+    """Return values minus the mean of those that are known in their state, 0 for the others."""
+    n = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    mean = np.where(known, values, 0.0).sum(axis=1, keepdims=True) / n
+    return np.where(known, values - mean, 0.0)
+
+
+def _paid(log: Log) -> tuple[NDArray[np.int64], Array]:
+    """Return rows whose next steps are all recorded, or end, and the sum of their rewards."""
+    n = min(len(log), _ROWS)
+    reward = log.reward[:n]
+    if log.episode is None:
+        return np.arange(n), reward
+    breaks = np.append(log.episode[1:n] != log.episode[: n - 1], True)
+    breaks |= log.terminated[:n] | log.is_gap[:n]
+    ends = np.flatnonzero(breaks)
+    end = ends[np.searchsorted(ends, np.arange(n))]
+    last = np.minimum(np.arange(n) + _STEPS - 1, end)
+    total = np.append(0.0, np.cumsum(reward))
+    is_whole = log.terminated[end] | (np.arange(n) + _STEPS - 1 <= end)
+    rows = np.flatnonzero(is_whole)
+    return rows, total[last[rows] + 1] - total[rows]

@@ -1,0 +1,108 @@
+"""Is something in the log twice?
+
+Episodes that happen to be alike are no duplicates: short ones of few states are alike all the time.
+What chance cannot make is told by how often each different episode is there. If it is there
+k times and k is Poisson of any mean, at least once,
+
+* k is even with probability 1/2 at most, and a multiple of 3 with probability 1/3 at most: a file
+  that was read twice or three times makes all of them so;
+* with f_k the number of different episodes that are there k times, k! E[f_k] is log-convex in k,
+  since it is a mixture of exp(-m) m^k: 4 E[f_2]^2 <= 6 E[f_1] E[f_3]. Episodes of which many are
+  there twice and hardly any three times, copied from another part of the log, break that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, chi2
+
+from spibb.data.content_hash import hash_log
+from spibb.data.log import Log
+from spibb.inspection.finding import Finding, Tested
+
+_QUESTION = "Is no episode there more often than chance makes it?"
+_FEWEST = 8
+
+
+def check_duplicates(log: Log, level: float) -> tuple[Tested, Finding | None]:
+    """Test whether episodes are there several times, as after reading a file twice."""
+    what = "rows" if log.episode is None else "episodes"
+    hashes = _piece_hashes(log)
+    if len(hashes) < _FEWEST:
+        return Tested("duplicates", _QUESTION, None, f"{len(hashes)} {what} are too few"), None
+    times = np.unique(hashes, return_counts=True)[1]
+    p_value = duplicates_p_value(times)
+    tested = Tested("duplicates", _QUESTION, p_value)
+    if p_value > level:
+        return tested, None
+    n_twice, n_too_many = int((times > 1).sum()), int((times - 1).sum())
+    return tested, Finding(
+        check="duplicates",
+        severity="biased",
+        found=f"{n_twice:,} of {len(times):,} different {what} are there more than once, "
+        f"{n_too_many:,} {what} too many, and not by chance (p = {p_value:.2g}).",
+        effect="Every count is larger than what was seen: intervals are too narrow, and guarantees "
+        "claim more than the data hold.",
+        advice="Check whether a file was read twice, and drop the copies.",
+        share=n_too_many / len(hashes),
+        p_value=p_value,
+    )
+
+
+def without_copies(log: Log) -> Log:
+    """Return a log in which every different episode is there once."""
+    _, first, place = np.unique(_piece_hashes(log), return_index=True, return_inverse=True)
+    kept = np.zeros(len(place), dtype=np.bool_)
+    kept[first] = True
+    return log.take(kept[_pieces(log)])
+
+
+def _pieces(log: Log) -> NDArray[np.int64]:
+    """Return the number of the episode of each row; what follows an end is one of its own.
+
+    A file that is read twice repeats the numbers of its episodes too, and without a column of steps
+    each of them goes on after its end.
+    """
+    if log.episode is None:
+        return np.arange(len(log))
+    is_new = np.diff(log.episode) != 0
+    return np.cumsum(np.append(False, is_new | (log.terminated | log.truncated)[:-1]))
+
+
+def _piece_hashes(log: Log) -> NDArray[np.uint64]:
+    return hash_log(replace(log, episode=None if log.episode is None else _pieces(log)))[1]
+
+
+def duplicates_p_value(times: NDArray[np.int64]) -> float:
+    """Return the p-value of how often each different thing is there.
+
+    Example:
+        >>> duplicates_p_value(np.array([1, 1, 2, 1, 3, 1, 1, 2, 1])) > 0.1
+        True
+        >>> duplicates_p_value(np.full(20, 2)) < 1e-5
+        True
+    """
+    n = len(times)
+    by_divisor = [
+        float(binom.sf(int((times % divisor == 0).sum()) - 1, n, 1.0 / divisor))
+        for divisor in (2, 3)
+    ]
+    f = [int((times == k).sum()) for k in (1, 2, 3)]
+    return min(1.0, 3.0 * min(*by_divisor, _pairs_p_value(*f)))
+
+
+def _pairs_p_value(f_1: int, f_2: int, f_3: int) -> float:
+    """Test 2 E[f_2]^2 <= 3 E[f_1] E[f_3] for independent Poisson numbers, by likelihood ratio."""
+    if 2 * f_2 * f_2 <= 3 * f_1 * f_3:
+        return 1.0
+    # With multiplier t: means f_1 + t, f_2 - 2 t, f_3 + t meet the limit.
+    b, c = 8.0 * f_2 + 3.0 * (f_1 + f_3), 2.0 * f_2**2 - 3.0 * f_1 * f_3
+    t = 2.0 * c / (b + math.sqrt(b * b - 20.0 * c))
+    means = (f_1 + t, f_2 - 2.0 * t, f_3 + t)
+    seen = zip((f_1, f_2, f_3), means, strict=True)
+    ratio = sum((k * math.log(k / mean) if k else 0.0) + mean - k for k, mean in seen)
+    return float(chi2.sf(2.0 * ratio, 1))

@@ -1,0 +1,99 @@
+"""Does the baseline make the actions of the log? See :mod:`spibb.data.baseline_fit`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.baseline_fit import BaselineFit, baseline_fit, told_fit
+from spibb.data.counts import Counts
+from spibb.inspection.finding import Finding, Tested
+from spibb.mdp.policy import TabularPolicy
+
+_N_SHOWN = 5
+_QUESTION = "Does the baseline make these actions?"
+
+
+def check_baseline(
+    counts: Counts, policy: TabularPolicy | None, level: float
+) -> tuple[Tested, Finding | None, BaselineFit | None]:
+    """Hold the baseline to the actions of the log."""
+    if policy is None or policy.is_estimated:
+        remark = "no baseline was given" if policy is None else "it was estimated from this log"
+        return Tested("baseline", _QUESTION, None, remark), None, None
+    n_sa, b = counts.n_sa, policy.probabilities
+    impossible = (n_sa > 0) & (b == 0.0)
+    if impossible.any():
+        return Tested("baseline", _QUESTION, 0.0), _impossible(counts, policy, impossible), None
+    fit = baseline_fit(n_sa, b)
+    tested = Tested("baseline", _QUESTION, fit.p_value)
+    if fit.p_value > level:
+        return tested, None, fit
+    told = told_fit(fit)
+    finding = Finding(
+        check="baseline",
+        severity="refused" if fit.is_refused else "biased",
+        found=f"The baseline does not make the actions of this log: {told}.",
+        effect="Every comparison would be with a policy that nobody runs, and weights of "
+        "off-policy estimates are wrong."
+        + (
+            " Commands refuse it."
+            if fit.is_refused
+            else " The difference is small enough to go on."
+        ),
+        advice="Check that the file belongs to this log, or estimate the baseline from the log; "
+        "--accept-baseline goes on all the same."
+        if fit.is_refused
+        else "Check whether the probabilities were rounded, or changed a little since.",
+        share=max(0.0, min(1.0, fit.distance)),
+        p_value=fit.p_value,
+        places=_worst_states(counts, policy, fit),
+    )
+    return tested, finding, fit
+
+
+def _worst_states(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> list[dict[str, Any]]:
+    found = []
+    for x in np.argsort(-fit.evidence, kind="stable")[:_N_SHOWN]:
+        taken, n = counts.n_sa[x], int(counts.n_sa[x].sum())
+        if n == 0 or fit.evidence[x] <= 0.0:
+            break
+        action = int(np.argmax(np.abs(taken / n - policy.probabilities[x])))
+        found.append(
+            {
+                "state": counts.states[int(x)],
+                "rows": n,
+                "action": counts.actions[action],
+                "in_log": float(taken[action] / n),
+                "in_baseline": float(policy.probabilities[x, action]),
+            }
+        )
+    return found
+
+
+def _impossible(counts: Counts, policy: TabularPolicy, impossible: NDArray[np.bool_]) -> Finding:
+    n_rows = int(counts.n_sa[impossible].sum())
+    order = np.argwhere(impossible)
+    order = order[np.argsort(-counts.n_sa[impossible], kind="stable")]
+    return Finding(
+        check="baseline",
+        severity="refused",
+        found=f"The baseline gives probability 0 to actions that were taken in {n_rows:,} rows.",
+        effect="It cannot have made this log, and commands refuse it.",
+        advice="Check that the file belongs to this log, remove rows that it did not make, or "
+        "estimate the baseline from the log.",
+        share=n_rows / int(counts.n_sa.sum()),
+        p_value=0.0,
+        places=[
+            {
+                "state": counts.states[int(x)],
+                "rows": int(counts.n_sa[x].sum()),
+                "action": counts.actions[int(a)],
+                "in_log": float(counts.n_sa[x, a] / counts.n_sa[x].sum()),
+                "in_baseline": 0.0,
+            }
+            for x, a in order[:_N_SHOWN]
+        ],
+    )

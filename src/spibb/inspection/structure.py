@@ -1,0 +1,203 @@
+"""What is wrong with the rows themselves, where no chance is involved."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.log import Log
+from spibb.inspection.finding import Finding
+from spibb.names import Names
+
+# Steps that do not lead to where the following row is, beyond this share, are no missing steps.
+_SHUFFLED = 0.2
+# A column with so many different values for each row is an index, or a reading of an instrument.
+_INDEX_SHARE, _INDEX_ROWS = 0.5, 50
+# Integers of which fewer than one in so many occur, where there are many.
+_SPARSE, _SPARSE_IDS = 10, 1_000
+_DECIMAL = re.compile(r"\s*-?(\d+\.\d+|\d+(\.\d*)?[eE][-+]?\d+|\.\d+)\s*")
+# Agreement of what follows beyond chance; less is as good as none.
+_UNRELATED, _UNRELATED_ROWS = 0.02, 1_000_000
+
+
+def check_structure(log: Log, reward_range: tuple[float, float] | None) -> Iterator[Finding]:
+    """Yield what is wrong with rows, episodes, names and rewards."""
+    yield from _rewards(log, reward_range)
+    if log.episode is not None:
+        yield from _order(log)
+        yield from _unrelated(log)
+    yield from _columns(log)
+    yield from _unknown(log)
+
+
+def _rewards(log: Log, reward_range: tuple[float, float] | None) -> Iterator[Finding]:
+    if reward_range is None:
+        return
+    low, high = reward_range
+    outside = (log.reward < low) | (log.reward > high)
+    if not outside.any():
+        return
+    fits = bool(((-log.reward >= low) & (-log.reward <= high)).all())
+    sign = " With the other sign all of them would be inside: are they costs?" if fits else ""
+    yield Finding(
+        check="reward-range",
+        severity="refused",
+        found=f"{int(outside.sum()):,} rewards lie outside of [{low:g}, {high:g}]: they reach "
+        f"from {log.reward.min():g} to {log.reward.max():g}.{sign}",
+        effect="Commands refuse the log with this range."
+        + (" With costs for rewards everything would be made worse, and called better." * fits),
+        advice="Change their sign." if fits else "Correct the rows, or widen the range.",
+        share=float(outside.mean()),
+    )
+
+
+def _order(log: Log) -> Iterator[Finding]:
+    """Find rows that do not follow each other as their episode says."""
+    assert log.episode is not None
+    is_followed = np.append(log.episode[1:] == log.episode[:-1], False)
+    late = is_followed & log.terminated
+    if late.any():
+        yield Finding(
+            check="ends-inside",
+            severity="biased",
+            found=f"{int(late.sum()):,} rows end the process, and their episode goes on after "
+            "them.",
+            effect="Off-policy estimates leave out what follows an end, and models count the rows "
+            "all the same.",
+            advice="Give what comes after an end an episode of its own; several processes may "
+            "share an episode number.",
+            share=float(late.sum() / len(log)),
+        )
+    asked = is_followed & ~log.terminated
+    if not asked.any():
+        return
+    known = asked & (log.next_state >= 0)
+    elsewhere = known & (log.next_state != np.append(log.state[1:], -1))
+    share = float(elsewhere.sum() / max(1, known.sum()))
+    if share > _SHUFFLED:
+        yield Finding(
+            check="shuffled",
+            severity="void",
+            found=f"In {100 * share:.0f} % of the rows next_state is not the state of the "
+            "following row of the episode.",
+            effect="These are no episodes: returns, off-policy estimates and what is certified "
+            "mean nothing.",
+            advice="Check the episode and step columns: shuffled, sorted apart from the others, or "
+            "shared by several processes.",
+            share=share,
+        )
+    elif log.n_gaps:
+        yield Finding(
+            check="gaps",
+            severity="weaker",
+            found=f"In {log.n_gaps:,} places steps of an episode are missing.",
+            effect="Nothing is certified on such a log, and returns through a gap are left out.",
+            advice="Complete the records, or leave out the episodes that have gaps.",
+            share=log.n_gaps / len(log),
+        )
+
+
+def _unrelated(log: Log) -> Iterator[Finding]:
+    """Find logs in which what follows has nothing to do with what was there."""
+    rows = slice(0, _UNRELATED_ROWS)
+    known = log.next_state[rows] >= 0
+    pair = (log.state[rows] * log.n_actions + log.action[rows])[known]
+    after = log.next_state[rows][known]
+    if len(pair) == 0:
+        return
+    _, n_same = np.unique(pair * log.n_states + after, return_counts=True)
+    _, n_pair = np.unique(pair, return_counts=True)
+    n_after = np.bincount(after)
+    disjoint = int((n_pair // 2).sum())
+    of_pair, n = _pairs(n_pair), len(pair)
+    chance = float(_pairs(n_after) / max(1.0, n * (n - 1) / 2.0))
+    if disjoint == 0 or chance >= 1.0:
+        return
+    # As often as two visits to a pair lead to the same state, beyond two rows of any kind: 0 where
+    # nothing depends on anything, 1 where everything is determined.
+    agreement = (_pairs(n_same) / of_pair - chance) / (1.0 - chance)
+    deviation = np.sqrt(chance * (1.0 - chance) / disjoint) / (1.0 - chance)
+    if agreement + 2.0 * deviation < _UNRELATED:
+        yield Finding(
+            check="unrelated",
+            severity="void",
+            found="The next state has next to nothing to do with state and action: two visits to "
+            f"the same pair agree on it in {100 * (chance + agreement * (1 - chance)):.1f} % of "
+            f"the cases, any two rows in {100 * chance:.1f} %.",
+            effect="If rows of different episodes were mixed, the model is one of noise.",
+            advice="Check the episode column (shuffled, or sorted apart from the others); where "
+            "states really come independently of each other, all is well.",
+            share=1.0,
+        )
+
+
+def _pairs(n: NDArray[np.int64]) -> float:
+    return float((n * (n - 1.0) / 2.0).sum())
+
+
+def _columns(log: Log) -> Iterator[Finding]:
+    """Find columns that are not what they are called."""
+    met = np.unique(np.append(log.state, log.next_state[log.next_state >= 0]))
+    taken = np.unique(log.action)
+    yield from _index_like("state", len(np.unique(log.state)), len(log), log.states)
+    yield from _index_like("action", len(taken), len(log), log.actions)
+    if len(taken) == 1:
+        yield Finding(
+            check="one-action",
+            severity="void",
+            found=f"The log holds one action only, {log.actions[int(taken[0])]}.",
+            effect="There is nothing to choose between, and nothing to improve.",
+            advice="Check that this is the column of the actions.",
+            share=1.0,
+        )
+    for what, ids, labels in (
+        ("state", met, log.state_labels),
+        ("action", taken, log.action_labels),
+    ):
+        largest = int(ids[-1]) + 1
+        if labels is None and largest >= _SPARSE_IDS and largest > _SPARSE * len(ids):
+            yield Finding(
+                check=f"{what}-gaps",
+                severity="weaker",
+                found=f"The {what}s are numbered up to {largest - 1:,}, and {len(ids):,} of them "
+                "occur.",
+                effect="Numbers that never occur count as places where anything may happen: "
+                "guarantees are weaker, and tables larger.",
+                advice=f"Number the {what}s from 0 without gaps, or write them as text.",
+                share=1.0 - len(ids) / largest,
+            )
+
+
+def _index_like(what: str, n_values: int, n_rows: int, names: Names) -> Iterator[Finding]:
+    if n_rows < _INDEX_ROWS or n_values < _INDEX_SHARE * n_rows:
+        return
+    sample = [names[place] for place in range(min(names.size, 200))]
+    decimal = sum(_DECIMAL.fullmatch(name) is not None for name in sample) > len(sample) / 2
+    yield Finding(
+        check=f"continuous-{what}s" if decimal else f"{what}-index",
+        severity="void",
+        found=f"There are {n_values:,} different {what}s in {n_rows:,} rows"
+        + (f", decimal numbers such as {sample[0]}." if decimal else "."),
+        effect=f"Hardly any {what} is ever met again: nothing is learnt of it, and nothing can be "
+        "certified.",
+        advice=f"Group the readings into {what}s (intervals, clusters), or use networks."
+        if decimal
+        else f"Check that this is the column of the {what}s, and not a number of the row.",
+        share=n_values / n_rows,
+    )
+
+
+def _unknown(log: Log) -> Iterator[Finding]:
+    dropped = (log.next_state < 0) & ~log.terminated
+    if dropped.any():
+        yield Finding(
+            check="unknown-next-state",
+            severity="weaker",
+            found=f"{int(dropped.sum()):,} rows have no next state, although the process went on.",
+            effect="They are left out of the model.",
+            advice="Give next_state there, where it is known.",
+            share=float(dropped.mean()),
+        )

@@ -1,0 +1,118 @@
+"""Does this baseline make these actions? By a ratio of likelihoods, held to slow loops."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from spibb import Counts, Problem, TabularMDP, TabularPolicy
+from spibb.data.baseline_fit import REFUSED_DISTANCE, baseline_fit
+from spibb.errors import PolicyError
+from spibb.testing.reference import reference_baseline_fit
+
+tables = st.integers(0, 2**32 - 1).map(lambda seed: _drawn(np.random.default_rng(seed)))
+
+
+def _drawn(rng):
+    shape = (int(rng.integers(1, 5)), int(rng.integers(1, 5)))
+    b = rng.dirichlet(np.full(shape[1], 0.5), shape[0])
+    b = np.where(rng.random(shape) < 0.2, 0.0, b) + 1e-12 * (np.arange(shape[1]) == 0)
+    b /= b.sum(axis=1, keepdims=True)
+    n = np.array([rng.multinomial(rng.integers(0, 30), row) for row in b])
+    return n, b
+
+
+@given(tables)
+@settings(max_examples=80, deadline=None)
+def test_it_is_the_slow_one(case):
+    n, b = case
+    found = baseline_fit(n, b)
+    p_value, distance = reference_baseline_fit(n, b)
+    assert found.p_value == pytest.approx(p_value, rel=1e-6, abs=1e-12)
+    assert found.distance == pytest.approx(distance, abs=1e-9)
+
+
+@pytest.mark.statistical
+def test_p_values_are_valid_whenever_the_log_stops():
+    """A gambler who may stop at the best moment still exceeds 1 / p with probability p at most."""
+    rng, n_logs = np.random.default_rng(0), 500
+    b = np.array([[0.5, 0.5], [0.9, 0.1], [0.999, 0.001]])
+    n_low = 0
+    for _ in range(n_logs):
+        n, best = np.zeros((3, 2), dtype=np.int64), 1.0
+        for _ in range(20):
+            x = int(rng.integers(3))
+            n[x] += rng.multinomial(1 + int(n[x].sum() % 5), b[x])
+            best = min(best, baseline_fit(n, b).p_value)
+        n_low += best <= 0.05
+    assert n_low <= binom.ppf(0.999, n_logs, 0.05)
+
+
+@pytest.mark.statistical
+def test_chance_is_taken_off_the_distance():
+    rng = np.random.default_rng(1)
+    b = rng.dirichlet(np.ones(6), 400)
+    n = np.array([rng.multinomial(rng.integers(1, 40), row) for row in b])
+    fit = baseline_fit(n, b)
+    assert abs(fit.distance) < 0.01
+    frequencies = n / n.sum(axis=1, keepdims=True)
+    assert np.average(np.abs(frequencies - b).sum(axis=1) / 2, weights=n.sum(axis=1)) > 0.1
+
+
+def rounded(b, rule):
+    """Round to two decimals; no action goes to 0, and rows sum to one."""
+    table = np.maximum(np.round(b, 2), 0.01)
+    if rule == "divided":
+        return table / table.sum(axis=1, keepdims=True)
+    table[np.arange(len(b)), table.argmax(axis=1)] += 1.0 - table.sum(axis=1)
+    return table
+
+
+@pytest.mark.parametrize("rule", ["divided", "largest"])
+@pytest.mark.parametrize("n_actions", [2, 5, 10])
+@pytest.mark.parametrize("n_states", [20, 10_000])
+def test_a_rounded_baseline_is_not_refused(n_states, n_actions, rule):
+    rng = np.random.default_rng(n_states + n_actions)
+    b = np.maximum(rng.dirichlet(np.ones(n_actions), n_states), 0.006)
+    b /= b.sum(axis=1, keepdims=True)
+    n = rng.multinomial(10_000_000 // n_states, b)
+    assert n.sum() == 10_000_000
+    fit = baseline_fit(n, rounded(b, rule))
+    assert not fit.is_refused
+    assert fit.distance < REFUSED_DISTANCE
+    if n_states == 20:
+        assert fit.p_value < 1e-6  # it is seen, and it is small
+
+
+def counted(n, **more):
+    n = np.asarray(n)
+    model = TabularMDP(np.zeros((*n.shape, n.shape[0])), np.zeros(n.shape), 0.9)
+    entries = np.zeros(0, dtype=np.int64)
+    return Counts.from_tally(model, n.ravel(), entries, np.zeros(1, dtype=np.int64))
+
+
+def test_a_refusal_says_where_and_what_to_do():
+    coin = TabularPolicy([[0.5, 0.5], [0.5, 0.5]])
+    with pytest.raises(PolicyError) as refused:
+        Problem.of(counted([[10, 10], [60, 0]]), baseline=coin, gamma=0.9)
+    for told in ("state 1, where 0 was taken in 60 of 60 rows", "gives it 0.5",
+                 "--baseline estimate", "--accept-baseline", "spibb inspect"):  # fmt: skip
+        assert told in str(refused.value)
+    Problem.of(counted([[10, 10], [60, 0]]), baseline=coin, gamma=0.9, accept_baseline=True)
+    Problem.of(counted([[10, 10], [60, 0]]), baseline="estimate", gamma=0.9)
+
+
+def test_both_chance_and_size_are_needed():
+    small = baseline_fit(np.array([[515_000, 485_000]]), np.array([[0.5, 0.5]]))
+    assert small.p_value < 1e-6
+    assert small.distance == pytest.approx(0.015, abs=1e-3)
+    assert not small.is_refused
+    few = baseline_fit(np.array([[6, 0]]), np.array([[0.5, 0.5]]))
+    assert few.distance > 0.3
+    assert not few.is_refused
+    assert few.p_value >= math.ldexp(1, -6)
+    with pytest.raises(PolicyError, match="does not make the actions"):
+        Problem.of(counted([[530_000, 470_000]]), baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
