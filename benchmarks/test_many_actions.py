@@ -27,7 +27,7 @@ def scanned_rows(operator, q, b, e, g, out):
         elif operator == 4 or operator == 6:
             soft_approx_row(q[k], b[k], e[k], EPSILON, operator == 6, False, out[k], work)
         elif operator == 7:
-            adv_exact_row(q[k], b[k], e[k], EPSILON, g[k], NEVER, out[k], work)
+            adv_exact_row(q[k], b[k], e[k], EPSILON, g[k], NEVER, False, q[k], out[k], work)
         else:
             adv_approx_row(q[k], b[k], e[k], EPSILON, g[k], False, out[k], work)
 

@@ -22,7 +22,7 @@ def exact(row, g, kind, n_scanned):
     q, b, e, epsilon = row
     out, work = np.empty(len(q)), np.full((N_SCRATCH_ROWS, len(q)), np.nan)
     if kind == "adv":
-        adv_exact_row(q, b, e, epsilon, g, n_scanned, out, work)
+        adv_exact_row(q, b, e, epsilon, g, n_scanned, False, q, out, work)
     else:
         soft_exact_row(q, b, e, epsilon, kind == "lower", n_scanned, out, work)
     return out

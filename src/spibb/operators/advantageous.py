@@ -19,6 +19,7 @@ import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import best_action, copy_row
+from spibb.operators.capped import capped_exact_row
 from spibb.operators.soft_approx import (
     best_receiver,
     next_bargain,
@@ -88,15 +89,18 @@ def adv_approx_row(q, b, e, epsilon, g, is_sorted, out, work):
 
 
 @jit
-def adv_exact_row(q, b, e, epsilon, g, n_scanned, out, work):
-    """Write the row that maximises q within the budget among the advantageous ones."""
+def adv_exact_row(q, b, e, epsilon, g, n_scanned, is_capped, u, out, work):
+    """Write the row that maximises q within the budget among the advantageous ones.
+
+    If ``is_capped``, u are upper bounds; else nobody looks at them.
+    """
     lo, hi, new, mixed = work[0], work[1], work[2], work[3]
     largest = 0.0
     for a in range(len(g)):
         largest = max(largest, abs(g[a]))
     rounding = -1e-14 * largest  # an advantage of zero comes out as this much
     is_lower = epsilon < 0.0  # never; see soft_exact_row
-    soft_exact_row(q, b, e, epsilon, is_lower, n_scanned, lo, work[4:])
+    _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, lo, work)
     if gap(g, lo, b) >= rounding:
         copy_row(lo, out)
         return
@@ -107,7 +111,7 @@ def adv_exact_row(q, b, e, epsilon, g, n_scanned, out, work):
             break
         for a in range(len(q)):
             mixed[a] = q[a] + mu * g[a]
-        soft_exact_row(mixed, b, e, epsilon, is_lower, n_scanned, new, work[4:])
+        _plain_row(mixed, b, e, epsilon, is_lower, n_scanned, is_capped, u, new, work)
         # The terms of q + mu g may cancel: rounding is as large as they are, not as their sum.
         scale = 0.0
         for a in range(len(q)):
@@ -120,6 +124,14 @@ def adv_exact_row(q, b, e, epsilon, g, n_scanned, out, work):
         else:
             copy_row(new, lo)
     copy_row(hi, out)
+
+
+@jit
+def _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, out, work):
+    if is_capped:
+        capped_exact_row(q, b, e, epsilon, is_lower, u, out)
+    else:
+        soft_exact_row(q, b, e, epsilon, is_lower, n_scanned, out, work[4:])
 
 
 @jit

@@ -90,7 +90,8 @@ def step_row(operator, q, baseline, errors, epsilon, side, out, work):
     elif operator == 4 or operator == 6:
         soft_approx_row(q, baseline, errors, epsilon, operator == 6, many, out, work)
     elif operator == 7:
-        adv_exact_row(q, baseline, errors, epsilon, side, n_scans(len(q)), out, work)
+        scans = n_scans(len(q))
+        adv_exact_row(q, baseline, errors, epsilon, side, scans, operator == 0, q, out, work)
     elif operator == 8:
         adv_approx_row(q, baseline, errors, epsilon, side, many, out, work)
     else:
