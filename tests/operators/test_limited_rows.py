@@ -1,4 +1,4 @@
-"""Steps with upper bounds: optimal by linear programs, within budget and bounds, equal at the ends."""
+"""Steps with upper bounds: optimal by linear programs, and the plain steps at the ends."""
 
 import numpy as np
 import pytest

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spibb.certify.certificate import Certificate
 from spibb.display import Card, Display
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation
+from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation, evaluate
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
@@ -130,6 +130,22 @@ class Improvement(Display):
             return found
         return replace(found, cross_fitted=cross_fitted_gain(self.problem, self.made))
 
+    @cached_property
+    def limit_costs(self) -> dict[str, float]:
+        """What each limit costs: estimated gain of a policy made without it, minus this one's.
+
+        Empty without limits, and where the model's estimates are withheld.
+        """
+        limits = self.problem.limits
+        if limits is None or self.made is None or self.withheld is not None:
+            return {}
+        costs = {}
+        for name in limits.given:
+            freed = replace(self.problem, limits=limits.without(name))
+            values = evaluate(self.problem.model, TabularPolicy(self.made(freed)))
+            costs[name] = float(values.performance - self.performance)
+        return costs
+
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder with the policy, the certificate, a summary and a report, or nothing.
 
@@ -152,6 +168,7 @@ class Improvement(Display):
             *_remarks(self.problem),
             *(() if log is None else _told_return(log)),
             _told_values(self),
+            *_told_limits(self),
             *start_remarks(self.problem),
             f"{self.status.value} ({steps})",
         )
@@ -189,6 +206,15 @@ def _remarks(problem: Problem) -> tuple[str, ...]:
         "The baseline was estimated from the log.": problem.baseline.is_estimated,
     }
     return tuple(text for text, is_so in remarks.items() if is_so)
+
+
+def _told_limits(result: Improvement) -> tuple[str, ...]:
+    limits = result.problem.limits
+    if limits is None:
+        return ()
+    costs = {name: f" (costs {cost:.4g})" for name, cost in result.limit_costs.items()}
+    told = "; ".join(text + costs.get(name, "") for name, text in limits.statements.items())
+    return (f"Limits, with what each costs in estimated gain: {told}.",)
 
 
 def _told_return(found: LogReturn) -> tuple[str, ...]:

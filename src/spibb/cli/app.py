@@ -18,6 +18,7 @@ from spibb.cli.audit_command import audit
 from spibb.cli.demo_command import demo
 from spibb.cli.evaluate_command import evaluate
 from spibb.cli.improve_command import improve
+from spibb.cli.once import Once
 from spibb.cli.study_command import study
 
 app = typer.Typer(
@@ -28,7 +29,7 @@ app = typer.Typer(
     help="Improve a running policy from its log, safely, and say what is guaranteed.",
 )
 for command in (demo, improve, algorithms, audit, evaluate):
-    app.command()(command)
+    app.command(cls=Once)(command)
 app.add_typer(study, name="study")
 
 

@@ -1,4 +1,4 @@
-"""Rows with upper bounds, as linear programs: the oracle of steps under limits. Letters as there."""
+"""Rows with upper bounds as linear programs: the oracle of steps under limits."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def best_limited_value(
         b_ub=ends if rows else None,
         A_eq=np.concatenate([np.ones(n), -np.ones(n)])[None],
         b_eq=[0.0],
-        bounds=np.stack([np.zeros(2 * n), most], axis=1),
+        bounds=[(0.0, end) for end in most.tolist()],
         method="highs-ds",
     )
     if found.status != 0:
         raise ArithmeticError(f"linprog failed: {found.message}")
-    return float(q @ b - found.fun)
+    return float(q @ b) - float(found.fun or 0.0)
