@@ -214,7 +214,14 @@ def _told_limits(result: Improvement) -> tuple[str, ...]:
         return ()
     costs = {name: f" (costs {cost:.4g})" for name, cost in result.limit_costs.items()}
     told = "; ".join(text + costs.get(name, "") for name, text in limits.statements.items())
-    return (f"Limits, with what each costs in estimated gain: {told}.",)
+    sentences = [f"Limits, with what each costs in estimated gain: {told}."]
+    spent = result.certificate.check("constraint")
+    if "forbid" in limits.given and spent.is_satisfied is False:
+        sentences.append(
+            f"To leave out what is forbidden spends more than the budget in {spent.n_violations} "
+            f"states, where nothing else is changed; the first is {spent.where}."
+        )
+    return tuple(sentences)
 
 
 def _told_return(found: LogReturn) -> tuple[str, ...]:

@@ -116,7 +116,12 @@ class LimitedIteration:
         return np.array([n_states if most is None else most for most in given])
 
     def _n_changed(self, policy: Array) -> NDArray[np.int64]:
-        return np.asarray((policy != self.baseline).any(axis=2).sum(axis=1))
+        return np.asarray(self._changed(policy).sum(axis=1))
+
+    def _changed(self, policy: Array) -> Flags:
+        """Return where a policy differs from the baseline, shape (B, S)."""
+        acts = np.stack([bounds.acts for bounds in self.bounds])
+        return np.asarray((policy != self.baseline).any(axis=2) & acts)
 
     def _worth_too_little(self, found: SearchResult) -> Flags:
         """Return changed states whose change is worth less than it must be, shape (B, S)."""
@@ -132,7 +137,7 @@ class LimitedIteration:
         performance-difference lemma, to first order. Which rows that are chosen later would have
         made another worth more is not looked at.
         """
-        forced = (self.start != self.baseline).any(axis=2)
+        forced = self._changed(self.start)
         locked = np.where(asked[:, None], ~forced, False)
         free = self._improver(np.zeros_like(locked))
         n_left = np.where(asked, self._most_changed - forced.sum(axis=1), 0)

@@ -82,9 +82,9 @@ def _first_margin(q, b, e, u):
     """Return the action of least error that has room, the best of those, or -1."""
     m = -1
     for a in range(len(q)):
-        if e[a] < np.inf and u[a] > b[a]:
-            if m < 0 or e[a] < e[m] or (e[a] == e[m] and q[a] > q[m]):
-                m = a
+        better = m < 0 or e[a] < e[m] or (e[a] == e[m] and q[a] > q[m])
+        if better and e[a] < np.inf and u[a] > b[a]:
+            m = a
     return m
 
 
@@ -142,9 +142,9 @@ def capped_allowed_row(q, b, e, u, out):
             best = -1
             for a in range(len(q)):
                 bound = u[a] if e[a] < np.inf else b[a]
-                if (e[a] < np.inf) == is_allowed and out[a] < bound:
-                    if best < 0 or q[a] > q[best]:
-                        best = a
+                is_better = best < 0 or q[a] > q[best]
+                if is_better and (e[a] < np.inf) == is_allowed and out[a] < bound:
+                    best = a
             if best < 0:
                 break
             out[best] = min(u[best] if is_allowed else b[best], left)

@@ -130,12 +130,14 @@ class Bounds:
     Attributes:
         start: The baseline without what is forbidden, shape (S, A).
         upper: Largest probabilities, at least those of ``start``, shape (S, A).
+        acts: States in which something is done, whose changes count, shape (S,).
         max_states: As in `Limits`.
         min_gain: As in `Limits`.
     """
 
     start: Array
     upper: Array
+    acts: NDArray[np.bool_]
     max_states: int | None = None
     min_gain: float | None = None
 
@@ -163,7 +165,8 @@ class Bounds:
         if forbidden:
             upper[:, forbidden] = 0.0
             start = _without_forbidden(limits, counts, b, upper)
-        n_forced = int((start != b).any(axis=1).sum())
+        acts = ~counts.terminal
+        n_forced = int(((start != b).any(axis=1) & acts).sum())
         if limits.max_states is not None and n_forced > limits.max_states:
             raise SettingsError(
                 f"forbid changes {n_forced} states, and max_states is {limits.max_states}",
@@ -171,7 +174,7 @@ class Bounds:
                 hint="raise max_states, or use no_increase in the place of forbid",
             )
         gain = None if limits.min_gain is None else float(limits.min_gain)
-        return cls(start, np.maximum(upper, start), limits.max_states, gain)
+        return cls(start, np.maximum(upper, start), acts, limits.max_states, gain)
 
     def exceeded(self, policy: Array) -> NDArray[np.bool_]:
         """Return where a policy has more probability than it may, shape (S, A)."""
