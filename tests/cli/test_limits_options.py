@@ -112,7 +112,7 @@ FILES = {
         (["--cap-increase", "drug=-1"], ["cap_increase of drug is -1"]),
         (["--max-states", "-1"], ["max_states is -1"]),
         (["--max-states", "1", "--max-states", "2"], ["--max-states is given twice"]),
-        (["--gamma", "0.5"], ["--gamma is given twice"]),
+        (["--gamma", "0.5", "--gamma", "0.6"], ["--gamma is given twice"]),
         (["--min-gain", "-1"], ["min_gain is -1"]),
         (["--min-gain", "nan"], ["min_gain is nan"]),
         (["--algorithm", "hcpi", "--forbid", "drug"], ["hcpi does not keep the limit forbid"]),
