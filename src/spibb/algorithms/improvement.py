@@ -219,7 +219,7 @@ def _told_limits(result: Improvement) -> tuple[str, ...]:
     if "forbid" in limits.given and spent.is_satisfied is False:
         sentences.append(
             f"To leave out what is forbidden spends more than the budget in {spent.n_violations} "
-            f"states, where nothing else is changed; the first is {spent.where}."
+            f"states, where only free changes are added; the first is {spent.where}."
         )
     return tuple(sentences)
 
