@@ -47,6 +47,7 @@ from spibb.ope.evaluate import PolicyEvaluation as PolicyEvaluation
 from spibb.ope.evaluate import evaluate_policy as evaluate_policy
 from spibb.posterior.risk import Risk as Risk
 from spibb.posterior.risk import risk as risk
+from spibb.problem import Limits as Limits
 from spibb.problem import Problem as Problem
 from spibb.report import figures as figures
 from spibb.report.comparison import Comparison as Comparison

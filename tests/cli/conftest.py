@@ -94,12 +94,18 @@ class Ward:
 
     def improve(self, *more, log=None, baseline=None, gamma=0.9, out="out"):
         """Return the arguments of an ordinary ``improve``, some replaced."""
-        return ["improve", log or self.log, "--baseline", baseline or self.baseline,
-                "--gamma", gamma, "--out", self.folder / out, *more]  # fmt: skip
+        usual = {"--baseline": baseline or self.baseline, "--gamma": gamma,
+                 "--out": self.folder / out}  # fmt: skip
+        return ["improve", log or self.log, *_unless_given(usual, more), *more]
 
     def audit(self, policy, *more, gamma=0.9):
-        return ["audit", self.log, "--baseline", self.baseline, "--policy", policy,
-                "--gamma", gamma, *more]  # fmt: skip
+        usual = {"--baseline": self.baseline, "--policy": policy, "--gamma": gamma}
+        return ["audit", self.log, *_unless_given(usual, more), *more]
+
+
+def _unless_given(usual, more):
+    """Leave out usual options that are given, since no option may be given twice."""
+    return [part for name, value in usual.items() if name not in more for part in (name, value)]
 
 
 @pytest.fixture

@@ -5,24 +5,28 @@ import json
 import numpy as np
 
 
-def differences():
+def differences(n_actions):
+    """Launch more rows than there are threads with scratch, on a row of few and of many actions."""
     from spibb.operators.cuda import launch
     from spibb.operators.rows import Operator, step_rows
 
     rng = np.random.default_rng(0)
-    q, g = rng.normal(size=(2, 5, 4))
-    baseline, errors = rng.dirichlet(np.ones(4), 5), rng.exponential(size=(5, 4))
+    q, g = rng.normal(size=(2, 5, n_actions))
+    baseline, errors = rng.dirichlet(np.ones(n_actions), 5), rng.exponential(size=(5, n_actions))
     errors[0, 1], errors[1, 2] = np.inf, 0.0
-    epsilon, out = np.full(5, 0.4), np.empty((5, 4))
+    epsilon, out = np.full(5, 0.4), np.empty((5, n_actions))
     found = {}
     for operator in Operator:
-        work = np.empty((5, max(1, operator.needs.n_scratch_rows), 4))
+        work = np.empty((3, max(1, operator.needs.scratch(n_actions)), n_actions))
         launch(operator, (q, baseline, errors, epsilon, g), (out, work), stream=0)
-        expected = np.empty((5, 4))
+        expected = np.empty((5, n_actions))
         step_rows(int(operator), q, baseline, errors, epsilon, g, expected)
         found[operator.name] = float(np.abs(out - expected).max())
     return found
 
 
 if __name__ == "__main__":
-    print(json.dumps(differences()))
+    from spibb.operators.sorting import FEW
+
+    few, many = differences(4), differences(FEW + 6)
+    print(json.dumps({name: max(few[name], many[name]) for name in few}))

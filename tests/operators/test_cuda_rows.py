@@ -34,9 +34,10 @@ def rows(n_rows, n_actions):
 
 
 @pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("n_actions", [1, 4, 9, 25])
+@pytest.mark.parametrize("n_actions", [1, 4, 9, 25, 300, 5_000])
 def test_gpu_rows_equal_cpu_rows(name, n_actions):
-    parts = rows(20_000, n_actions)
+    # At 300 actions more rows than there are threads with scratch.
+    parts = rows(20_000 if n_actions < 5_000 else 200, n_actions)
     expected = STEPS[name](*parts)
     found = STEPS[name](*(torch.tensor(part, device="cuda") for part in parts))
     assert found.is_cuda

@@ -78,6 +78,7 @@ class AutoSPIBB(Algorithm):
     """
 
     id: ClassVar[str] = "auto-spibb"
+    keeps_limits: ClassVar[bool] = True
     caution: float = 3.0
     n_draws: int = 100
     seed: int = 0
@@ -93,7 +94,7 @@ class AutoSPIBB(Algorithm):
         device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
         posteriors = [Posterior(problem, device) for problem in problems]
         tried, labels, searches = candidates(problems, posteriors)
-        choices, policies = [], problems.baseline.copy()
+        choices, policies = [], problems.start.copy()
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
         for place, posterior in enumerate(posteriors):
@@ -164,7 +165,7 @@ def candidates(
             searches.append(found)
     boldest = labels.index((PiLeqBSPIBB(n_wedge=1).to_config(), "shrunk", 1.0))
     for share in MIXTURES:
-        policies.append((1.0 - share) * problems.baseline + share * policies[boldest])
+        policies.append((1.0 - share) * problems.start + share * policies[boldest])
         labels.append((*labels[boldest][:2], share))
         searches.append(searches[boldest])
     return np.stack(policies), labels, searches

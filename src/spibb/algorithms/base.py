@@ -20,6 +20,7 @@ from spibb.certify.audit import certify
 from spibb.certify.case import Case
 from spibb.certify.certificate import Certificate, Guarantee
 from spibb.certify.robust import regret_test
+from spibb.errors import SettingsError
 from spibb.mdp.evaluation import Evaluation, evaluate
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
@@ -42,6 +43,10 @@ class Algorithm(Settings):
     family: ClassVar[str] = "algorithm"
     # Whether the budget by which the distance to the baseline is judged is for increases only.
     is_one_sided: ClassVar[bool] = False
+    # Whether policies keep to the limits of a problem: by a row step that knows them.
+    keeps_limits: ClassVar[bool] = False
+    # Whether it steps by the Q of the estimated model, which ``min_gain`` is about.
+    keeps_min_gain: ClassVar[bool] = False
 
     @classmethod
     def members(cls) -> Iterator[tuple[str, type[Self]]]:
@@ -98,9 +103,10 @@ class Algorithm(Settings):
             certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
-                unseen, model, states_complete, never_ends, successors, accept_baseline.
+                unseen, model, states_complete, never_ends, successors, accept_baseline, limits.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
+        self.check_limits(problem)
         level = checked_delta(certificate_delta, "certificate_delta")
         found = self.search(ProblemBatch.alone(problem), rng)
         counts = problem.counts
@@ -127,6 +133,21 @@ class Algorithm(Settings):
             choice=finding if isinstance(finding, Choice) else None,
             made=self.maker(finding),
         )
+
+    def check_limits(self, problem: Problem) -> None:
+        """Refuse a problem with limits that this algorithm would not keep."""
+        limits = problem.limits
+        if limits is None:
+            return
+        asked = "keeps_limits" if limits.min_gain is None else "keeps_min_gain"
+        if not getattr(self, asked):
+            able = [name for name, kind in Algorithm.known().items() if getattr(kind, asked)]
+            raise SettingsError(
+                f"{self.id} does not keep the limit{'s' * (len(limits.given) > 1)} "
+                f"{', '.join(limits.given)}",
+                expected=f"one of {', '.join(able)}",
+                hint="choose one of those, or leave the limits out",
+            )
 
     def maker(self, finding: Any) -> Maker:
         """Return what makes such a policy of another problem, for halves of a log to judge."""
@@ -159,9 +180,9 @@ class Maker:
     def __call__(self, problem: Problem) -> NDArray[np.float64]:
         """Return the policy's table."""
         if self.share == 0.0:
-            return problem.baseline.probabilities
+            return problem.start
         trained = problem if self.model is None else replace(problem, model_kind=self.model)
         made = np.asarray(self.algorithm.search(ProblemBatch.alone(trained)).policy[0])
         if self.share == 1.0:
             return made
-        return np.asarray((1.0 - self.share) * problem.baseline.probabilities + self.share * made)
+        return np.asarray((1.0 - self.share) * problem.start + self.share * made)

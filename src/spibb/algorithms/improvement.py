@@ -17,7 +17,7 @@ from spibb.certify.certificate import Certificate
 from spibb.display import Card, Display
 from spibb.inspection.inspect import Inspection, inspect_problem
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation
+from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation, evaluate
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
@@ -144,6 +144,22 @@ class Improvement(Display):
         """Whether the log is sound: see :func:`spibb.inspect`; None where only counts are known."""
         return inspect_problem(self.problem)
 
+    @cached_property
+    def limit_costs(self) -> dict[str, float]:
+        """What each limit costs: estimated gain of a policy made without it, minus this one's.
+
+        Empty without limits, and where the model's estimates are withheld.
+        """
+        limits = self.problem.limits
+        if limits is None or self.made is None or self.withheld is not None:
+            return {}
+        costs = {}
+        for name in limits.given:
+            freed = replace(self.problem, limits=limits.without(name))
+            values = evaluate(self.problem.model, TabularPolicy(self.made(freed)))
+            costs[name] = float(values.performance - self.performance)
+        return costs
+
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write a folder with the policy, the certificate, a summary and a report, or nothing.
 
@@ -166,6 +182,7 @@ class Improvement(Display):
             *_remarks(self.problem),
             *(() if log is None else _told_return(log)),
             _told_values(self),
+            *_told_limits(self),
             *start_remarks(self.problem),
             f"{self.status.value} ({steps})",
         )
@@ -203,6 +220,22 @@ def _remarks(problem: Problem) -> tuple[str, ...]:
         "The baseline was estimated from the log.": problem.baseline.is_estimated,
     }
     return tuple(text for text, is_so in remarks.items() if is_so)
+
+
+def _told_limits(result: Improvement) -> tuple[str, ...]:
+    limits = result.problem.limits
+    if limits is None:
+        return ()
+    costs = {name: f" (costs {cost:.4g})" for name, cost in result.limit_costs.items()}
+    told = "; ".join(text + costs.get(name, "") for name, text in limits.statements.items())
+    sentences = [f"Limits, with what each costs in estimated gain: {told}."]
+    spent = result.certificate.check("constraint")
+    if "forbid" in limits.given and spent.is_satisfied is False:
+        sentences.append(
+            f"To leave out what is forbidden spends more than the budget in {spent.n_violations} "
+            f"states, where only free changes are added; the first is {spent.where}."
+        )
+    return tuple(sentences)
 
 
 def _told_return(found: LogReturn) -> tuple[str, ...]:

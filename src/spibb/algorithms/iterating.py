@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
+from spibb.algorithms.limited import LimitedIteration, checked_operator
 from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
@@ -49,18 +51,25 @@ class Step:
 class PolicyIterating(Algorithm):
     """Base of the algorithms that improve the baseline step by step in the estimated model."""
 
+    keeps_limits: ClassVar[bool] = True
+    keeps_min_gain: ClassVar[bool] = True
+
     @abstractmethod
     def step(self, problems: ProblemBatch) -> Step:
         """Return the improvement step for a batch of problems of one shape."""
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Run policy iteration from the baselines."""
+        cap: int | None = getattr(self, "max_iterations", None)
+        step = self.step(problems)
+        if problems.bounds is not None:
+            return iterate_limited(problems, problems.models, problems.start, step, cap)
         return iterate(
             problems.models,
             problems.baseline,
-            self.step(problems),
+            step,
             first=problems.baseline_values,
-            max_iterations=getattr(self, "max_iterations", None),
+            max_iterations=cap,
         )
 
 
@@ -75,6 +84,39 @@ def iterate(
     """Run policy iteration from the baseline with one step, over a batch."""
     improve = (_gpu_improver if batch.is_on_gpu else _improver)(batch, step, baseline)
     return policy_iteration(batch, baseline, improve, first=first, max_iterations=max_iterations)
+
+
+def iterate_limited(
+    problems: ProblemBatch,
+    models: ModelBatch,
+    first: NDArray[np.float64],
+    step: Step,
+    max_iterations: int | None = None,
+) -> SearchResult:
+    """Run policy iteration under the limits of the problems.
+
+    Args:
+        problems: The problems, with limits.
+        models: Their models, or others to iterate in.
+        first: Policies to start from, which keep to the limits, shape (B, S, A).
+        step: The step.
+        max_iterations: Steps at most.
+    """
+    assert problems.bounds is not None, "limits are given"
+    if models.is_on_gpu:
+        raise SettingsError("limits are not kept on a GPU", hint="use device='cpu'")
+    return LimitedIteration(
+        models=models,
+        first=first,
+        start=problems.start,
+        baseline=problems.baseline,
+        bounds=problems.bounds,
+        operator=checked_operator(step.operator),
+        errors=step.errors,
+        epsilon=step.epsilon,
+        side=step.errors if step.q_baseline is None else step.q_baseline,
+        max_iterations=max_iterations,
+    ).search()
 
 
 def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:

@@ -99,6 +99,8 @@ def improve_many(
         ],
         device,
     )
+    for algorithm in algorithms if batch.bounds is not None else ():
+        algorithm.check_limits(batch[0])
     done = [algorithm.search(batch, rng) for algorithm in algorithms]
     bounds = None
     if certificate_delta is not None:

@@ -18,6 +18,7 @@ the baseline; terminal states are worth 0. Guarantee: none by itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -25,13 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
-from spibb.algorithms.iterating import Step, iterate
+from spibb.algorithms.iterating import Step, iterate, iterate_limited
 from spibb.errors import LARGEST, SettingsError, checked_number
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult
 from spibb.operators.rows import Operator
 from spibb.problem import ProblemBatch
+from spibb.problem.limits import Bounds, fill_row
 
 
 def plan_and_evaluate(
@@ -44,9 +46,12 @@ def plan_and_evaluate(
         adjusted: Their adjusted models.
         forbidden: Pairs that must not be taken where another is allowed, shape (B, S, A).
     """
-    start = _without(problems.baseline, forbidden)
     step = Step(Operator.GREEDY_ALLOWED, np.where(forbidden, np.inf, 0.0), np.inf)
-    done = iterate(adjusted, start, step)
+    if problems.bounds is None:
+        done = iterate(adjusted, _without(problems.baseline, forbidden), step)
+    else:
+        start = _without_within(problems.start, forbidden, problems.bounds)
+        done = iterate_limited(problems, adjusted, start, step)
     v, q, ends = evaluate_batch(problems.models, done.policy)
     return problems.kept_where_endless(replace(done, v=v, q=q), ends)
 
@@ -58,6 +63,24 @@ def _without(baseline: NDArray[np.float64], forbidden: NDArray[np.bool_]) -> NDA
     n_allowed = (~forbidden).sum(axis=-1, keepdims=True)
     spread = np.divide(~forbidden, n_allowed, out=baseline.copy(), where=n_allowed > 0)
     return np.asarray(np.divide(allowed, total, out=spread, where=total > 0))
+
+
+def _without_within(
+    start: NDArray[np.float64], forbidden: NDArray[np.bool_], bounds: Sequence[Bounds]
+) -> NDArray[np.float64]:
+    """Do as `_without` does as far as bounds let it; what has no place elsewhere stays."""
+    made = start.copy()
+    for place, limit in enumerate(bounds):
+        upper = limit.upper
+        for x in np.flatnonzero((forbidden[place] & (start[place] > 0.0)).any(axis=1)):
+            out, row = forbidden[place, x], start[place, x]
+            weights = np.where(out, 0.0, row)
+            if not weights.any():
+                weights = (~out & (upper[x] > 0.0)).astype(float)
+            filled = fill_row(weights, np.where(out, 0.0, upper[x]))
+            kept = np.where(out, row, 0.0)
+            made[place, x] = filled + kept * (max(0.0, 1.0 - filled.sum()) / kept.sum())
+    return made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +103,7 @@ class RaMDP(Algorithm):
 
     kappa: float = 0.003
     id: ClassVar[str] = "ramdp"
+    keeps_limits: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_number(self.kappa, "kappa", "a finite penalty >= 0", least=0, most=LARGEST)
@@ -113,6 +137,7 @@ class RMin(Algorithm):
 
     n_wedge: float = 3
     id: ClassVar[str] = "r-min"
+    keeps_limits: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         checked_number(self.n_wedge, "n_wedge", "a number of observations >= 0", least=0)

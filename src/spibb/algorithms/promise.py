@@ -116,6 +116,12 @@ def plan_promise(
     checked_number(zeta, "zeta", "a loss > 0", least=SMALLEST)
     if not 0.0 < delta < 1.0:
         raise SettingsError(f"delta is {delta}", expected="a probability in (0, 1)")
+    if problem.limits is not None:
+        raise SettingsError(
+            "a threshold is chosen for policies without limits",
+            hint="leave the limits out, or choose n_wedge of pi-b-spibb yourself: every result is "
+            "certified",
+        )
     reason = obstacle(problem)
     if reason is not None:
         raise SettingsError(

@@ -12,6 +12,7 @@ from spibb.data.log import Log
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.operators import soft_exact_step
+from spibb.problem import Limits
 from spibb.uncertainty.error_functions import EmpiricalBernstein, HoeffdingP
 
 
@@ -31,6 +32,7 @@ def warm_up() -> None:
     for algorithm in settings:
         algorithm.improve(log, baseline=baseline, gamma=0.9)
     BasicRL().improve(log, baseline=baseline, gamma=1.0)
+    BasicRL().improve(log, baseline=baseline, gamma=0.9, limits=Limits(no_increase=["0"]))
     soft_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.1)
     with tempfile.TemporaryDirectory() as folder:  # quotation marks are checked by a kernel
         baseline.write(Path(folder) / "policy.csv")

@@ -52,6 +52,7 @@ def certify(
             checks.constraint(case, errors, epsilon, is_one_sided=is_one_sided),
             checks.advantage(case, case.advantage, "the estimated model"),
             checks.improvement(case),
+            *checks.limits(case),
         ),
         delta=claims[0].delta,
         states=StateAudit(

@@ -13,6 +13,7 @@ from spibb.certify.case import ROUNDING, Case, spent_budget
 from spibb.certify.certificate import Condition
 
 Flags = NDArray[np.bool_]
+LIMIT_CHECKS = ("limits", "max-states", "min-gain")
 
 
 def in_all(
@@ -154,3 +155,29 @@ def common(case: Case) -> tuple[Condition, ...]:
         Condition("start", start, is_satisfied=is_known, value=float(n), limit=2.0),
         no_gaps(case),
     )
+
+
+def limits(case: Case) -> tuple[Condition, ...]:
+    """Check that the policy keeps to the limits of its problem, one check for each kind."""
+    problem, bounds = case.problem, case.problem.bounds
+    if problem.limits is None or bounds is None:
+        return ()
+    policy = case.policy.policy.probabilities
+    texts = problem.limits.statements
+    found = []
+    if problem.limits.on_actions:
+        most = float((policy - bounds.upper).max())
+        statement = f"the policy keeps to its limits: {problem.limits.on_actions}"
+        found.append(in_all(case, "limits", statement, bounds.exceeded(policy), max(0.0, most)))
+    changed = (np.abs(case.difference).sum(axis=1) > 2.0 * ROUNDING) & bounds.acts
+    if bounds.max_states is not None:
+        n, most_changed = float(changed.sum()), float(bounds.max_states)
+        statement = f"the policy differs from the baseline in at most {bounds.max_states} states"
+        found.append(Condition("max-states", statement, True, n <= most_changed, n, most_changed))
+    if bounds.min_gain is not None:
+        gain = ((policy - bounds.start) * case.policy.q).sum(axis=1)
+        moved = np.abs(policy - bounds.start).sum(axis=1) > 2.0 * ROUNDING
+        poor = moved & ~(gain >= bounds.min_gain * (1.0 - ROUNDING))
+        least = float(gain[moved].min()) if moved.any() else None
+        found.append(in_all(case, "min-gain", texts["min_gain"], poor, least, bounds.min_gain))
+    return tuple(found)

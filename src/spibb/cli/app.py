@@ -19,6 +19,7 @@ from spibb.cli.demo_command import demo
 from spibb.cli.evaluate_command import evaluate
 from spibb.cli.improve_command import improve
 from spibb.cli.inspect_command import inspect
+from spibb.cli.once import Once
 from spibb.cli.study_command import study
 
 app = typer.Typer(
@@ -29,7 +30,7 @@ app = typer.Typer(
     help="Improve a running policy from its log, safely, and say what is guaranteed.",
 )
 for command in (demo, inspect, improve, algorithms, audit, evaluate):
-    app.command()(command)
+    app.command(cls=Once)(command)
 app.add_typer(study, name="study")
 
 

@@ -24,25 +24,37 @@ def audit(
     never_ends: o.NeverEnds = False,
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
+    forbid: o.Forbid = None,
+    no_increase: o.NoIncrease = None,
+    allowed: o.Allowed = None,
+    lock: o.Lock = None,
+    cap: o.Cap = None,
+    cap_increase: o.CapIncrease = None,
+    max_states: o.MaxStates = None,
+    min_gain: o.MinGain = None,
     columns: o.Columns = None,
     accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Judge any policy against a log and the baseline that made it.
 
-    Exit code 1 if a budget or threshold was given and the policy does not keep to it.
+    Exit code 1 if a budget, a threshold or limits were given and the policy does not keep to them.
     """
     import spibb
-    from spibb.cli.inputs import read_problem
+    from spibb.certify.checks import LIMIT_CHECKS
+    from spibb.cli.inputs import read_limits, read_problem
     from spibb.cli.printing import print_as
     from spibb.cli.result_printing import change_records, print_audit
     from spibb.cli.settings import find_error
     from spibb.report.changes import list_changes
 
+    limits = read_limits(
+        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
+    )
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
         states_complete=states_complete, never_ends=never_ends, successors=successors,
-        accept_baseline=accept_baseline,
+        accept_baseline=accept_baseline, limits=limits,
     )  # fmt: skip
     judged = problem.align(spibb.TabularPolicy.read(policy))
     chosen = None if error is None else find_error(error)
@@ -60,4 +72,5 @@ def audit(
     if n_wedge is not None:
         conditions = (one for other in certificate.others for one in other.conditions)
         asked += [one for one in conditions if one.name == "bootstrapped-copy"]
+    asked += [one for one in certificate.checks if one.name in LIMIT_CHECKS]
     raise Exit(0 if all(condition.is_satisfied for condition in asked) else 1)

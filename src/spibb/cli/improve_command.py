@@ -49,6 +49,14 @@ def improve(
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
     model: o.Model = "counts",
+    forbid: o.Forbid = None,
+    no_increase: o.NoIncrease = None,
+    allowed: o.Allowed = None,
+    lock: o.Lock = None,
+    cap: o.Cap = None,
+    cap_increase: o.CapIncrease = None,
+    max_states: o.MaxStates = None,
+    min_gain: o.MinGain = None,
     columns: o.Columns = None,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
@@ -57,7 +65,7 @@ def improve(
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""
     from spibb.algorithms.promise import plan_promise
-    from spibb.cli.inputs import check_inputs_outside, command_line, read_problem
+    from spibb.cli.inputs import check_inputs_outside, command_line, read_limits, read_problem
     from spibb.cli.printing import console, print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
@@ -71,11 +79,15 @@ def improve(
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
-    check_inputs_outside(out, log, baseline, initial, successors)
+    check_inputs_outside(out, log, baseline, initial, successors, allowed, lock)
+    limits = read_limits(
+        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
+    )
     problem = read_problem(
         log, baseline, gamma, columns, by, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, model=model, accept_baseline=accept_baseline,
+        limits=limits,
     )  # fmt: skip
     if compared is not None:
         level = settings.get("delta", 0.05)

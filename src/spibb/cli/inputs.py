@@ -9,11 +9,11 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from spibb.data.declarations import read_start, read_successors
+from spibb.data.declarations import read_allowed, read_start, read_states, read_successors
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.problem import Problem
+from spibb.problem import Limits, Problem
 from spibb.table_files import find_files
 
 # Options that say where a result goes, not what it is.
@@ -55,6 +55,56 @@ def command_line() -> str:
 def parse_columns(columns: str | None) -> dict[str, str]:
     """Read how columns are called otherwise."""
     return parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
+
+
+def read_limits(
+    forbid: list[str] | None,
+    no_increase: list[str] | None,
+    allowed: str | None,
+    lock: str | None,
+    cap: list[str] | None,
+    cap_increase: list[str] | None,
+    max_states: int | None,
+    min_gain: float | None,
+) -> Limits | None:
+    """Read limits as options give them, with the files that they name; None: there are none."""
+    found = Limits(
+        forbid=_once(forbid, "--forbid"),
+        no_increase=_once(no_increase, "--no-increase"),
+        allowed=None if allowed is None else read_allowed(allowed),
+        lock=() if lock is None else read_states(lock),
+        cap=_shares(cap, "--cap"),
+        cap_increase=_shares(cap_increase, "--cap-increase"),
+        max_states=max_states,
+        min_gain=min_gain,
+    )
+    return found if found.given else None
+
+
+def _once(names: list[str] | None, option: str) -> list[str]:
+    given = names or []
+    for place, name in enumerate(given):
+        if name in given[:place]:
+            raise SettingsError(f"{option} {name} is given twice", expected="each action once")
+    return given
+
+
+def _shares(parts: list[str] | None, option: str) -> dict[str, float]:
+    """Read ``drug-b=0.1``; the last = counts, as names may hold others."""
+    found: dict[str, float] = {}
+    for part in parts or []:
+        name, _, text = part.rpartition("=")
+        try:
+            number = float(text)
+        except ValueError:
+            name = ""
+        if not name or name in found:
+            raise SettingsError(
+                f"{option} holds {part!r}",
+                expected="ACTION=PROBABILITY, each action once, as drug-b=0.1",
+            )
+        found[name] = number
+    return found
 
 
 def check_inputs_outside(out: Path, *names: str | None) -> None:

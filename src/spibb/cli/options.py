@@ -64,6 +64,22 @@ _BY = "Column of the log, as ward, to tell rows, returns and changes apart by in
 By = Annotated[str | None, Option(metavar="COLUMN", help=_BY)]
 _ACCEPT = "Go on although the log contradicts the baseline; 'spibb inspect' says how."
 AcceptBaseline = Annotated[bool, Option("--accept-baseline", help=_ACCEPT)]
+# Limits: what a new policy may do.
+_FORBID = "An action that gets probability 0; may be repeated."
+Forbid = Annotated[list[str] | None, Option(metavar="ACTION", help=_FORBID)]
+_NO_INCREASE = "An action that gets no more than the baseline gives it; may be repeated."
+NoIncrease = Annotated[list[str] | None, Option(metavar="ACTION", help=_NO_INCREASE)]
+_ALLOWED = "Which actions are allowed where (state, action[, allowed]); others as by --no-increase."
+Allowed = Annotated[str | None, Option(metavar="FILE", help=_ALLOWED)]
+Lock = Annotated[str | None, Option(metavar="FILE", help="States that keep the baseline (state).")]
+_CAP = "Largest probability of an action; may be repeated."
+Cap = Annotated[list[str] | None, Option(metavar="ACTION=P", help=_CAP)]
+_CAP_INCREASE = "Largest increase of an action's probability; may be repeated."
+CapIncrease = Annotated[list[str] | None, Option(metavar="ACTION=P", help=_CAP_INCREASE)]
+_MAX_STATES = "Change at most so many states, chosen by a heuristic."
+MaxStates = Annotated[int | None, Option(help=_MAX_STATES)]
+_MIN_GAIN = "Change a state only if that is worth so much in it, by the estimated Q."
+MinGain = Annotated[float | None, Option(help=_MIN_GAIN)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

@@ -1,4 +1,4 @@
-"""Files in which users declare what a log cannot show: where episodes begin, what may follow."""
+"""Files in which users say what no log shows: where episodes begin, what may follow or be done."""
 
 from __future__ import annotations
 
@@ -37,6 +37,41 @@ def read_successors(path: str | Path) -> list[tuple[str, ...]]:
     require_columns(table.column_names, ("state", "next_state"), path, can_rename=False)
     columns = [name for name in ("state", "action", "next_state") if name in table.column_names]
     return list(zip(*(_names(table[name], name, path) for name in columns), strict=True))
+
+
+def read_states(path: str | Path) -> list[str]:
+    """Read a table ``state``: states, each once."""
+    table = read_table(path, what="list of states", names=[["state"]])
+    require_columns(table.column_names, ("state",), path, can_rename=False)
+    names = _names(table["state"], "state", path)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{path} has the state {twice!r} twice", expected="each state once")
+    return names
+
+
+def read_allowed(path: str | Path) -> list[tuple[Any, ...]]:
+    """Read a table ``state, action`` of what is allowed, or ``state, action, allowed`` of 0 and 1.
+
+    Without the third column nothing else is allowed; with it, everything that is not listed.
+    """
+    table = read_table(path, what="mask", names=[["state"], ["action"]], numbers=("allowed",))
+    require_columns(table.column_names, ("state", "action"), path, can_rename=False)
+    columns: list[Any] = [_names(table[name], name, path) for name in ("state", "action")]
+    pairs = list(zip(*columns, strict=True))
+    if len(set(pairs)) < len(pairs):
+        twice = next(pair for pair in pairs if pairs.count(pair) > 1)
+        raise DataError(f"{path} has {', '.join(twice)} twice", expected="each pair once")
+    if "allowed" not in table.column_names:
+        return pairs
+    flags = read_numbers(table["allowed"], "allowed", path)
+    bad = ~np.isin(flags, (0.0, 1.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            f"allowed is {flags[row]:g}", where=f"row {row + 1} of {path}", expected="0 or 1"
+        )
+    return [(*pair, flag == 1.0) for pair, flag in zip(pairs, flags.tolist(), strict=True)]
 
 
 def _names(column: Any, name: str, path: str | Path) -> list[str]:

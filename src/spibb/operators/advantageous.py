@@ -11,14 +11,22 @@ transfer that loses by Q_b is cut to what the account holds.
 for q + mu Q_b. Keep ``lo``, optimal but not advantageous, and ``hi``, advantageous; the mu at which
 both are worth the same gives a new vertex that replaces one of them, or proves that the mix of the
 two with advantage zero is optimal. Finite: each pass finds a new vertex. Letters: q values, b
-baseline, e errors, g the baseline's Q, out the new row, work four rows of scratch.
+baseline, e errors, g the baseline's Q, out the new row, work scratch: four rows of the exact step,
+and those of sorting (see there) where a row has many actions.
 """
 
 import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import best_action, copy_row
-from spibb.operators.soft_approx import best_receiver, next_worst
+from spibb.operators.capped import capped_exact_row
+from spibb.operators.soft_approx import (
+    best_receiver,
+    next_bargain,
+    next_worst,
+    receiver_at,
+    sort_bargains,
+)
 from spibb.operators.soft_exact import soft_exact_row
 
 # Far above the number of vertices met in practice (at most 6 on 1,500 random rows).
@@ -44,17 +52,26 @@ def gap(g, pi, b):
 
 
 @jit
-def adv_approx_row(q, b, e, epsilon, g, out):
+def adv_approx_row(q, b, e, epsilon, g, is_sorted, out, work):
     """Move mass within the budget and within the advantage earned."""
     copy_row(b, out)
     budget = epsilon
     earned = 0.0
-    donor = -1
-    for _ in range(len(q)):
-        donor = next_worst(q, donor)
+    best = best_action(q)
+    donor, vertex = -1, 0
+    n_vertices = sort_bargains(q, e, work) if is_sorted else 0
+    for k in range(len(q)):
+        donor = int(work[1, k]) if is_sorted else next_worst(q, donor)
         if out[donor] == 0.0 or (e[donor] == np.inf and epsilon < np.inf):
             continue
-        receiver = _receiver(q, e, epsilon, donor)
+        # The best bargain within a budget; without one, the action of largest q.
+        if epsilon == np.inf:
+            receiver = best if q[best] > q[donor] else -1
+        elif is_sorted:
+            vertex = next_bargain(q, e, donor, work[0], n_vertices, vertex)
+            receiver = receiver_at(q, donor, work[0], n_vertices, vertex)
+        else:
+            receiver = best_receiver(q, e, donor)
         if receiver < 0:
             continue
         mass = out[donor]
@@ -72,24 +89,18 @@ def adv_approx_row(q, b, e, epsilon, g, out):
 
 
 @jit
-def _receiver(q, e, epsilon, donor):
-    """Return the best bargain within a budget; without one, the action of largest q."""
-    if epsilon < np.inf:
-        return best_receiver(q, e, donor)
-    best = best_action(q)
-    return best if q[best] > q[donor] else -1
+def adv_exact_row(q, b, e, epsilon, g, n_scanned, is_capped, u, out, work):
+    """Write the row that maximises q within the budget among the advantageous ones.
 
-
-@jit
-def adv_exact_row(q, b, e, epsilon, g, out, work):
-    """Write the row that maximises q within the budget among the advantageous ones."""
+    If ``is_capped``, u are upper bounds; else nobody looks at them.
+    """
     lo, hi, new, mixed = work[0], work[1], work[2], work[3]
     largest = 0.0
     for a in range(len(g)):
         largest = max(largest, abs(g[a]))
     rounding = -1e-14 * largest  # an advantage of zero comes out as this much
     is_lower = epsilon < 0.0  # never; see soft_exact_row
-    soft_exact_row(q, b, e, epsilon, is_lower, lo)
+    _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, lo, work)
     if gap(g, lo, b) >= rounding:
         copy_row(lo, out)
         return
@@ -100,7 +111,7 @@ def adv_exact_row(q, b, e, epsilon, g, out, work):
             break
         for a in range(len(q)):
             mixed[a] = q[a] + mu * g[a]
-        soft_exact_row(mixed, b, e, epsilon, is_lower, new)
+        _plain_row(mixed, b, e, epsilon, is_lower, n_scanned, is_capped, u, new, work)
         # The terms of q + mu g may cancel: rounding is as large as they are, not as their sum.
         scale = 0.0
         for a in range(len(q)):
@@ -113,6 +124,14 @@ def adv_exact_row(q, b, e, epsilon, g, out, work):
         else:
             copy_row(new, lo)
     copy_row(hi, out)
+
+
+@jit
+def _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, out, work):
+    if is_capped:
+        capped_exact_row(q, b, e, epsilon, is_lower, u, out)
+    else:
+        soft_exact_row(q, b, e, epsilon, is_lower, n_scanned, out, work[4:])
 
 
 @jit

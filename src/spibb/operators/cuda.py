@@ -1,4 +1,7 @@
-"""The same row functions on a GPU, one thread a row: for torch tensors, and in policy iteration."""
+"""The same row functions on a GPU, one thread a row: for torch tensors, and in policy iteration.
+
+Each thread has scratch of its own, so where rows have many actions a thread takes several rows.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,13 @@ from numpy.typing import NDArray
 
 from spibb.compiled.gpu import device_function, numba_cuda
 from spibb.operators.rows import Operator, improve_row, step_row
+from spibb.operators.sorting import FEW
 
 cuda = numba_cuda()
 
 _THREADS = 128
+# Threads that have scratch for many actions: 4 GB of it at 5,000 actions.
+_SORTING_THREADS = 16_384
 
 
 def step_tensors(
@@ -40,8 +46,9 @@ def step_tensors(
     if n_rows == 0:
         return out
     # A pointer to something, also for operators without scratch.
-    n_work = max(1, operator.needs.n_scratch_rows)
-    work = torch.empty((n_rows, n_work, n_actions), dtype=q.dtype, device=q.device)
+    n_work = max(1, operator.needs.scratch(n_actions))
+    n_threads = _number_of_threads(n_rows, n_actions)
+    work = torch.empty((n_threads, n_work, n_actions), dtype=q.dtype, device=q.device)
     with torch.cuda.device(q.device):
         # The kernel must wait for what torch has queued on its current stream.
         stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
@@ -55,8 +62,16 @@ def launch(
     operator: Operator, arrays: Sequence[Any], results: Sequence[Any], *, stream: Any
 ) -> None:
     """Launch the kernel on arrays in the order of `step_tensors`; results are rows and scratch."""
-    blocks = (arrays[0].shape[0] + _THREADS - 1) // _THREADS
-    _kernel()[blocks, _THREADS, stream](int(operator), *arrays, *results)
+    _kernel()[_blocks(results[1]), _THREADS, stream](int(operator), *arrays, *results)
+
+
+def _number_of_threads(n_rows: int, n_actions: int) -> int:
+    return n_rows if n_actions <= FEW else min(n_rows, _SORTING_THREADS)
+
+
+def _blocks(work: Any) -> int:
+    """Return blocks of threads, one for each that has scratch."""
+    return int((work.shape[0] + _THREADS - 1) // _THREADS)
 
 
 @cache
@@ -65,9 +80,11 @@ def _kernel() -> Any:
 
     @cuda.jit
     def kernel(operator, q, baseline, errors, epsilon, side, out, work):  # type: ignore[no-untyped-def]
-        i = cuda.grid(1)
-        if i < q.shape[0]:
-            row(operator, q[i], baseline[i], errors[i], epsilon[i], side[i], out[i], work[i])
+        thread = cuda.grid(1)
+        if thread < work.shape[0]:
+            for i in range(thread, q.shape[0], work.shape[0]):
+                row(operator, q[i], baseline[i], errors[i], epsilon[i], side[i], out[i],
+                    work[thread])  # fmt: skip
 
     return kernel
 
@@ -80,11 +97,10 @@ def improve_problems_on_gpu(
     Arrays are q, baseline, errors, epsilon, side and policy; those of (B, S, A) are on the GPU.
     """
     _, n_states, n_actions = arrays[-1].shape
-    n_rows = len(problems) * n_states
-    work = cuda.device_array((n_rows, 1 + operator.needs.n_scratch_rows, n_actions))
+    n_threads = _number_of_threads(len(problems) * n_states, n_actions)
+    work = cuda.device_array((n_threads, 1 + operator.needs.scratch(n_actions), n_actions))
     changed = cuda.to_device(np.zeros(len(problems), dtype=np.bool_))
-    blocks = (n_rows + _THREADS - 1) // _THREADS
-    _improvement_kernel()[blocks, _THREADS](
+    _improvement_kernel()[_blocks(work), _THREADS](
         int(operator), cuda.to_device(problems), *arrays, work, changed
     )
     return np.asarray(changed.copy_to_host())
@@ -98,13 +114,14 @@ def _improvement_kernel() -> Any:
     def kernel(  # type: ignore[no-untyped-def]
         operator, problems, q, baseline, errors, epsilon, side, policy, work, changed
     ):
-        i = cuda.grid(1)
-        if i < work.shape[0]:
-            place = i // policy.shape[1]
-            x = i - place * policy.shape[1]
-            problem = problems[place]
-            if improve(operator, q[problem, x], baseline[problem, x], errors[problem, x], epsilon,
-                       side[problem, x], policy[problem, x], work[i, 0], work[i, 1:]):  # fmt: skip
-                changed[place] = True
+        thread = cuda.grid(1)
+        if thread < work.shape[0]:
+            for i in range(thread, len(problems) * policy.shape[1], work.shape[0]):
+                place = i // policy.shape[1]
+                x = i - place * policy.shape[1]
+                k = problems[place]
+                if improve(operator, q[k, x], baseline[k, x], errors[k, x], epsilon, side[k, x],
+                           policy[k, x], work[thread, 0], work[thread, 1:]):  # fmt: skip
+                    changed[place] = True
 
     return kernel

@@ -14,7 +14,8 @@ from spibb.operators.advantageous import adv_approx_row, adv_exact_row
 from spibb.operators.bootstrap import bootstrap_row
 from spibb.operators.greedy import greedy_allowed_row, greedy_row
 from spibb.operators.soft_approx import soft_approx_row
-from spibb.operators.soft_exact import soft_exact_row
+from spibb.operators.soft_exact import n_scans, soft_exact_row
+from spibb.operators.sorting import FEW
 
 
 class Needs(NamedTuple):
@@ -26,15 +27,22 @@ class Needs(NamedTuple):
             action is trusted and infinite where it is not.
         q_baseline: An estimate of the baseline's Q.
         n_scratch_rows: Rows of scratch that it writes to.
+        n_sorting_rows: Rows besides, where a row has many actions.
     """
 
     errors: bool = True
     budget: bool = False
     q_baseline: bool = False
     n_scratch_rows: int = 0
+    n_sorting_rows: int = 0
+
+    def scratch(self, n_actions: int) -> int:
+        """Return how many rows of scratch a row of so many actions needs."""
+        return self.n_scratch_rows + (self.n_sorting_rows if n_actions > FEW else 0)
 
 
 _NO_BUDGET = Needs()
+_EXACT, _APPROX = Needs(budget=True, n_sorting_rows=6), Needs(budget=True, n_sorting_rows=3)
 
 
 class Operator(IntEnum):
@@ -49,12 +57,12 @@ class Operator(IntEnum):
     GREEDY = 0, Needs(errors=False)
     PI_B = 1
     PI_LEQ_B = 2
-    SOFT_EXACT = 3, Needs(budget=True)
-    SOFT_APPROX = 4, Needs(budget=True)
-    LOWER_EXACT = 5, Needs(budget=True)
-    LOWER_APPROX = 6, Needs(budget=True)
-    ADV_EXACT = 7, Needs(budget=True, q_baseline=True, n_scratch_rows=4)
-    ADV_APPROX = 8, Needs(budget=True, q_baseline=True)
+    SOFT_EXACT = 3, _EXACT
+    SOFT_APPROX = 4, _APPROX
+    LOWER_EXACT = 5, _EXACT
+    LOWER_APPROX = 6, _APPROX
+    ADV_EXACT = 7, _EXACT._replace(q_baseline=True, n_scratch_rows=4)
+    ADV_APPROX = 8, _APPROX._replace(q_baseline=True)
     GREEDY_ALLOWED = 9
 
     def __new__(cls, number: int, needs: Needs = _NO_BUDGET) -> Self:
@@ -65,24 +73,27 @@ class Operator(IntEnum):
 
 
 # Enough for any of them.
-N_SCRATCH_ROWS = max(operator.needs.n_scratch_rows for operator in Operator)
+N_SCRATCH_ROWS = max(operator.needs.scratch(FEW + 1) for operator in Operator)
 
 
 @jit
 def step_row(operator, q, baseline, errors, epsilon, side, out, work):
     """Apply one operator to one row; ``side`` is the baseline's Q where the operator wants it."""
+    many = len(q) > FEW
     if operator == 0:
         greedy_row(q, baseline, errors, out)
     elif operator == 1 or operator == 2:
         bootstrap_row(q, baseline, errors, operator == 2, out)
     elif operator == 3 or operator == 5:
-        soft_exact_row(q, baseline, errors, epsilon, operator == 5, out)
+        scans = n_scans(len(q))
+        soft_exact_row(q, baseline, errors, epsilon, operator == 5, scans, out, work)
     elif operator == 4 or operator == 6:
-        soft_approx_row(q, baseline, errors, epsilon, operator == 6, out)
+        soft_approx_row(q, baseline, errors, epsilon, operator == 6, many, out, work)
     elif operator == 7:
-        adv_exact_row(q, baseline, errors, epsilon, side, out, work)
+        scans = n_scans(len(q))
+        adv_exact_row(q, baseline, errors, epsilon, side, scans, operator == 0, q, out, work)
     elif operator == 8:
-        adv_approx_row(q, baseline, errors, epsilon, side, out)
+        adv_approx_row(q, baseline, errors, epsilon, side, many, out, work)
     else:
         greedy_allowed_row(q, baseline, errors, out)
 

@@ -15,6 +15,7 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Values, evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
 from spibb.problem.declarations import Declarations
+from spibb.problem.limits import Bounds
 from spibb.problem.problem import Problem
 
 # Where policies are iterated.
@@ -33,6 +34,7 @@ class ProblemBatch:
         baseline_values: Values of the baselines in the models, once for all algorithms.
         make: Returns one of the problems, made when it is asked for.
         is_retrained: Whether the models are others than those of the problems.
+        bounds: What limits of the problems come to, in their order; None: there are none.
         memory: What error functions have computed: settings often differ in the budget alone.
     """
 
@@ -42,6 +44,7 @@ class ProblemBatch:
     baseline_values: Values
     make: Callable[[int], Problem]
     is_retrained: bool = False
+    bounds: Sequence[Bounds] | None = None
     memory: dict[Any, Array] = field(default_factory=dict, init=False)
 
     @classmethod
@@ -57,7 +60,8 @@ class ProblemBatch:
         n_sa = np.stack([problem.counts.n_sa for problem in problems])
         baseline = np.stack([problem.baseline.probabilities for problem in problems])
         values = evaluate_batch(models, baseline)
-        return cls(n_sa, models, baseline, values, problems.__getitem__)
+        bounds = [one.bounds for one in problems if one.bounds is not None]
+        return cls(n_sa, models, baseline, values, problems.__getitem__, bounds=bounds or None)
 
     @classmethod
     def alone(cls, problem: Problem) -> ProblemBatch:
@@ -70,6 +74,7 @@ class ProblemBatch:
             problem.baseline.probabilities[None].copy(),
             (values.v[None], values.q[None], ends),
             [problem].__getitem__,
+            bounds=None if problem.bounds is None else [problem.bounds],
         )
 
     def __len__(self) -> int:
@@ -92,6 +97,20 @@ class ProblemBatch:
         if self[0].model_kind == "counts" and not self.is_retrained:
             return self
         return ProblemBatch.of([problem.counted for problem in self])
+
+    @cached_property
+    def start(self) -> Array:
+        """Where improvements start: the baselines, without what limits forbid, shape (B, S, A)."""
+        if self.bounds is None:
+            return self.baseline
+        return np.stack([bounds.start for bounds in self.bounds])
+
+    @property
+    def start_values(self) -> Values:
+        """Values of `start` in the models."""
+        if self.start is self.baseline or (self.start == self.baseline).all():
+            return self.baseline_values
+        return evaluate_batch(self.models, self.start)
 
     def with_models(self, models: ModelBatch) -> ProblemBatch:
         """Return the same problems with other estimates of their models, to be trained on."""
@@ -117,12 +136,12 @@ class ProblemBatch:
         """
         if ends.all():
             return found
-        v_b, q_b, _ = self.baseline_values
+        v_b, q_b, _ = self.start_values
         status = found.status.copy()
         status[~ends] = Status.NOT_TERMINATING
         return replace(
             found,
-            policy=np.where(ends[:, None, None], found.policy, self.baseline),
+            policy=np.where(ends[:, None, None], found.policy, self.start),
             v=np.where(ends[:, None], found.v, v_b),
             q=np.where(ends[:, None, None], found.q, q_b),
             status=status,
@@ -131,14 +150,16 @@ class ProblemBatch:
 
 def _check_alike(problems: Sequence[Problem]) -> None:
     """Refuse problems of other kinds: sets of models are made for all of a batch at once."""
-    kinds = [(*one.declared.kinds, one.unseen, one.model_kind) for one in problems]
+    kinds = [
+        (*one.declared.kinds, one.unseen, one.model_kind, one.limits is None) for one in problems
+    ]
     for place, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DataError(
                 "the problems of a batch declare different things, or estimate models otherwise",
                 where=f"problem {place}",
                 expected="the same of initial (given or not), states_complete, never_ends, "
-                "successors (given, seen or not), unseen and model in all",
+                "successors (given, seen or not), unseen, model and limits (given or not) in all",
                 hint="call improve_many once for each kind",
             )
 

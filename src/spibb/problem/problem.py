@@ -26,6 +26,7 @@ from spibb.mdp.evaluation import Evaluation, evaluate, evaluate_batch
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem.declarations import Declarations, Start, Successors
+from spibb.problem.limits import Bounds, Limits
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
 
@@ -46,6 +47,7 @@ class ProblemOptions(TypedDict, total=False):
     never_ends: bool
     successors: Successors | None
     accept_baseline: bool
+    limits: Limits | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +62,7 @@ class Problem(Display):
         declared: What the user knows beyond it.
         unseen: What pairs without data do in a model of counts.
         model_kind: How the model is estimated.
+        limits: What a new policy may do; None: anything.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
@@ -75,6 +78,7 @@ class Problem(Display):
     declared: Declarations = field(default_factory=Declarations)
     unseen: Unseen = "average"
     model_kind: ModelKind = "counts"
+    limits: Limits | None = None
 
     @classmethod
     def of(
@@ -109,6 +113,7 @@ class Problem(Display):
                   next_state), or "seen" for what followed in the log.
                 * accept_baseline: take a baseline that the log contradicts (see
                   :mod:`spibb.data.baseline_fit`), which is refused otherwise.
+                * limits: what a new policy may do, a :class:`spibb.Limits`.
         """
         for name in options:
             checked_entry(name, ProblemOptions.__annotations__, "option of a problem")
@@ -136,6 +141,7 @@ class Problem(Display):
         unseen = checked_unseen(known.pop("unseen", "average"))
         model_kind = _checked_kind(known.pop("model", "counts"))
         reward_range = known.pop("reward_range", None)
+        limits = _checked_limits(known.pop("limits", None))
         declared = Declarations.of(counts, **known)
         if declared.never_ends and unseen != "average":
             raise SettingsError(
@@ -143,7 +149,10 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        return cls(counts, policy, values, kept, declared, unseen, model_kind)
+        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits)
+        if limits is not None:
+            made.bounds  # noqa: B018 - limits that cannot be kept are refused here
+        return made
 
     def _card(self) -> Card:
         counts, values = self.counts, self.values
@@ -155,6 +164,8 @@ class Problem(Display):
         }
         if self.declared.statements:
             facts["declared"] = " ".join(self.declared.statements)
+        if self.limits is not None:
+            facts["limits"] = "; ".join(self.limits.statements.values())
         return Card(
             f"Problem: {counts.n_states:,} states, {counts.n_actions:,} actions, "
             f"gamma {self.gamma:g}",
@@ -175,6 +186,16 @@ class Problem(Display):
     def baseline_values(self) -> Evaluation:
         """Values of the baseline in the estimated model."""
         return evaluate(self.model, self.baseline)
+
+    @cached_property
+    def bounds(self) -> Bounds | None:
+        """The limits in the states and actions of the problem; None where there are none."""
+        return None if self.limits is None else self.limits.bounds(self.counts, self.baseline)
+
+    @property
+    def start(self) -> NDArray[np.float64]:
+        """Where improvements start: the baseline, without what limits forbid, shape (S, A)."""
+        return self.baseline.probabilities if self.bounds is None else self.bounds.start
 
     def estimate(self, kind: ModelKind | None = None) -> ModelArrays:
         """Return the arrays of the estimated model without building and checking it.
@@ -271,6 +292,12 @@ class Problem(Display):
             values=ValueRange.of(counts, self.gamma, given, never_ends=values.never_ends),
             declared=self.declared.for_counts(counts),
         )
+
+
+def _checked_limits(limits: Any) -> Limits | None:
+    if limits is None or isinstance(limits, Limits):
+        return limits if limits is not None and limits.given else None
+    raise SettingsError(f"limits is {limits!r}", expected="a spibb.Limits")
 
 
 def _checked_kind(model: Any) -> ModelKind:

@@ -81,6 +81,7 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
             name: {"never_seen": _plain(visits.never), "hardly_seen": _plain(visits.hardly)}
             for name, visits in (("policy", result.visits), ("baseline", result.baseline_visits))
         },
+        "limits": _limits(result),
         "risk": _risk(result),
         "choice": _choice(result),
         "inspection": None if result.inspection is None else result.inspection.to_dict(),
@@ -109,6 +110,17 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
     low, high = map(_plain, found.interval)
     value = {"mean": found.mean, "low": low, "high": high, "level": LEVEL}
     return value | _facts(found, "n_episodes", "n_truncated", "warnings")
+
+
+def _limits(result: Improvement) -> dict[str, Any] | None:
+    """Return the limits in words, and what each costs in estimated gain, by name."""
+    limits = result.problem.limits
+    if limits is None:
+        return None
+    return {
+        name: {"statement": text, "cost": _plain(result.limit_costs.get(name))}
+        for name, text in limits.statements.items()
+    }
 
 
 def _risk(result: Improvement) -> dict[str, Any] | None:

@@ -1,0 +1,43 @@
+"""Time exact steps with upper bounds beside the plain step, in one run: at most three times."""
+
+import time
+
+import numpy as np
+import pytest
+
+from spibb.operators.limited import limited_step_rows
+from spibb.operators.rows import Operator, step_rows
+
+KINDS = {
+    "every action may rise by 0.1": lambda b, rng: np.minimum(1.0, b + 0.1),
+    "half of the actions may not rise": lambda b, rng: np.where(rng.random(b.shape) < 0.5, b, 1.0),
+    "one action may not rise": lambda b, rng: np.where(np.arange(b.shape[1]) == 0, b, 1.0),
+    "bounds that are none": lambda b, rng: np.ones_like(b),
+}
+EXACT = (Operator.SOFT_EXACT, Operator.LOWER_EXACT, Operator.ADV_EXACT)
+
+
+@pytest.mark.parametrize("n_actions", [4, 9, 25, 64, 256, 1_000])
+@pytest.mark.parametrize("operator", EXACT, ids=lambda operator: operator.name.lower())
+def test_limited_rows(benchmark, figures, operator, n_actions):
+    rng = np.random.default_rng(4)
+    n_rows = max(20, min(5_000, 60_000 // n_actions))
+    q, g = rng.normal(size=(2, n_rows, n_actions))
+    baseline = rng.dirichlet(np.ones(n_actions), n_rows)
+    errors, out = rng.exponential(size=q.shape), np.empty_like(q)
+    rows = (int(operator), q, baseline, errors, np.full(n_rows, 0.5), g)
+    benchmark.pedantic(lambda: step_rows(*rows, out), rounds=7, warmup_rounds=1)
+    plain = benchmark.stats.stats.min / n_rows
+    for kind, bounds in KINDS.items():
+        upper = bounds(baseline, rng)
+        limited_step_rows(*rows, upper, out)
+        took = []
+        for _ in range(7):
+            start = time.perf_counter()
+            limited_step_rows(*rows, upper, out)
+            took.append(time.perf_counter() - start)
+        limited = min(took) / n_rows
+        figures(
+            f"{operator.name.lower()}, {n_actions:,} actions, {kind}",
+            f"{1e6 * limited:.2f} us", f"{1e6 * plain:.2f} us (plain step)", plain / limited,
+        )  # fmt: skip

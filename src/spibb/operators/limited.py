@@ -1,0 +1,67 @@
+"""The compiled loops of rows with upper bounds; rows without any take the plain step, bit for bit.
+
+They are loops of their own, so that unlimited ones carry nothing for it.
+"""
+
+import numpy as np
+
+from spibb.compiled.jit import jit
+from spibb.mdp.greedy import replace_row
+from spibb.operators.advantageous import adv_exact_row
+from spibb.operators.capped import (
+    capped_allowed_row,
+    capped_approx_row,
+    capped_exact_row,
+    capped_greedy_row,
+)
+from spibb.operators.rows import N_SCRATCH_ROWS, step_row
+
+
+@jit
+def limited_step_row(operator, q, baseline, errors, epsilon, side, upper, out, work):
+    """Apply one operator to one row with upper bounds, to which the baseline keeps."""
+    is_limited = False
+    for a in range(len(q)):
+        is_limited |= upper[a] < 1.0
+    if not is_limited:
+        step_row(operator, q, baseline, errors, epsilon, side, out, work)
+    elif operator == 0:
+        capped_greedy_row(q, upper, out)
+    elif operator == 1 or operator == 2:
+        capped_exact_row(q, baseline, errors, 0.0 * epsilon, operator == 2, upper, out)
+    elif operator == 3 or operator == 5:
+        capped_exact_row(q, baseline, errors, epsilon, operator == 5, upper, out)
+    elif operator == 7:
+        adv_exact_row(q, baseline, errors, epsilon, side, 0, is_limited, upper, out, work)
+    elif operator == 9:
+        capped_allowed_row(q, baseline, errors, upper, out)
+    else:
+        is_lower, is_adv = operator == 6, operator == 8
+        capped_approx_row(q, baseline, errors, epsilon, is_lower, is_adv, side, upper, out)
+
+
+@jit
+def limited_step_rows(operator, q, baseline, errors, epsilon, side, upper, out):
+    """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
+    work = np.empty((N_SCRATCH_ROWS, q.shape[1]))
+    for k in range(len(q)):
+        limited_step_row(operator, q[k], baseline[k], errors[k], epsilon[k], side[k], upper[k],
+                         out[k], work)  # fmt: skip
+
+
+@jit
+def improve_limited(
+    places, operator, problems, q, baseline, errors, epsilon, side, upper, policy, changed
+):
+    """Do as `spibb.operators.rows.improve_problems` does, with bounds and budgets (B, S)."""
+    n_actions = policy.shape[2]
+    work = np.empty((N_SCRATCH_ROWS, n_actions))
+    new = np.empty(n_actions)
+    for place in places:
+        k = problems[place]
+        changed[place] = False
+        for x in range(policy.shape[1]):
+            limited_step_row(operator, q[k, x], baseline[k, x], errors[k, x], epsilon[k, x],
+                             side[k, x], upper[k, x], new, work)  # fmt: skip
+            scale = np.abs(q[k, x]).max()
+            changed[place] |= replace_row(policy[k, x], new, q[k, x], scale)
