@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from spibb.cli.row_progress import row_progress
+from spibb.data.counts import Counts, refuse_without_transitions
+from spibb.data.counts_file import is_counts_file
 from spibb.data.declarations import read_start, read_successors
+from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
 from spibb.mdp.policy import TabularPolicy
@@ -25,10 +29,26 @@ def read_problem(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    renamed = parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
-    rows = read_log(log, columns=renamed)
+    renamed = parse_columns(columns)
+    rows = read_rows(log, renamed)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
+
+
+def read_rows(log: str, columns: Mapping[str, str]) -> Log | Counts:
+    """Read a log, or the counts of one."""
+    if is_counts_file(log):
+        counts = Counts.load(log)
+        if not counts.n_sa.any():
+            refuse_without_transitions()
+        return counts
+    with row_progress("Reading") as progress:
+        return read_log(log, columns, progress=progress)
+
+
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """Read what --columns says."""
+    return parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
 
 
 def check_inputs_outside(out: Path, *names: str | None) -> None:
@@ -36,12 +56,16 @@ def check_inputs_outside(out: Path, *names: str | None) -> None:
     if not out.exists():
         return
     given = [name for name in names if name not in (None, ESTIMATE, SEEN)]
-    for file in chain.from_iterable(find_files(name, what="input") for name in given):
+    for file in chain.from_iterable(_files(str(name)) for name in given):
         if out.resolve() in file.resolve().parents:
             raise OutputError(
                 f"{out} holds {file}, which is read, so it is not replaced",
                 hint="choose another folder",
             )
+
+
+def _files(name: str) -> list[Path]:
+    return [Path(name)] if is_counts_file(name) else find_files(name, what="input")
 
 
 def parse_pairs(parts: Iterable[str], option: str, example: str) -> dict[str, str]:

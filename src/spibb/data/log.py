@@ -124,6 +124,25 @@ class Log(Named, Display):
             if step is not None:
                 columns["step"] = _integers(step, "step", lowest=None)
         _check_lengths(columns)
+        return cls.of_columns(
+            columns,
+            n_states=n_states,
+            n_actions=n_actions,
+            state_labels=state_labels,
+            action_labels=action_labels,
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        columns: dict[str, Any],
+        *,
+        n_states: int | None,
+        n_actions: int | None,
+        state_labels: Sequence[str] | None,
+        action_labels: Sequence[str] | None,
+    ) -> Log:
+        """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
         n_actions = _checked_size(n_actions, "action", columns["action"])
