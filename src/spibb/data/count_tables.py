@@ -32,10 +32,10 @@ def tables_of(
         to_action: What the numbers of actions stand for.
         shape: Numbers of states and actions.
     """
-    entries = tally.entries[tally.entries["key"] != EMPTY]
-    pair, successor = _unpacked(entries["key"], to_state, to_action, shape[1])
+    places = np.flatnonzero(tally.entries["key"] != EMPTY)
+    pair, successor = _unpacked(tally.entries["key"][places], to_state, to_action, shape[1])
     order = np.lexsort((successor, pair))
-    return _tables(pair[order], successor[order], entries[order], shape)
+    return _tables(pair[order], successor[order], tally.entries[places[order]], shape)
 
 
 def _unpacked(

@@ -95,7 +95,7 @@ class Counts(Named):
         shape = log.n_states, log.n_actions
         tables = tables_of(tally, np.arange(shape[0]), np.arange(shape[1]), shape)
         return cls(
-            **{**tables, "paid": None},
+            **tables,
             reward_range=tally.rewards,
             n_initial=np.bincount(starts, minlength=log.n_states),
             n_dropped=tally.n_dropped,

@@ -212,7 +212,7 @@ class Log(Named, Display):
     @property
     def n_episodes(self) -> int:
         """Number of episodes; 0 for independent transitions."""
-        return 0 if self.episode is None else len(np.unique(self.episode))
+        return 0 if self.is_first is None else int(np.count_nonzero(self.is_first))
 
     @property
     def is_first(self) -> NDArray[np.bool_] | None:
@@ -220,6 +220,13 @@ class Log(Named, Display):
         if self.episode is None:
             return None
         return np.append(True, self.episode[1:] != self.episode[:-1])
+
+    @property
+    def is_in_first_half(self) -> NDArray[np.bool_]:
+        """Mark the rows of every second episode, the first among them."""
+        if self.is_first is None:
+            raise DataError("the log has no episodes", expected="an episode for each row")
+        return np.logical_xor.accumulate(self.is_first)
 
     @cached_property
     def is_gap(self) -> NDArray[np.bool_]:
