@@ -173,10 +173,14 @@ def small_lines(folder: Path, n_rows: int) -> None:
             "count_log": run(COUNT, tiny / "tiny.parquet", log),
             "read_log and Counts.from_log": run(READ, tiny / "tiny.parquet", log),
             "spibb improve": run(COMMAND, "improve", log, *asked, "--out", folder / kind),
-            "spibb evaluate": run(COMMAND, "evaluate", log, *asked, "--policy", folder / "policy.csv"),
+            "spibb evaluate": run(
+                COMMAND, "evaluate", log, *asked, "--policy", folder / "policy.csv"
+            ),
         }  # fmt: skip
         for name, (seconds, memory) in lines.items():
-            ratio = f"{seconds / peer:.1f}, {seconds / peers[0]:.1f} of Parquet's"
+            ratio = f"{seconds / peer:.1f}"
+            if kind == "csv":
+                ratio += f", {seconds / peers[0]:.1f} of Parquet"
             line(f"{name}, {kind}", n_rows, seconds, memory, ratio)
 
 

@@ -1,6 +1,7 @@
 """``spibb count``: counts for later, added to, and taken for a log."""
 
 import json
+import re
 import resource
 import signal
 import subprocess
@@ -119,3 +120,15 @@ def test_ctrl_c_ends_it_at_once(tmp_path, kind):
         assert time.monotonic() - begin < 10.0  # of a busy machine; a second of an idle one
     assert process.returncode in (130, 1, -signal.SIGINT)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log"]
+
+
+def test_progress_is_shown_where_it_takes_long(ward, spibb, monkeypatch):
+    monkeypatch.setattr("spibb.cli.shown_progress._LONG", -1.0)
+    monkeypatch.setattr("spibb.cli.shown_progress._BETWEEN_LINES", -1.0)
+    ran = spibb("count", ward.log, "--out", "counts.npz")
+    n_rows = len(ward.text.splitlines()) - 1
+    assert re.search(rf"Counting: {n_rows} rows, [\d,]+ a second, 0 s left", ran.err)
+    asked = ("--baseline", ward.baseline, "--policy", ward.baseline, "--gamma", 0.9)
+    ran = spibb("evaluate", ward.log, *asked)
+    assert f"Reading: {n_rows} rows, " in ran.err
+    assert re.search(r"Estimating: 1 estimates, [\d.]+ a second, [\d]+ s left", ran.err)

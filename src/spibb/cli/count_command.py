@@ -26,7 +26,7 @@ def count(
     """
     from spibb.cli.inputs import parse_columns
     from spibb.cli.printing import print_sentence
-    from spibb.cli.row_progress import row_progress
+    from spibb.cli.shown_progress import shown_progress
     from spibb.data.counting import count_log
     from spibb.data.counts import Counts
     from spibb.data.counts_file import check_counts_name, is_counts_file
@@ -40,7 +40,7 @@ def count(
     if is_counts_file(log):
         found = Counts.load(log)
     else:
-        with row_progress("Counting") as progress:
+        with shown_progress("Counting", "rows") as progress:
             found = count_log(log, parse_columns(columns), keep_ends=True, progress=progress)
     if before is not None:
         found = before.update(found)

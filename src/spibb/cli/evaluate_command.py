@@ -37,13 +37,18 @@ def evaluate(
     import spibb
     from spibb.cli.evaluation_printing import print_evaluation
     from spibb.cli.inputs import read_problem
+    from spibb.cli.shown_progress import shown_progress
 
-    found = spibb.evaluate_policy(
-        read_problem(log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen),
-        policy=spibb.TabularPolicy.read(policy),
-        estimators=None if estimator is None else [part.strip() for part in estimator.split(",")],
-        bound=bound,
-        delta=delta,
-        return_range=return_range,
-    )
+    problem = read_problem(log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen)
+    judged = spibb.TabularPolicy.read(policy)
+    with shown_progress("Estimating", "estimates") as progress:
+        found = spibb.evaluate_policy(
+            problem,
+            policy=judged,
+            estimators=None if estimator is None else [one.strip() for one in estimator.split(",")],
+            bound=bound,
+            delta=delta,
+            return_range=return_range,
+            progress=progress,
+        )
     print_evaluation(found, printed)

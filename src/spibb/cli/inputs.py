@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from spibb.cli.row_progress import row_progress
+from spibb.cli.shown_progress import shown_progress
 from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.counts_file import is_counts_file
 from spibb.data.declarations import read_start, read_successors
@@ -42,7 +42,7 @@ def read_rows(log: str, columns: Mapping[str, str]) -> Log | Counts:
         if not counts.n_sa.any():
             refuse_without_transitions()
         return counts
-    with row_progress("Reading") as progress:
+    with shown_progress("Reading", "rows") as progress:
         return read_log(log, columns, progress=progress)
 
 

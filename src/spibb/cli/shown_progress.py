@@ -1,4 +1,4 @@
-"""A bar that tells how many rows were read, at what rate, and the time left."""
+"""A bar that tells how much of something long is done, at what rate, and the time left."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from spibb.cli.printing import console
 from spibb.data.row_stream import Progress as Told
 
-# Seconds after which somebody wonders; and after which lines of a file are not too many.
+# Seconds after which somebody wonders; and those between lines where there is no terminal.
 _LONG, _BETWEEN_LINES = 1.0, 10.0
 
 
 @contextmanager
-def row_progress(what: str) -> Iterator[Told]:
-    """Show a bar on a terminal, and lines elsewhere, if it takes more than a second.
+def shown_progress(what: str, unit: str) -> Iterator[Told]:
+    """Show a bar on a terminal, and lines elsewhere, if it takes long.
 
     Args:
         what: What is done, as "Counting".
+        unit: What is counted, as "rows".
     """
     begin, bar, last_line = time.monotonic(), _bar(), 0.0
     task = bar.add_task(what, total=1.0, rate="")
 
-    def tell(n_rows: int, share: float) -> None:
+    def tell(n: int, share: float) -> None:
         nonlocal last_line
         seconds = time.monotonic() - begin
         if seconds < _LONG:
             return
-        rate = f"{n_rows:,} rows, {n_rows / seconds / 1e6:.2f} million a second"
+        rate = f"{n:,} {unit}, {n / seconds:,.{0 if n > 100 else 2}f} a second"
         if console.is_terminal:
             bar.start()
             bar.update(task, completed=share, rate=rate)
