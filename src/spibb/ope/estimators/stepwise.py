@@ -118,12 +118,18 @@ def _product(times: Array, table: Any) -> Array:
 def _full_product(times, table):  # type: ignore[no-untyped-def]
     """Return times @ table; unlike a library's, in this thread alone, as others do theirs."""
     found = np.zeros((len(times), table.shape[1]))
-    for i in range(len(table)):
+    n = len(table) // 4 * 4
+    for i in range(0, n, 4):  # four at a time: sums are read and written a quarter as often
+        one, two, three, four = table[i], table[i + 1], table[i + 2], table[i + 3]
         for k in range(len(times)):
-            often = times[k, i]
-            if often > 0.0:
-                for t in range(table.shape[1]):
-                    found[k, t] += often * table[i, t]
+            a, b, c, d = times[k, i], times[k, i + 1], times[k, i + 2], times[k, i + 3]
+            sums = found[k]
+            for t in range(table.shape[1]):
+                sums[t] += (a * one[t] + b * two[t]) + (c * three[t] + d * four[t])
+    for i in range(n, len(table)):
+        for k in range(len(times)):
+            for t in range(table.shape[1]):
+                found[k, t] += times[k, i] * table[i, t]
     return found
 
 
