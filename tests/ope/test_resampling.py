@@ -58,7 +58,7 @@ def test_every_interval_of_many_is_that_of_few(monkeypatch):
     asked = {
         "policy": TabularPolicy([[0.6, 0.4], [0.3, 0.7], [0.5, 0.5]]), "gamma": 0.9,
         "baseline": TabularPolicy(np.full((3, 2), 0.5)), "reward_range": (-5.0, 5.0),
-        "estimators": ["is", "pdis", "wis", "cwpdis", "dr"],
+        "estimators": ["is", "pdis", "wis", "cwpdis"],
     }  # fmt: skip
     few = evaluate_policy(log, **asked)
     for place in (resampling, stepwise):

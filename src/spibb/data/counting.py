@@ -16,9 +16,9 @@ from spibb.data.ends import Ends
 from spibb.data.episodes import check_times, n_late_starts, sorted_rows
 from spibb.data.log import Log
 from spibb.data.name_codes import NotStreamedError
-from spibb.data.readers import read_columns
+from spibb.data.readers import read_columns, streamed_columns
 from spibb.data.row_stream import LogRows, Progress
-from spibb.data.tally import Tally, row_chunk
+from spibb.data.tally import RowChunk, Tally, row_chunks
 from spibb.data.transition_table import MOST_ACTIONS, MOST_STATES
 from spibb.table_files import Labels, check_size
 
@@ -82,18 +82,25 @@ def _counted_in_memory(
     path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool
 ) -> Counts:
     """Count a log that has to be read as a whole; refuse it, and say why, where it is none."""
-    given, episodes, is_counted = read_columns(path, columns)
-    labels = given.pop("state_labels"), given.pop("action_labels")
-    # The checks of a log, and the order of its rows.
-    log = Log.from_arrays(**given, state_labels=labels[0], action_labels=labels[1])
+    try:
+        given, sizes, episodes = streamed_columns(path, columns)
+        is_counted = "step" in given
+    except NotStreamedError:
+        given, episodes, is_counted = read_columns(path, columns)
+        # The checks of a log, which this may be none.
+        log = Log.from_arrays(**given)
+        names = "n_states", "n_actions", "state_labels", "action_labels"
+        sizes = {name: getattr(log, name) for name in names}
+        given = {name: given[name] for name in RowChunk._fields if name in given}
     tally = Tally(keeps_ends=keep_ends)
     given = sorted_rows(given) if "episode" in given else given
-    tally.add(row_chunk(**given))
+    for chunk in row_chunks(given):
+        tally.add(chunk)
     tally.has_steps &= is_counted
     ends = _ends(tally, episodes) if keep_ends and tally.has_episodes else None
-    sizes = (log.n_states, log.n_actions)
     states, actions = (
-        (np.arange(size), size, names) for size, names in zip(sizes, labels, strict=True)
+        (np.arange(sizes[f"n_{what}s"]), sizes[f"n_{what}s"], sizes[f"{what}_labels"])
+        for what in ("state", "action")
     )
     return _counts(tally, states, actions, ends)
 

@@ -17,16 +17,13 @@ from spibb.data.estimate import Unseen, estimate_model
 from spibb.data.log import Log, moved
 from spibb.data.merged_counts import check_ends, with_ends_joined
 from spibb.data.paid import Paid as Paid
-from spibb.data.tally import Tally, row_chunk
+from spibb.data.tally import Tally, row_chunks
 from spibb.errors import DataError
 from spibb.mdp.batch import ModelArrays, Rows
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
 from spibb.names import Named, Names
-
-# Rows of a log that are counted at a time.
-_CHUNK = 1 << 17
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +77,9 @@ class Counts(Named):
     @classmethod
     def from_log(cls, log: Log) -> Counts:
         """Count a log."""
-        tally, n_rows = Tally(keeps_ends=False), len(log)
-        for first in range(0, n_rows, _CHUNK):
-            here = slice(first, first + _CHUNK)
-            tally.add(
-                row_chunk(
-                    state=log.state[here], action=log.action[here], reward=log.reward[here],
-                    next_state=log.next_state[here], terminated=log.terminated[here],
-                )
-            )  # fmt: skip
+        tally, names = Tally(keeps_ends=False), ("state", "action", "reward", "next_state")
+        for chunk in row_chunks({name: getattr(log, name) for name in (*names, "terminated")}):
+            tally.add(chunk)
         if not tally.n_entries:
             refuse_without_transitions()
         starts = np.zeros(0, np.int64) if log.is_first is None else log.state[log.is_first]

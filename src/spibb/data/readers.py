@@ -48,16 +48,22 @@ def read_log(
     if not isinstance(path, str | Path):
         return Log.from_dataframe(path, columns)
     try:
-        return _streamed(path, columns, progress)
+        found, sizes, _ = streamed_columns(path, columns, progress)
     except NotStreamedError:
         # All rows at once, to be read as what they are, or to say what is wrong with which.
         return log_from_table(_table(path, columns), columns, path)
+    return Log.of_columns(found, **sizes)
 
 
-def _streamed(
-    path: str | Path, columns: Mapping[str, str] | None, progress: Progress | None
-) -> Log:
-    """Read a log chunk by chunk, so that nothing but its numbers is ever in memory."""
+def streamed_columns(
+    path: str | Path, columns: Mapping[str, str] | None, progress: Progress | None = None
+) -> tuple[dict[str, Any], dict[str, Any], NDArray[Any] | None]:
+    """Read a log chunk by chunk, so that nothing but its numbers is ever in memory.
+
+    Returns:
+        Columns, sizes and labels, as `Log.of_columns` takes them, and the names of episodes, where
+        these are numbered anew.
+    """
     rows = LogRows(path, columns)
     found = rows.gathered(progress)
     to_state, n_states, state_labels = rows.states.decided()
@@ -67,15 +73,14 @@ def _streamed(
         if name in found:
             # The last place is that of -1, which stands for no state.
             np.append(known, UNKNOWN).take(found[name], out=found[name], mode="wrap")
+    names = None
     if rows.episodes is not None:
-        names = rows.episodes.identifiers()
-        if names.dtype.kind != "i":
-            names = np.unique(names, return_inverse=True)[1]
-        found["episode"] = names[found["episode"]]
-    return Log.of_columns(
-        found, n_states=n_states, n_actions=n_actions, state_labels=state_labels,
-        action_labels=action_labels,
-    )  # fmt: skip
+        known = rows.episodes.identifiers()
+        if known.dtype.kind != "i":
+            names, known = np.unique(known, return_inverse=True)
+        found["episode"] = known[found["episode"]]
+    sizes = {"n_states": n_states, "n_actions": n_actions}
+    return found, {**sizes, "state_labels": state_labels, "action_labels": action_labels}, names
 
 
 def read_columns(

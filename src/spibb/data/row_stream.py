@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from spibb.csv_reader import csv_blocks, csv_header
 from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
 from spibb.data.name_codes import NotStreamedError, NumberCodes, TextCodes, whole_numbers
-from spibb.data.tally import RowChunk, row_chunk
+from spibb.data.tally import CHUNK, RowChunk, row_chunk
 from spibb.table_files import (
     check_memory,
     find_files,
@@ -32,9 +32,7 @@ from spibb.table_files import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# Rows that are decoded while those before are counted; large enough that calls cost nothing.
-CHUNK = 1 << 17
-_CSV_BYTES = 1 << 24
+_CSV_BYTES, _BUFFER = 1 << 24, 1 << 20
 _LARGEST_REWARD = 1e100
 _TEXTS = ("state", "next_state", "action", "episode", "step", "terminated", "truncated")
 # Told how many rows were read, and which share of all there are.
@@ -173,7 +171,9 @@ class LogRows:
                 schema = pyarrow.parquet.read_schema(file)
                 columns = [name for name in schema.names if name.strip() in self._theirs.values()]
                 texts = [name for name in columns if _is_text(schema.field(name).type)]
-                source = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
+                source = pyarrow.parquet.ParquetFile(
+                    file, read_dictionary=texts, buffer_size=_BUFFER, pre_buffer=False
+                )
                 for batch in source.iter_batches(CHUNK, columns=columns):
                     n += len(batch)
                     yield batch, place, n / n_all

@@ -11,6 +11,7 @@ hold the two to each other.
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ from spibb.data.transition_table import (
     with_room,
 )
 
+# Rows that are counted, and read, at a time: so many that calls cost nothing.
+CHUNK = 1 << 17
 # What a pass over rows ends with: everything is counted, or why not.
 DONE, UNSORTED, DISORDERED, SHARED = range(4)
 
@@ -52,6 +55,13 @@ class RowChunk(NamedTuple):
     truncated: NDArray[np.bool_]
     episode: NDArray[np.int64]
     step: NDArray[np.int64]
+
+
+def row_chunks(columns: Mapping[str, NDArray[Any]]) -> Iterator[RowChunk]:
+    """Return the rows of columns, some at a time."""
+    for first in range(0, len(columns["state"]), CHUNK):
+        here = slice(first, first + CHUNK)
+        yield row_chunk(**{name: values[here] for name, values in columns.items()})
 
 
 def row_chunk(**columns: NDArray[Any]) -> RowChunk:
