@@ -75,8 +75,13 @@ class Counts(Named):
         )
 
     @classmethod
-    def from_log(cls, log: Log) -> Counts:
-        """Count a log."""
+    def from_log(cls, log: Log, *, spread: bool = False) -> Counts:
+        """Count a log.
+
+        Args:
+            log: The log.
+            spread: Whether to count how rewards spread, too.
+        """
         tally, names = Tally(keeps_ends=False), ("state", "action", "reward", "next_state")
         for chunk in row_chunks({name: getattr(log, name) for name in (*names, "terminated")}):
             tally.add(chunk)
@@ -86,7 +91,7 @@ class Counts(Named):
         shape = log.n_states, log.n_actions
         tables = tables_of(tally, np.arange(shape[0]), np.arange(shape[1]), shape)
         return cls(
-            **tables,
+            **(tables if spread else {**tables, "paid": None}),
             reward_range=tally.rewards,
             n_initial=np.bincount(starts, minlength=log.n_states),
             n_dropped=tally.n_dropped,

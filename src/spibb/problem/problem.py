@@ -121,7 +121,7 @@ class Problem(Display):
         policy = _checked_baseline(data, baseline)
         data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
         kept = data if isinstance(data, Log) else None
-        counts = data if isinstance(data, Counts) else Counts.from_log(data)
+        counts = data if isinstance(data, Counts) else Counts.from_log(data, spread=True)
         policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
@@ -228,7 +228,7 @@ class Problem(Display):
         A range of rewards, and successors, that were read off the log are read off these rows.
         """
         log = self.episodes().take(rows)
-        counts, values = Counts.from_log(log), self.values
+        counts, values = Counts.from_log(log, spread=True), self.values
         given = None if values.is_observed else (values.low, values.high)
         return replace(
             self,
