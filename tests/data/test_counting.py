@@ -13,9 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spibb import ApproxSoftSPIBB, Counts, count_log, estimate_baseline, read_log
+from spibb import (
+    ApproxSoftSPIBB,
+    Counts,
+    HoeffdingReturns,
+    count_log,
+    estimate_baseline,
+    read_log,
+)
 from spibb.data import counting
 from spibb.data.paid import Paid
+from spibb.data.returns import first_visit_returns
 from spibb.data.row_stream import LogRows
 from spibb.errors import DataError
 
@@ -322,3 +330,62 @@ def test_rows_are_streamed_where_it_is_meant_to(tmp_path):
         folder.mkdir()
         write(columns_of(thousand_rows(), texts=("state", "action", "episode")), folder, kind=kind)
         assert sum(len(chunk.state) for chunk, _ in LogRows(folder).chunks()) == 1000
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    rows=st.lists(ROW, min_size=1, max_size=40),
+    lacking=st.sets(st.sampled_from(("step", "next_state", "terminated", "truncated"))),
+    texts=TEXTS,
+    is_sorted=st.booleans(),
+    kind=st.sampled_from(("parquet", "csv")),
+    gamma=st.sampled_from((0.0, 0.5, 0.99, 1.0)),
+    chunk=st.sampled_from((1, 3, 100)),
+)
+def test_returns_are_those_of_the_log(rows, lacking, texts, is_sorted, kind, gamma, chunk):
+    if is_sorted:
+        rows = sorted(rows, key=lambda row: row["episode"])
+    table = columns_of(rows, lacking=lacking, texts=texts)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr("spibb.data.row_stream.CHUNK", chunk)
+        path = write(table, folder, kind=kind)
+        try:
+            log = read_log(path)
+            Counts.from_log(log)
+        except DataError:
+            return
+        counts = count_log(path, gamma=gamma, keep_ends=True)
+        counts.save(path / "counts.npz")
+        wanted = first_visit_returns(log, gamma)
+        for found in (counts.returns, Counts.load(path / "counts.npz").returns):
+            returns = found.to_returns()
+            assert np.array_equal(returns.n, wanted.n)
+            for name in ("mean", "variance", "cut", "cut_square", "completion"):
+                one, other = getattr(returns, name), getattr(wanted, name)
+                assert np.allclose(one, other, rtol=1e-9, atol=1e-8), name
+
+
+def test_returns_of_days_merge_and_do_not_go_on(tmp_path):
+    rows = thousand_rows()
+    table = columns_of(rows, lacking=("next_state",), texts=("state",))
+    write(table, tmp_path, cuts=[0, 400, 1000])
+    first = count_log(tmp_path / "0.parquet", gamma=0.9, keep_ends=True)
+    both, whole = first.update(tmp_path / "1.parquet"), count_log(tmp_path, gamma=0.9)
+    for name in ("n", "mean", "variance", "cut"):
+        found, wanted = (getattr(one.returns.to_returns(), name) for one in (both, whole))
+        assert np.allclose(found, wanted, rtol=1e-12, atol=1e-12), name
+    baseline = estimate_baseline(whole)
+    asked = {"baseline": baseline, "gamma": 0.9}
+    algorithm = ApproxSoftSPIBB(error=HoeffdingReturns())
+    policies = [
+        algorithm.improve(one, **asked).policy.probabilities
+        for one in (both, whole, read_log(tmp_path))
+    ]
+    assert np.allclose(policies[0], policies[2], atol=1e-9)
+    assert np.allclose(policies[1], policies[2], atol=1e-9)
+    with pytest.raises(DataError, match="only counts were given"):
+        algorithm.improve(whole, baseline=baseline, gamma=0.8)
+    write(table, tmp_path, cuts=[0, 405, 1000])
+    first = count_log(tmp_path / "0.parquet", gamma=0.9, keep_ends=True)
+    with pytest.raises(DataError, match=r"episode 40 goes on in the other log, and the returns"):
+        first.update(tmp_path / "1.parquet")

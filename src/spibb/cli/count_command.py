@@ -10,6 +10,7 @@ from typer import Option
 from spibb.cli import options as o
 
 _ADDED = "Counts to which those of the log are added: yesterday's, or those of another place."
+_RETURNS = "Count first-visit returns at this discount, too, for algorithms that need them."
 _OUT = "File for the counts, in .npz; 'spibb improve' and 'spibb audit' take it for a log."
 
 
@@ -17,6 +18,7 @@ def count(
     log: o.LogFile,
     out: Annotated[Path, Option(metavar="FILE", help=_OUT)],
     added: Annotated[str | None, Option("--add-to", metavar="FILE", help=_ADDED)] = None,
+    returns: Annotated[float | None, Option(metavar="GAMMA", help=_RETURNS)] = None,
     columns: o.Columns = None,
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -31,17 +33,23 @@ def count(
     from spibb.data.counts import Counts
     from spibb.data.counts_file import check_counts_name, is_counts_file
     from spibb.errors import OutputError
+    from spibb.mdp.model import checked_gamma
 
     check_counts_name(out)
     is_same = added is not None and Path(added).exists() and out.exists() and out.samefile(added)
     if out.exists() and not (overwrite or is_same):
         raise OutputError(f"{out} exists already", hint="choose another file, or say --overwrite")
     before = None if added is None else Counts.load(added)
+    gamma = None if returns is None else checked_gamma(returns)
+    if before is not None and before.returns is not None and gamma is None:
+        gamma = before.returns.gamma
     if is_counts_file(log):
         found = Counts.load(log)
     else:
         with shown_progress("Counting", "rows") as progress:
-            found = count_log(log, parse_columns(columns), keep_ends=True, progress=progress)
+            found = count_log(
+                log, parse_columns(columns), keep_ends=True, gamma=gamma, progress=progress
+            )
     if before is not None:
         found = before.update(found)
     found.save(out)

@@ -17,6 +17,7 @@ from spibb.data.episodes import check_times, n_late_starts, sorted_rows
 from spibb.data.log import Log
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.readers import read_columns, streamed_columns
+from spibb.data.return_sums import ReturnSums, ReturnTally
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data.tally import RowChunk, Tally, row_chunks
 from spibb.data.transition_table import MOST_ACTIONS, MOST_STATES
@@ -28,6 +29,7 @@ def count_log(
     columns: Mapping[str, str] | None = None,
     *,
     keep_ends: bool = False,
+    gamma: float | None = None,
     progress: Progress | None = None,
 ) -> Counts:
     """Count the rows of a log in CSV or Parquet without holding them in memory.
@@ -42,15 +44,19 @@ def count_log(
         columns: Where to find a column that is called differently.
         keep_ends: Keep how every episode ends, so that :meth:`Counts.update` can go on with those
             that go on in tomorrow's file.
+        gamma: Count the first-visit returns at this discount, too, which some algorithms and error
+            functions need; their episodes cannot go on in another file.
         progress: Told how many rows were read, and which share of all.
     """
     try:
         try:
-            return _counted(path, columns, keep_ends, progress, in_between=keep_ends)
+            return _counted(path, columns, keep_ends, gamma, progress, in_between=keep_ends)
         except _UnsortedError:
-            return _counted(path, columns, keep_ends, progress, in_between=True)
+            if gamma is not None:
+                raise NotStreamedError("returns of episodes side by side") from None
+            return _counted(path, columns, keep_ends, gamma, progress, in_between=True)
     except NotStreamedError:
-        return _counted_in_memory(path, columns, keep_ends)
+        return _counted_in_memory(path, columns, keep_ends, gamma)
 
 
 class _UnsortedError(Exception):
@@ -58,10 +64,11 @@ class _UnsortedError(Exception):
 
 
 def _counted(
-    path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool,
+    path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool, gamma: float | None,
     progress: Progress | None, *, in_between: bool,
 ) -> Counts:  # fmt: skip
     rows, tally = LogRows(path, columns), Tally(keeps_ends=in_between)
+    returns = None if gamma is None else ReturnTally(gamma)
     for chunk, file in rows.chunks(progress):
         if chunk.state.max() >= MOST_STATES or chunk.action.max() >= MOST_ACTIONS:
             raise NotStreamedError("more states or actions than keys can hold")
@@ -70,16 +77,18 @@ def _counted(
             raise _UnsortedError
         if outcome != t.DONE:
             raise NotStreamedError("steps to be sorted, or episodes that files share without them")
+        if returns is not None:
+            returns.add(chunk)
     ends = None
     if keep_ends and tally.has_episodes:
         ends = _ends(tally, None if rows.episodes is None else rows.episodes.identifiers())
     states, actions = rows.states.decided(), rows.actions.decided()
     check_size(states[1], actions[1], path)
-    return _counts(tally, states, actions, ends)
+    return _counts(tally, states, actions, ends, None if returns is None else returns.finished())
 
 
 def _counted_in_memory(
-    path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool
+    path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool, gamma: float | None
 ) -> Counts:
     """Count a log that has to be read as a whole; refuse it, and say why, where it is none."""
     try:
@@ -92,24 +101,28 @@ def _counted_in_memory(
         names = "n_states", "n_actions", "state_labels", "action_labels"
         sizes = {name: getattr(log, name) for name in names}
         given = {name: given[name] for name in RowChunk._fields if name in given}
-    tally = Tally(keeps_ends=keep_ends)
+    tally, returns = Tally(keeps_ends=keep_ends), None
     given = sorted_rows(given) if "episode" in given else given
     for chunk in row_chunks(given):
         tally.add(chunk)
+    if gamma is not None:
+        returns = ReturnSums.of(Log.of_columns(given, **sizes), gamma)
     tally.has_steps &= is_counted
     ends = _ends(tally, episodes) if keep_ends and tally.has_episodes else None
     states, actions = (
         (np.arange(sizes[f"n_{what}s"]), sizes[f"n_{what}s"], sizes[f"{what}_labels"])
         for what in ("state", "action")
     )
-    return _counts(tally, states, actions, ends)
+    return _counts(tally, states, actions, ends, returns)
 
 
 # What the numbers of states or actions stand for, how many there are, and their labels.
 Decided = tuple[NDArray[np.int64], int, Labels]
 
 
-def _counts(tally: Tally, states: Decided, actions: Decided, ends: Ends | None) -> Counts:
+def _counts(
+    tally: Tally, states: Decided, actions: Decided, ends: Ends | None, returns: ReturnSums | None
+) -> Counts:
     """Turn a tally into counts, under the names of its states and actions."""
     tally.finish()
     counters = tally.counters
@@ -125,8 +138,9 @@ def _counts(tally: Tally, states: Decided, actions: Decided, ends: Ends | None) 
     begun = np.flatnonzero(tally.n_initial)
     np.add.at(n_initial, to_state[begun], tally.n_initial[begun])
     n_late = n_late_starts(int(counters[t.N_EPISODES]), int(counters[t.N_AT_FIRST]))
+    shape = n_states, n_actions
     return Counts(
-        **tables_of(tally, to_state, to_action, (n_states, n_actions)),
+        **tables_of(tally, to_state, to_action, shape),
         reward_range=tally.rewards,
         n_initial=n_initial,
         n_dropped=tally.n_dropped,
@@ -134,6 +148,7 @@ def _counts(tally: Tally, states: Decided, actions: Decided, ends: Ends | None) 
         state_labels=state_labels,
         action_labels=action_labels,
         ends=None if ends is None else ends.moved(to_state, to_action),
+        returns=None if returns is None else returns.placed(to_state, to_action, shape),
     )
 
 

@@ -17,6 +17,7 @@ from spibb.data.estimate import Unseen, estimate_model
 from spibb.data.log import Log, moved
 from spibb.data.merged_counts import check_ends, with_ends_joined
 from spibb.data.paid import Paid as Paid
+from spibb.data.return_sums import ReturnSums
 from spibb.data.tally import Tally, row_chunks
 from spibb.errors import DataError
 from spibb.mdp.batch import ModelArrays, Rows
@@ -40,6 +41,7 @@ class Counts(Named):
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
         paid: How rewards spread, where that was counted too.
         ends: How episodes begin and end, where that was kept.
+        returns: First-visit returns at a discount, where they were counted too.
         n_dropped: Rows left out because their next state is unknown although the process went on.
         n_gaps: How often steps of an episode are missing, in it or before its first row.
         state_labels: Names of the states.
@@ -67,6 +69,7 @@ class Counts(Named):
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
     ends: Ends | None = None
+    returns: ReturnSums | None = None
 
     def __repr__(self) -> str:
         return (
@@ -186,6 +189,7 @@ class Counts(Named):
             n_dropped=self.n_dropped + other.n_dropped,
             n_gaps=self.n_gaps + other.n_gaps,
             paid=self._paid_with(other),
+            returns=self._returns_with(other),
             state_labels=self.state_labels,
             action_labels=self.action_labels,
         )
@@ -203,7 +207,12 @@ class Counts(Named):
         """
         from spibb.data.counting import count_log
 
-        more = path if isinstance(path, Counts) else count_log(path, columns, keep_ends=True)
+        gamma = None if self.returns is None else self.returns.gamma
+        more = (
+            path
+            if isinstance(path, Counts)
+            else count_log(path, columns, keep_ends=True, gamma=gamma)
+        )
         check_ends(self, more)
         names = self.states.union(more.states), self.actions.union(more.actions)
         return self.renamed(*names) + more.renamed(*names)
@@ -220,6 +229,10 @@ class Counts(Named):
         from spibb.data.counts_file import load_counts
 
         return load_counts(path)
+
+    def _returns_with(self, other: Counts) -> ReturnSums | None:
+        one, more = self.returns, other.returns
+        return None if one is None or more is None or one.gamma != more.gamma else one + more
 
     def _paid_with(self, other: Counts) -> Paid | None:
         """Return how the rewards of both spread: within each, and between their means."""
@@ -305,6 +318,7 @@ class Counts(Named):
             state_labels=states.labels,
             action_labels=actions.labels,
             ends=None if self.ends is None else self.ends.moved(rows, columns),
+            returns=None if self.returns is None else self.returns.placed(rows, columns, shape),
         )
 
     def to_mdp(

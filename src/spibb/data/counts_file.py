@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from spibb.data.counts import Counts
 from spibb.data.ends import COLUMNS, Ends
 from spibb.data.paid import Paid
+from spibb.data.return_sums import NUMBERS, TABLES, ReturnSums
 from spibb.errors import DataError, OutputError
 from spibb.whole_files import as_path, write_whole
 
@@ -68,6 +69,9 @@ def save_counts(counts: Counts, path: Any) -> None:
             # As JSON, since arrays of texts cut off zeros.
             del arrays["ends.episode"]
             about["ends"]["episode"] = counts.ends.episode.tolist()
+    if counts.returns is not None:
+        arrays |= {f"returns.{name}": getattr(counts.returns, name) for name in TABLES}
+        about["returns"] = {name: getattr(counts.returns, name) for name in NUMBERS}
     described = json.dumps(about, allow_nan=False).encode()
     arrays["about"] = np.frombuffer(described, dtype=np.uint8)
     stream = io.BytesIO()
@@ -118,7 +122,10 @@ def _counts(arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Counts:
             columns["episode"] = np.array(given.pop("episode"), dtype=object).astype(str)
         columns |= {name: bool(given[name]) for name in _FLAGS}
         ends = Ends(**columns)
-    has_paid = "spread" in arrays
+    has_paid, returns = "spread" in arrays, None
+    if "returns" in about:
+        tables: dict[str, Any] = {name: arrays[f"returns.{name}"] for name in TABLES}
+        returns = ReturnSums(**tables, **{name: about["returns"][name] for name in NUMBERS})
     return Counts(
         n_sa=arrays["n_sa"],
         n_sas=sparse("n_sas"),
@@ -132,6 +139,7 @@ def _counts(arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Counts:
         state_labels=labels[0],
         action_labels=labels[1],
         ends=ends,
+        returns=returns,
     )
 
 
@@ -155,6 +163,10 @@ def _check(counts: Counts) -> None:
     rows = np.asarray(counts.n_sas.sum(axis=1)).ravel()
     if (rows > counts.n_sa.ravel()).any():
         raise ValueError("more transitions than rows of a pair")
+    if counts.returns is not None:
+        for name in TABLES:
+            if getattr(counts.returns, name).shape != shape:
+                raise ValueError(f"returns have tables that are not of shape {shape}")
     for labels, size in zip((counts.state_labels, counts.action_labels), shape, strict=True):
         if labels is not None and (len(labels) != size or len(set(labels)) != size):
             raise ValueError(f"{len(labels)} labels for {size}")

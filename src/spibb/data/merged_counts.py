@@ -41,7 +41,16 @@ def with_ends_joined(one: Counts, other: Counts, both: Counts) -> Counts:
     ends, earlier, later = joined(one.ends, other.ends)
     n_late = ends.n_late - one.ends.n_late - other.ends.n_late
     both = replace(both, ends=ends, n_gaps=both.n_gaps + n_late)
-    return both if not len(earlier) else _gone_on(both, earlier, later)
+    if not len(earlier):
+        return both
+    if both.returns is not None:
+        raise DataError(
+            f"episode {earlier.episode[0]!s} goes on in the other log, and the returns of its "
+            "first part are counted already",
+            expected="episodes that end in their log, where returns are counted",
+            hint="count without returns, or the files of both together",
+        )
+    return _gone_on(both, earlier, later)
 
 
 def _gone_on(both: Counts, earlier: Ends, later: Ends) -> Counts:

@@ -126,7 +126,11 @@ class LogRows:
                 raise NotStreamedError(f"{name} is {', '.join(sorted(found))}")
 
     def chunks(self, progress: Progress | None = None) -> Iterator[tuple[RowChunk, int]]:
-        """Return the rows, with the number of the file they are in; once."""
+        """Return the rows, with the number of the file they are in; once.
+
+        Every row that is read or counted goes through here, in the order of the files: what is to
+        be known of rows as they are written is to be gathered here, of `table`.
+        """
         read = self._csv_tables if self._formats == {"csv"} else self._parquet_tables
         for table, file, share in _ahead(read()):
             if len(table):

@@ -220,6 +220,9 @@ class Problem(Display):
 
     def returns(self) -> Returns:
         """Return the first-visit returns of the log."""
+        counted = self.counts.returns
+        if self.log is None and counted is not None and counted.gamma == self.gamma:
+            return counted.to_returns()
         return first_visit_returns(self.episodes(), self.gamma)
 
     def part(self, rows: NDArray[np.bool_]) -> Problem:
