@@ -31,6 +31,7 @@ from spibb.algorithms.spibb_family import PiLeqBSPIBB as PiLeqBSPIBB
 from spibb.certify.audit import audit as audit
 from spibb.certify.certificate import Certificate as Certificate
 from spibb.data.baseline import estimate_baseline as estimate_baseline
+from spibb.data.counting import count_log as count_log
 from spibb.data.counts import Counts as Counts
 from spibb.data.log import Log as Log
 from spibb.data.readers import read_log as read_log

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,9 +43,7 @@ def read_csv(
     """
     import pyarrow as pa
 
-    _check_encoding(file, what)
-    has_newlines = scan_quotes(file, what)
-    raw = _header(file, what)
+    raw, has_newlines = csv_header(file, what)
     header = [name.strip() for name in raw]
     text = pa.dictionary(pa.int32(), pa.string())
     kinds: dict[str, Any] = {name: text for name in header if name in names}
@@ -60,6 +58,51 @@ def read_csv(
         table = _read(file, what, raw, kinds, has_newlines)
     columns = [table[name] if name in kinds else pa.nulls(len(table)) for name in header]
     return pa.table(columns, names=header)
+
+
+def csv_header(file: Path, what: str) -> tuple[list[str], bool]:
+    """Return the names of the columns as they stand there, and whether fields go over lines.
+
+    Nothing is there twice, and quotation marks are closed.
+    """
+    _check_encoding(file, what)
+    has_newlines = scan_quotes(file, what)
+    return list(_header(file, what)), has_newlines
+
+
+def csv_blocks(
+    file: Path, raw: Sequence[str], kinds: Mapping[str, Any], n_bytes: int
+) -> Iterator[tuple[pa.Table, int]]:
+    """Read columns of a CSV file whose fields stay on their lines, block by block.
+
+    What is wrong with the file raises Arrow's errors, which know nothing of other blocks.
+
+    Args:
+        file: The file.
+        raw: The names of its columns, as they stand there.
+        kinds: What is read, by such names.
+        n_bytes: Size of a block, or of a line, if that is longer.
+
+    Yields:
+        Tables with the bytes that each is made of.
+    """
+    import pyarrow as pa
+    import pyarrow.csv
+
+    convert = pyarrow.csv.ConvertOptions(
+        strings_can_be_null=True, null_values=[""], column_types=dict(kinds),
+        include_columns=list(kinds),
+    )  # fmt: skip
+    names: list[str] | None = None
+    with file.open("rb") as stream:
+        while block := stream.read(n_bytes):
+            block += stream.readline()
+            if not block.strip():
+                continue
+            options = pyarrow.csv.ReadOptions(column_names=names)
+            table = pyarrow.csv.read_csv(pa.BufferReader(block), options, None, convert)
+            names = list(raw)
+            yield table, len(block)
 
 
 def _check_encoding(file: Path, what: str) -> None:
@@ -195,7 +238,8 @@ def numbers_or_names(
         return found
 
     are_whole = all(
-        pc.all(pc.match_substring_regex(numbers(name, _texts(part)), _WHOLE)).as_py()
+        # A column of empty cells alone holds no name.
+        pc.all(pc.match_substring_regex(numbers(name, _texts(part)), _WHOLE), min_count=0).as_py()
         for name, parts in columns.items()
         for part in parts
     )

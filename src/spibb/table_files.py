@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ Labels = tuple[str, ...] | None
 _FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _MISSING = -1
 # A table of this many states by one action is 80 MB; beyond it integers are surely identifiers.
-_LARGEST_INDEX = 10_000_000
+LARGEST_INDEX = 10_000_000
 # Four gigabytes for one table of numbers, of which an algorithm needs several.
 _LARGEST_TABLE = 500_000_000
 # Integers from 0 to the largest of which fewer than one in so many occur are identifiers.
@@ -60,22 +61,16 @@ def read_table(
             from 0 would otherwise make one episode of two.
         ordered: Column that orders their rows and so allows to share them.
     """
-    import pyarrow as pa
-
     tables: dict[Path, pa.Table] = {}
     for file in find_files(path, what=what):
-        try:
+        with naming(file, what):
             tables[file] = _read_file(file, what, {*texts, *chain(*names)}, numbers)
-        except (pa.ArrowException, OSError, UnicodeError) as error:
-            raise DataError(
-                f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[_format(file)]
-            ) from None
     for group in names:
         _decide(tables, group, may_lack)
     is_ordered = all(ordered in one.column_names for one in tables.values())
     if whole is not None and len(tables) > 1 and not is_ordered:
         _check_unshared(tables, whole)
-    table = _united(list(tables.values()), path, what)
+    table = united(list(tables.values()), path, what, list(tables))
     if table.num_rows == 0:
         raise DataError(
             f"the {what} {path} has no rows",
@@ -85,11 +80,24 @@ def read_table(
     return table
 
 
+@contextmanager
+def naming(file: Path, what: str) -> Iterator[None]:
+    """Say which file cannot be read, and what to do, where Arrow or the system fails."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise DataError(
+            f"cannot read the {what} {file}: {_first_line(error)}", hint=_ADVICE[table_format(file)]
+        ) from None
+
+
 def _decide(
     tables: dict[Path, pa.Table], group: Collection[str], may_lack: Collection[str]
 ) -> None:
     """Make whole numbers or names of columns of CSV files that share them."""
-    files = [file for file in tables if _format(file) == "csv"]
+    files = [file for file in tables if table_format(file) == "csv"]
     found = {
         name: {file: tables[file][name] for file in files if is_dictionary(tables[file], name)}
         for name in group
@@ -142,7 +150,7 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
     nothing = f"no such {what}: {path}"
     try:
         if root.is_dir():
-            files = sorted(file for file in root.iterdir() if _format(file))
+            files = sorted(file for file in root.iterdir() if table_format(file))
             nothing += " is a folder without tables"
         elif root.exists():
             files = [root]
@@ -157,7 +165,7 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
             hint="check the path; for files in sub-folders, give a glob as 'logs/**/*.csv'",
         )
     for file in files:
-        if not _format(file):
+        if not table_format(file):
             raise DataError(
                 f"cannot tell the format of the {what} {file}",
                 expected="a name in .csv or .parquet",
@@ -166,7 +174,8 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
     return files
 
 
-def _format(file: Path) -> str:
+def table_format(file: Path) -> str:
+    """Return csv or parquet, by the name of a file; an empty text for other files."""
     return _FORMATS.get(file.suffix.lower(), "")
 
 
@@ -177,7 +186,7 @@ def _read_file(file: Path, what: str, names: Collection[str], numbers: Collectio
             expected="a file",
             hint="write the table to a file first",
         )
-    if _format(file) == "parquet":
+    if table_format(file) == "parquet":
         return _read_parquet(file, what, {*names, *numbers})
     return without_unnamed(read_csv(file, what=what, names=names, numbers=numbers), file)
 
@@ -276,17 +285,27 @@ def without_unnamed(table: pa.Table, path: str | Path) -> pa.Table:
     return table.select([place for place, name in enumerate(names) if name])
 
 
-def _united(tables: list[pa.Table], path: str | Path, what: str) -> pa.Table:
-    """Append tables; a column that is a number here and a name there becomes a name."""
+def united(
+    tables: list[pa.Table], path: str | Path, what: str, files: Sequence[Path] | None = None
+) -> pa.Table:
+    """Append tables; a column that is a number here and a name there becomes a name.
+
+    Args:
+        tables: The tables.
+        path: What they were read from, for messages.
+        what: What that is to the user.
+        files: The file of each.
+    """
     import pyarrow as pa
 
     first = tables[0].column_names
-    for table in tables:
+    for place, table in enumerate(tables):
         odd = set(table.column_names) ^ set(first)
         if odd:
             raise DataError(
                 f"the files of the {what} {path} have different columns: not all of them have "
-                f"{', '.join(map(repr, sorted(odd)))}",
+                f"{_listed(odd)}",
+                where=None if files is None else _difference(first, table, files[0], files[place]),
                 expected="the same columns in each",
                 hint="give files of one kind only",
             )
@@ -301,6 +320,16 @@ def _united(tables: list[pa.Table], path: str | Path, what: str) -> pa.Table:
             f"the files of the {what} {path} do not fit together: {_first_line(error)}",
             expected="the same kind of values in each",
         ) from None
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, sorted(names)))
+
+
+def _difference(names: Sequence[str], table: pa.Table, file: Path, other: Path) -> str:
+    lacking, more = set(names) - set(table.column_names), set(table.column_names) - set(names)
+    said = [f"lacks {_listed(lacking)}"] * bool(lacking) + [f"has {_listed(more)}"] * bool(more)
+    return f"{other} {' and '.join(said)}, unlike {file}"
 
 
 def _with_text_where_mixed(table: pa.Table, tables: list[pa.Table]) -> pa.Table:
@@ -483,13 +512,13 @@ def _check_index(
     name: str, codes: NDArray[np.int64], path: str | Path, *, missing_allowed: bool
 ) -> None:
     lowest = _MISSING if missing_allowed else 0
-    bad = (codes < lowest) | (codes >= _LARGEST_INDEX)
+    bad = (codes < lowest) | (codes >= LARGEST_INDEX)
     if bad.any():
         row = int(np.argmax(bad))
         raise DataError(
             f"{name} {codes[row]} is out of range",
             where=f"row {row + 1} of {path}",
-            expected=f"an integer from 0 to {_LARGEST_INDEX - 1}, or a label",
+            expected=f"an integer from 0 to {LARGEST_INDEX - 1}, or a label",
             hint="number them from 0, or write identifiers as text",
         )
 
@@ -500,12 +529,17 @@ def _check_dense(name: str, found: list[NDArray[np.int64]], path: str | Path) ->
     if largest < _SMALLEST_SPARSE:
         return
     n_met = len(np.unique(np.concatenate(found)))
-    if n_met * _SPARSEST < largest:
+    if not are_dense(n_met, largest):
         raise DataError(
             f"the {name}s of {path} go up to {largest}, and only {n_met} of them occur",
             expected="integers from 0 without large gaps, or labels",
             hint=f"number the {name}s from 0, or write them as text, as s{largest}",
         )
+
+
+def are_dense(n_met: int, largest: int) -> bool:
+    """Whether integers up to the largest, of which so many occur, may be numbers and not names."""
+    return largest < _SMALLEST_SPARSE or n_met * _SPARSEST >= largest
 
 
 def check_size(n_states: int, n_actions: int, path: str | Path) -> None:

@@ -15,6 +15,7 @@ import typer
 
 from spibb.cli.algorithms_command import algorithms
 from spibb.cli.audit_command import audit
+from spibb.cli.count_command import count
 from spibb.cli.demo_command import demo
 from spibb.cli.evaluate_command import evaluate
 from spibb.cli.improve_command import improve
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # brackets in help texts are brackets
     help="Improve a running policy from its log, safely, and say what is guaranteed.",
 )
-for command in (demo, inspect, improve, algorithms, audit, evaluate):
+for command in (demo, inspect, improve, algorithms, audit, evaluate, count):
     app.command(cls=Once)(command)
 app.add_typer(study, name="study")
 

@@ -47,6 +47,7 @@ def evaluate(
     import spibb
     from spibb.cli.evaluation_printing import print_evaluation
     from spibb.cli.inputs import check_inputs_outside, command_line, read_problem
+    from spibb.cli.shown_progress import shown_progress
     from spibb.report.evaluation import FILES, evaluation_facts, write_evaluation
     from spibb.whole_folders import check_replaceable
 
@@ -57,15 +58,18 @@ def evaluate(
         log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen,
         accept_baseline=accept_baseline,
     )  # fmt: skip
-    found = spibb.evaluate_policy(
-        problem,
-        policy=spibb.TabularPolicy.read(policy),
-        estimators=None if estimator is None else [part.strip() for part in estimator.split(",")],
-        bound=bound,
-        delta=delta,
-        return_range=return_range,
-        same_log=same_log,
-    )
+    judged = spibb.TabularPolicy.read(policy)
+    with shown_progress("Estimating", "estimates") as progress:
+        found = spibb.evaluate_policy(
+            problem,
+            policy=judged,
+            estimators=None if estimator is None else [one.strip() for one in estimator.split(",")],
+            bound=bound,
+            delta=delta,
+            return_range=return_range,
+            same_log=same_log,
+            progress=progress,
+        )
     facts = evaluation_facts(found, command_line())
     if out is not None:
         write_evaluation(found, facts, out, overwrite=overwrite)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from spibb.cli.shown_progress import shown_progress
+from spibb.data.counts import Counts, refuse_without_transitions
+from spibb.data.counts_file import is_counts_file
 from spibb.data.declarations import read_allowed, read_start, read_states, read_successors
+from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
 from spibb.mdp.policy import TabularPolicy
@@ -34,7 +38,7 @@ def read_problem(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    rows = read_log(log, columns=parse_columns(columns), by=by)
+    rows = read_rows(log, parse_columns(columns), by)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
 
@@ -50,11 +54,6 @@ def command_line() -> str:
         if name not in (*_ABOUT_OUTPUT, "--overwrite"):
             kept.append(word)
     return f"{shlex.join(kept)} --out DIR"
-
-
-def parse_columns(columns: str | None) -> dict[str, str]:
-    """Read how columns are called otherwise."""
-    return parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
 
 
 def read_limits(
@@ -107,17 +106,39 @@ def _shares(parts: list[str] | None, option: str) -> dict[str, float]:
     return found
 
 
+def read_rows(log: str, columns: Mapping[str, str], by: str | None = None) -> Log | Counts:
+    """Read a log, or the counts of one, which know no groups."""
+    if is_counts_file(log):
+        if by is not None:
+            raise SettingsError(f"--by {by} with counts", expected="the log itself")
+        counts = Counts.load(log)
+        if not counts.n_sa.any():
+            refuse_without_transitions()
+        return counts
+    with shown_progress("Reading", "rows") as progress:
+        return read_log(log, columns, by, progress=progress)
+
+
+def parse_columns(columns: str | None) -> dict[str, str]:
+    """Read what --columns says."""
+    return parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
+
+
 def check_inputs_outside(out: Path, *names: str | None) -> None:
     """Refuse to replace a folder that holds what is read."""
     if not out.exists():
         return
     given = [name for name in names if name not in (None, ESTIMATE, SEEN)]
-    for file in chain.from_iterable(find_files(name, what="input") for name in given):
+    for file in chain.from_iterable(_files(str(name)) for name in given):
         if out.resolve() in file.resolve().parents:
             raise OutputError(
                 f"{out} holds {file}, which is read, so it is not replaced",
                 hint="choose another folder",
             )
+
+
+def _files(name: str) -> list[Path]:
+    return [Path(name)] if is_counts_file(name) else find_files(name, what="input")
 
 
 def parse_pairs(parts: Iterable[str], option: str, example: str) -> dict[str, str]:

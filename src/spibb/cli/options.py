@@ -20,7 +20,8 @@ class Format(StrEnum):
 
 
 LogFile = Annotated[
-    str, Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob.")
+    str,
+    Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob; or its counts."),
 ]
 _BASELINE = "The policy that made the log (state, action, probability), or 'estimate'."
 Baseline = Annotated[str, Option(metavar="FILE", help=_BASELINE)]

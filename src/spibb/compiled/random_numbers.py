@@ -10,7 +10,7 @@ has its own version because it knows neither unsigned integers nor logical shift
 spibb/deep/fused.cu; tests hold all of them to each other.
 
 Each use has a stream of its own: minibatches, first weights, starts of episodes, flights, the
-seeds of trainings that are begun anew, and models drawn from a posterior.
+seeds of trainings that are begun anew, models drawn from a posterior, and resamples of episodes.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from spibb.compiled.arrays import is_tensor
 from spibb.compiled.jit import inlined_jit
 from spibb.errors import SettingsError
 
-MINIBATCHES, FIRST_WEIGHTS, STARTS, FLIGHTS, RESTARTS, MODELS, STATE_HAZARDS, ACTION_HAZARDS = (
-    range(8)
-)
+MINIBATCHES, FIRST_WEIGHTS, STARTS, FLIGHTS, RESTARTS, MODELS = range(6)
+RESAMPLES, STATE_HAZARDS, ACTION_HAZARDS = range(6, 9)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STREAM = np.uint64(0xD1342543DE82EF95)

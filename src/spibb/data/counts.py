@@ -2,62 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.data.count_tables import tables_of
+from spibb.data.ends import Ends
 from spibb.data.estimate import Unseen, estimate_model
 from spibb.data.log import Log, moved
+from spibb.data.merged_counts import check_ends, with_ends_joined
+from spibb.data.paid import Paid as Paid
+from spibb.data.return_sums import ReturnSums
+from spibb.data.tally import Tally, row_chunks
 from spibb.errors import DataError
 from spibb.mdp.batch import ModelArrays, Rows
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
 from spibb.names import Named, Names
-
-
-@dataclass(frozen=True, eq=False)
-class Paid:
-    """How the rewards of a log spread around the mean of their pair.
-
-    Attributes:
-        by_successor: Sum of the rewards of steps to each next state, sparse of shape (S * A, S).
-        spread: Sum of squared differences from the mean reward of the pair, shape (S, A).
-    """
-
-    by_successor: sp.csr_array
-    spread: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, log: Log) -> Paid:
-        """Look up how the rewards of a log spread."""
-        shape, known = (log.n_states, log.n_actions), log.next_state >= 0
-        kept, pair = known | log.terminated, log.state * log.n_actions + log.action
-        by_successor = _tally(pair[known], log.next_state[known], shape, log.reward[known])
-        pair, reward = pair[kept], log.reward[kept]
-        n = np.maximum(np.bincount(pair, minlength=shape[0] * shape[1]), 1)
-        mean = _sums(pair, reward, shape).ravel() / n
-        return cls(by_successor, _sums(pair, (reward - mean[pair]) ** 2, shape))
-
-    @classmethod
-    def on_entry(
-        cls, n_sas: sp.csr_array, entry: NDArray[np.float64], shape: tuple[int, ...]
-    ) -> Paid:
-        """Return what is paid where entering a state pays, whatever led there."""
-        by_successor = n_sas.astype(np.float64)
-        by_successor.data *= entry[n_sas.indices]
-        n = np.asarray(n_sas.sum(axis=1)).ravel()
-        mean = np.asarray(by_successor.sum(axis=1)).ravel() / np.maximum(n, 1)
-        pair = np.repeat(np.arange(len(n)), np.diff(n_sas.indptr))
-        off = n_sas.data * (entry[n_sas.indices] - mean[pair]) ** 2
-        return cls(by_successor, np.bincount(pair, off, len(n)).astype(np.float64).reshape(shape))
-
-    def __mul__(self, times: int) -> Paid:
-        return Paid(self.by_successor * times, self.spread * times)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +40,8 @@ class Counts(Named):
         reward_range: Smallest and largest reward seen, in rows that do not count too.
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
         paid: How rewards spread, where that was counted too.
+        ends: How episodes begin and end, where that was kept.
+        returns: First-visit returns at a discount, where they were counted too.
         n_dropped: Rows left out because their next state is unknown although the process went on.
         n_gaps: How often steps of an episode are missing, in it or before its first row.
         state_labels: Names of the states.
@@ -99,6 +68,8 @@ class Counts(Named):
     paid: Paid | None = None
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
+    ends: Ends | None = None
+    returns: ReturnSums | None = None
 
     def __repr__(self) -> str:
         return (
@@ -107,31 +78,26 @@ class Counts(Named):
         )
 
     @classmethod
-    def from_log(cls, log: Log) -> Counts:
-        """Count a log."""
-        shape = (log.n_states, log.n_actions)
-        known = log.next_state >= 0
-        kept = known | log.terminated
-        if not kept.any():
-            raise DataError(
-                "no row of the log has a next state or ends the process",
-                hint="give next_state, or mark the last row of each episode as terminated",
-            )
-        pair = log.state * log.n_actions + log.action
-        reward = log.reward[kept]
-        first = log.is_first
-        starts = np.zeros(0, np.int64) if first is None else log.state[first]
+    def from_log(cls, log: Log, *, spread: bool = False) -> Counts:
+        """Count a log.
+
+        Args:
+            log: The log.
+            spread: Whether to count how rewards spread, too.
+        """
+        tally, names = Tally(keeps_ends=False), ("state", "action", "reward", "next_state")
+        for chunk in row_chunks({name: getattr(log, name) for name in (*names, "terminated")}):
+            tally.add(chunk)
+        if not tally.n_entries:
+            refuse_without_transitions()
+        starts = np.zeros(0, np.int64) if log.is_first is None else log.state[log.is_first]
+        shape = log.n_states, log.n_actions
+        tables = tables_of(tally, np.arange(shape[0]), np.arange(shape[1]), shape)
         return cls(
-            n_sa=np.bincount(pair[kept], minlength=shape[0] * shape[1]).reshape(shape),
-            n_sas=_tally(pair[known], log.next_state[known], shape),
-            n_end=_tally(
-                pair[known & log.terminated], log.next_state[known & log.terminated], shape
-            ),
-            reward_sum=_sums(pair[kept], reward, shape),
-            # Of all rows: returns hold the rewards of rows whose next state is unknown, too.
-            reward_range=(float(log.reward.min()), float(log.reward.max())),
+            **(tables if spread else {**tables, "paid": None}),
+            reward_range=tally.rewards,
             n_initial=np.bincount(starts, minlength=log.n_states),
-            n_dropped=int(np.count_nonzero(~kept)),
+            n_dropped=tally.n_dropped,
             n_gaps=log.n_gaps,
             state_labels=log.state_labels,
             action_labels=log.action_labels,
@@ -210,7 +176,7 @@ class Counts(Named):
                 expected="the same states and actions, in the same order",
                 hint="give n_states and n_actions, or labels, when building the logs",
             )
-        return Counts(
+        both = Counts(
             n_sa=self.n_sa + other.n_sa,
             n_sas=sp.csr_array(self.n_sas + other.n_sas),
             n_end=sp.csr_array(self.n_end + other.n_end),
@@ -223,9 +189,50 @@ class Counts(Named):
             n_dropped=self.n_dropped + other.n_dropped,
             n_gaps=self.n_gaps + other.n_gaps,
             paid=self._paid_with(other),
+            returns=self._returns_with(other),
             state_labels=self.state_labels,
             action_labels=self.action_labels,
         )
+        return with_ends_joined(self, other, both)
+
+    def update(self, path: Any, columns: Mapping[str, str] | None = None) -> Counts:
+        """Return these counts with those of further log files, which may hold new names.
+
+        An episode that goes on there is gone on with: the result is what counting all files at once
+        gives.
+
+        Args:
+            path: Log files, as for :func:`spibb.count_log`; or their counts.
+            columns: Where to find a column that is called differently.
+        """
+        from spibb.data.counting import count_log
+
+        gamma = None if self.returns is None else self.returns.gamma
+        more = (
+            path
+            if isinstance(path, Counts)
+            else count_log(path, columns, keep_ends=True, gamma=gamma)
+        )
+        check_ends(self, more)
+        names = self.states.union(more.states), self.actions.union(more.actions)
+        return self.renamed(*names) + more.renamed(*names)
+
+    def save(self, path: Any) -> None:
+        """Write the counts to a file, whole or not at all; see docs/files.md."""
+        from spibb.data.counts_file import save_counts
+
+        save_counts(self, path)
+
+    @classmethod
+    def load(cls, path: Any) -> Counts:
+        """Read the counts that :meth:`save` wrote."""
+        from spibb.data.counts_file import load_counts
+
+        return load_counts(path)
+
+    def _returns_with(self, other: Counts) -> ReturnSums | None:
+        one, more = self.returns, other.returns
+        return None if one is None or more is None or one.gamma != more.gamma else one + more
 
     def _paid_with(self, other: Counts) -> Paid | None:
         """Return how the rewards of both spread: within each, and between their means."""
@@ -310,6 +317,8 @@ class Counts(Named):
             else Paid(tally(self.paid.by_successor), table(self.paid.spread)),
             state_labels=states.labels,
             action_labels=actions.labels,
+            ends=None if self.ends is None else self.ends.moved(rows, columns),
+            returns=None if self.returns is None else self.returns.placed(rows, columns, shape),
         )
 
     def to_mdp(
@@ -359,20 +368,9 @@ class Counts(Named):
         return go_on
 
 
-def _sums(
-    pair: NDArray[np.int64], values: NDArray[np.float64], shape: tuple[int, int]
-) -> NDArray[np.float64]:
-    sums = np.bincount(pair, values, shape[0] * shape[1]).astype(np.float64)
-    return sums.reshape(shape)
-
-
-def _tally(
-    pair: NDArray[np.int64],
-    next_state: NDArray[np.int64],
-    shape: tuple[int, int],
-    values: NDArray[Any] | None = None,
-) -> sp.csr_array:
-    """Add up values, or ones, by pair and next state."""
-    values = np.ones(len(pair), dtype=np.int64) if values is None else values
-    tally = sp.coo_array((values, (pair, next_state)), shape=(shape[0] * shape[1], shape[0]))
-    return sp.csr_array(tally)
+def refuse_without_transitions() -> NoReturn:
+    """Say that a log leads nowhere."""
+    raise DataError(
+        "no row of the log has a next state or ends the process",
+        hint="give next_state, or mark the last row of each episode as terminated",
+    )

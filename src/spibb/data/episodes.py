@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.errors import DataError
 
 _UNKNOWN = -1
+_FAR = np.iinfo(np.int64).max
 
 
 def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
     * without ``terminated``, the last row of an episode ends it unless it is truncated.
     """
     if "episode" in columns:
-        columns = _sorted(columns)
+        columns = sorted_rows(columns)
     n_rows = len(columns["state"])
     is_last = _is_last(columns.get("episode"), n_rows)
     truncated = columns.get("truncated")
@@ -42,10 +43,10 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
                 expected="one of them",
                 hint="without episodes, every transition needs its next state",
             )
-        following = np.append(columns["state"][1:], _UNKNOWN)
-        is_gap = ~is_last & (_jumps(columns["step"]) | truncated)
-        _check_times(columns["step"], ~is_last, is_gap)
-        next_state = np.where(is_last | terminated | is_gap, _UNKNOWN, following)
+        next_state, counters = _followers(
+            columns["state"], columns["step"], is_last, terminated, truncated
+        )
+        check_times(*map(int, counters))
     filled = {"terminated": terminated, "truncated": truncated, "next_state": next_state}
     return {"episode": None, "step": None, **columns, **filled}
 
@@ -76,11 +77,16 @@ def count_late_starts(is_first: NDArray[np.bool_], step: NDArray[np.int64]) -> i
     where they do not, steps are numbered by a clock that knows nothing of episodes.
     """
     first = step[is_first]
-    late = first > first.min()
-    return int(late.sum()) if 2 * late.sum() <= len(first) else 0
+    return n_late_starts(len(first), int(np.count_nonzero(first == first.min(initial=_FAR))))
 
 
-@numba.njit(cache=True)
+def n_late_starts(n_episodes: int, n_at_first: int) -> int:
+    """Return the same of the number of episodes, and of those that begin with the lowest step."""
+    n_late = n_episodes - n_at_first
+    return n_late if 2 * n_late <= n_episodes else 0
+
+
+@jit
 def _mark_gaps(episode, step, state, next_state, terminated, truncated, is_gap):  # type: ignore[no-untyped-def]
     for row in range(len(state) - 1):
         if episode[row] == episode[row + 1] and not terminated[row]:
@@ -88,18 +94,36 @@ def _mark_gaps(episode, step, state, next_state, terminated, truncated, is_gap):
             is_gap[row] = elsewhere or truncated[row] or step[row + 1] - step[row] != 1
 
 
-def _jumps(step: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark rows that are not followed by the next step, whatever their episodes."""
-    return np.append(np.diff(step) != 1, False)
+@jit
+def _followers(state, step, is_last, terminated, truncated):  # type: ignore[no-untyped-def]
+    """Return the state that follows each row, and what `check_times` needs to know."""
+    found = np.full(len(state), _UNKNOWN)
+    n_followed, n_gaps, n_jumps, smallest = 0, 0, 0, _FAR
+    for row in range(len(state) - 1):
+        if is_last[row]:
+            continue
+        jump = step[row + 1] - step[row]
+        n_followed += 1
+        if jump != 1 or truncated[row]:
+            n_gaps += 1
+            n_jumps += jump != 1
+            smallest = min(smallest, jump)
+        elif not terminated[row]:
+            found[row] = state[row + 1]
+    return found, (n_followed, n_gaps, n_jumps, smallest)
 
 
-def _check_times(
-    step: NDArray[np.int64], is_followed: NDArray[np.bool_], is_gap: NDArray[np.bool_]
-) -> None:
-    """Refuse steps that never follow each other: times, or every second row of a log."""
-    if not is_followed.any() or not is_gap[is_followed].all() or not _jumps(step)[is_gap].any():
+def check_times(n_followed: int, n_gaps: int, n_jumps: int, smallest: int) -> None:
+    """Refuse steps that never follow each other: times, or every second row of a log.
+
+    Args:
+        n_followed: Rows with others behind them in their episode.
+        n_gaps: Of these, rows that are not followed by the next step.
+        n_jumps: Of these, rows whose number says so.
+        smallest: By how much, at least.
+    """
+    if not n_followed or n_gaps < n_followed or not n_jumps:
         return
-    smallest = int(np.diff(step)[is_gap[:-1]].min())
     raise DataError(
         f"no step of any episode is followed by the next one: they are {smallest} apart, or more",
         expected="steps numbered 0, 1, 2, ... in each episode: a jump is a missing step",
@@ -114,19 +138,39 @@ def _is_last(episode: NDArray[np.int64] | None, n_rows: int) -> NDArray[np.bool_
     return np.append(episode[1:] != episode[:-1], True)
 
 
-def _sorted(columns: dict[str, Any]) -> dict[str, Any]:
-    episode = columns["episode"]
-    step = columns.get("step")
-    # Without steps, the order of the rows counts, even where episodes are interleaved.
-    order = np.argsort(episode, kind="stable") if step is None else np.lexsort((step, episode))
-    columns = {name: values[order] for name, values in columns.items()}
+def sorted_rows(columns: dict[str, Any]) -> dict[str, Any]:
+    """Sort rows by episode and step, which are numbered where they are not given."""
+    episode, step = columns["episode"], columns.get("step")
+    if not _is_sorted(episode, episode[:0] if step is None else step):
+        # Without steps, the order of the rows counts, even where episodes are interleaved.
+        order = np.argsort(episode, kind="stable") if step is None else np.lexsort((step, episode))
+        columns = {name: values[order] for name, values in columns.items()}
+        if step is not None:
+            _check_steps(columns, order)
     if step is None:
-        first = np.flatnonzero(np.append(True, columns["episode"][1:] != columns["episode"][:-1]))
-        lengths = np.diff(np.append(first, len(episode)))
-        columns["step"] = np.arange(len(episode)) - np.repeat(first, lengths)
-    else:
-        _check_steps(columns, order)
+        columns = {**columns, "step": _numbered(columns["episode"])}
     return columns
+
+
+@jit
+def _is_sorted(episode, step):  # type: ignore[no-untyped-def]
+    """Whether episodes never fall, nor steps, if there are any, stay the same or fall in one."""
+    for row in range(len(episode) - 1):
+        if episode[row + 1] < episode[row]:
+            return False
+        if len(step) and episode[row + 1] == episode[row] and step[row + 1] <= step[row]:
+            return False
+    return True
+
+
+@jit
+def _numbered(episode):  # type: ignore[no-untyped-def]
+    """Number the rows of each episode from 0."""
+    step = np.zeros(len(episode), np.int64)
+    for row in range(1, len(episode)):
+        if episode[row] == episode[row - 1]:
+            step[row] = step[row - 1] + 1
+    return step
 
 
 def _check_steps(columns: dict[str, Any], order: NDArray[np.intp]) -> None:

@@ -136,6 +136,27 @@ class Log(Named, Display):
             columns["group"] = _integers(group, "group", lowest=0)
             _checked_size(len(group_labels), "group", columns["group"])
         _check_lengths(columns)
+        return cls.of_columns(
+            columns,
+            n_states=n_states,
+            n_actions=n_actions,
+            state_labels=state_labels,
+            action_labels=action_labels,
+            group_labels=group_labels,
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        columns: dict[str, Any],
+        *,
+        n_states: int | None,
+        n_actions: int | None,
+        state_labels: Sequence[str] | None,
+        action_labels: Sequence[str] | None,
+        group_labels: Sequence[str] = (),
+    ) -> Log:
+        """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
         n_actions = _checked_size(n_actions, "action", columns["action"])
@@ -209,7 +230,7 @@ class Log(Named, Display):
     @property
     def n_episodes(self) -> int:
         """Number of episodes; 0 for independent transitions."""
-        return 0 if self.episode is None else len(np.unique(self.episode))
+        return 0 if self.is_first is None else int(np.count_nonzero(self.is_first))
 
     @property
     def is_first(self) -> NDArray[np.bool_] | None:
@@ -217,6 +238,13 @@ class Log(Named, Display):
         if self.episode is None:
             return None
         return np.append(True, self.episode[1:] != self.episode[:-1])
+
+    @property
+    def is_in_first_half(self) -> NDArray[np.bool_]:
+        """Mark the rows of every second episode, the first among them."""
+        if self.is_first is None:
+            raise DataError("the log has no episodes", expected="an episode for each row")
+        return np.logical_xor.accumulate(self.is_first)
 
     @cached_property
     def is_gap(self) -> NDArray[np.bool_]:

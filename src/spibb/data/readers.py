@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.groups import encode_groups
-from spibb.data.log import Log
+from spibb.data.log import UNKNOWN, Log
+from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.name_codes import NotStreamedError
+from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
 from spibb.errors import MOST_WHOLE, DataError
-from spibb.names import nearest
 from spibb.table_files import (
     check_filled,
     check_size,
@@ -21,21 +24,24 @@ from spibb.table_files import (
     encode_together,
     read_numbers,
     read_table,
-    require_columns,
     without_unnamed,
 )
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-REQUIRED = ("state", "action", "reward")
-OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
 # Columns that share their names, and columns of texts.
 _NAMES = (("state", "next_state"), ("action",), ("episode",))
 _TEXTS = ("step", "terminated", "truncated")
 
 
-def read_log(path: Any, columns: Mapping[str, str] | None = None, by: str | None = None) -> Log:
+def read_log(
+    path: Any,
+    columns: Mapping[str, str] | None = None,
+    by: str | None = None,
+    *,
+    progress: Progress | None = None,
+) -> Log:
     """Read a log from CSV or Parquet, a file, a folder of files or a glob; or from a table.
 
     Columns ``state, action, reward`` and, if present, ``episode, step, next_state, terminated,
@@ -45,34 +51,94 @@ def read_log(path: Any, columns: Mapping[str, str] | None = None, by: str | None
         path: Where the log is; or the log as a pandas, polars or Arrow table.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
         by: A column of groups that reports tell apart.
+        progress: Told how many rows were read, and which share of all.
     """
     if not isinstance(path, str | Path):
         return Log.from_dataframe(path, columns, by)
+    if by is None:
+        with suppress(NotStreamedError):
+            found, sizes, _ = streamed_columns(path, columns, progress)
+            return Log.of_columns(found, **sizes)
+    # All rows at once, to be read as what they are, or to say what is wrong with which.
+    return log_from_table(_table(path, columns, by), columns, path, by)
+
+
+def streamed_columns(
+    path: str | Path, columns: Mapping[str, str] | None, progress: Progress | None = None
+) -> tuple[dict[str, Any], dict[str, Any], NDArray[Any] | None]:
+    """Read a log chunk by chunk, so that nothing but its numbers is ever in memory.
+
+    Returns:
+        Columns, sizes and labels, as `Log.of_columns` takes them, and the names of episodes, where
+        these are numbered anew.
+    """
+    rows = LogRows(path, columns)
+    found = rows.gathered(progress)
+    to_state, n_states, state_labels = rows.states.decided()
+    to_action, n_actions, action_labels = rows.actions.decided()
+    check_size(n_states, n_actions, path)
+    for name, known in (("state", to_state), ("next_state", to_state), ("action", to_action)):
+        if name in found:
+            # The last place is that of -1, which stands for no state.
+            np.append(known, UNKNOWN).take(found[name], out=found[name], mode="wrap")
+    names = None
+    if rows.episodes is not None:
+        known = rows.episodes.identifiers()
+        if known.dtype.kind != "i":
+            names, known = np.unique(known, return_inverse=True)
+        found["episode"] = known[found["episode"]]
+    sizes = {"n_states": n_states, "n_actions": n_actions}
+    return found, {**sizes, "state_labels": state_labels, "action_labels": action_labels}, names
+
+
+def read_columns(
+    path: str | Path, columns: Mapping[str, str] | None
+) -> tuple[dict[str, Any], NDArray[Any] | None, bool]:
+    """Read what a log says, for those who complete and count it themselves.
+
+    Returns:
+        What `Log.from_arrays` takes; the names of episodes, where these are numbered anew; and
+        whether steps are counted, not times.
+    """
+    import pyarrow as pa
+
+    table = _table(path, columns)
+    given, ours = given_columns(table, columns, path), _ours(table, columns, path)
+    names = None
+    if "episode" in given and not _are_numbers(ours["episode"]):
+        names = np.array(_known(ours["episode"]).cast(pa.string()).to_pylist())
+    is_counted = "step" in given and pa.types.is_integer(_ordered(ours["step"], path).type)
+    return given, names, is_counted
+
+
+def _table(path: str | Path, columns: Mapping[str, str] | None, by: str | None = None) -> pa.Table:
     columns = columns or {}
 
     def theirs(*known: str) -> list[str]:
         return [columns.get(name, name) for name in known]
 
     whole = columns.get("episode", "episode")
-    table = read_table(
+    return read_table(
         path, what="log", names=[theirs(*group) for group in _NAMES],
         may_lack=theirs("next_state"), texts=[*theirs(*_TEXTS), *([] if by is None else [by])],
         numbers=theirs("reward"),
         whole=whole, ordered=columns.get("step", "step"),
     )  # fmt: skip
-    return log_from_table(table, columns, path, by)
 
 
 def log_from_table(
     table: pa.Table, columns: Mapping[str, str] | None, path: str | Path, by: str | None = None
 ) -> Log:
     """Build a log from an Arrow table."""
-    table = without_unnamed(table, path)
-    groups = {} if by is None else encode_groups(table, by, path)
-    table = _renamed(table, columns or {}, path)
-    require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
-    _check_connected(table.column_names, path)
-    table = as_text(table, (*REQUIRED, *OPTIONAL), path)
+    groups = {} if by is None else encode_groups(without_unnamed(table, path), by, path)
+    return Log.from_arrays(**given_columns(table, columns, path), **groups)
+
+
+def given_columns(
+    table: pa.Table, columns: Mapping[str, str] | None, path: str | Path
+) -> dict[str, Any]:
+    """Return what a table says, as `Log.from_arrays` takes it."""
+    table = _ours(table, columns, path)
     present = [name for name in OPTIONAL if name in table.column_names]
     places = {name: table[name] for name in ("state", "next_state") if name in table.column_names}
     codes, state_labels = encode_together(places, path, missing_allowed=("next_state",))
@@ -86,61 +152,19 @@ def log_from_table(
         if "step" in present:
             found["step"] = _steps(table["step"], found["episode"], path)
     check_size(_size(codes, state_labels), _size([action], action_labels), path)
-    return Log.from_arrays(
-        action=action,
-        reward=_rewards(table["reward"], path),
-        state_labels=state_labels,
-        action_labels=action_labels,
-        **found,
-        **groups,
-    )
+    reward = _rewards(table["reward"], path)
+    labels = {"state_labels": state_labels, "action_labels": action_labels}
+    return {**found, "action": action, "reward": reward, **labels}
+
+
+def _ours(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> pa.Table:
+    return as_text(named_columns(table, columns, path), (*REQUIRED, *OPTIONAL), path)
 
 
 def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int:
     if labels is not None:
         return len(labels)
     return 1 + max((int(code.max()) for code in codes if len(code)), default=0)
-
-
-def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> pa.Table:
-    for name, column in columns.items():
-        if name not in (*REQUIRED, *OPTIONAL):
-            near = nearest(name, (*REQUIRED, *OPTIONAL))
-            raise DataError(
-                f"columns renames {name!r}",
-                expected=f"one of {', '.join((*REQUIRED, *OPTIONAL))}",
-                hint=f"write {near}={column}" if near else "write NAME=YOUR_COLUMN",
-            )
-        if column not in table.column_names:
-            near = nearest(column, table.column_names)
-            raise DataError(
-                f"columns says that {name} is in column {column!r}, which {path} does not have",
-                expected=f"one of {', '.join(table.column_names)}",
-                hint=f"write {name}={near or 'YOUR_COLUMN'}",
-            )
-    theirs = {column: name for name, column in columns.items()}
-    if len(theirs) < len(columns):
-        raise DataError(
-            f"columns gives {len(columns)} names to {len(theirs)} columns of {path}",
-            expected="one name for each column",
-        )
-    # A column that is replaced by a renamed one must not stay under the same name.
-    kept = [c for c in table.column_names if c in theirs or c not in columns]
-    return table.select(kept).rename_columns([theirs.get(column, column) for column in kept])
-
-
-def _check_connected(names: list[str], path: str | Path) -> None:
-    """Refuse a log without episodes and next states, since nothing can be learnt from it."""
-    if "episode" in names or "next_state" in names:
-        return
-    others = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
-    near = {name: nearest(name, others) for name in ("episode", "next_state")}
-    meant = next((f"{name}={column}" for name, column in near.items() if column), "episode=COLUMN")
-    raise DataError(
-        f"{path} has neither a column 'episode' nor 'next_state'",
-        expected=f"one of them among {', '.join(names)}",
-        hint=f"rename the column, or say --columns {meant}",
-    )
 
 
 def _rewards(column: Any, path: str | Path) -> NDArray[np.float64]:
@@ -154,9 +178,6 @@ def _rewards(column: Any, path: str | Path) -> NDArray[np.float64]:
             hint="correct those rows or leave them out",
         )
     return values
-
-
-_TRUE, _FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 
 
 def _flags(column: Any, name: str, path: str | Path) -> NDArray[np.bool_]:
@@ -173,8 +194,8 @@ def _flags(column: Any, name: str, path: str | Path) -> NDArray[np.bool_]:
             f"column {name!r} of {path} holds values of type {column.type}",
             expected="true or false",
         ) from None
-    is_true = pc.is_in(text, value_set=pa.array(_TRUE))
-    is_false = pc.is_in(text, value_set=pa.array(_FALSE))
+    is_true = pc.is_in(text, value_set=pa.array(TRUE))
+    is_false = pc.is_in(text, value_set=pa.array(FALSE))
     known = pc.or_(is_true, is_false).to_numpy(zero_copy_only=False)
     if not known.all():
         row = int(np.argmin(known))
@@ -189,12 +210,24 @@ def _flags(column: Any, name: str, path: str | Path) -> NDArray[np.bool_]:
 
 def _episodes(column: Any, path: str | Path) -> NDArray[np.int64]:
     """Keep integers; number anything else, names or dates, in sorted order."""
-    import pyarrow as pa
-
     check_filled(column, "episode", path)
-    if pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type):
+    if _are_numbers(column):
         return np.asarray(column.to_numpy(), dtype=np.int64)
     return _sorted_places(column)
+
+
+def _are_numbers(column: Any) -> bool:
+    import pyarrow as pa
+
+    return pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type)
+
+
+def _known(column: Any) -> Any:
+    """Return the different values of a column in their order."""
+    import pyarrow.compute as pc
+
+    known = pc.unique(column)
+    return known.take(pc.sort_indices(known))
 
 
 def _sorted_places(column: Any) -> NDArray[np.int64]:
@@ -202,9 +235,7 @@ def _sorted_places(column: Any) -> NDArray[np.int64]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    known = pc.unique(column)
-    known = known.take(pc.sort_indices(known))
-    places = pc.index_in(column, value_set=known)
+    places = pc.index_in(column, value_set=_known(column))
     if isinstance(places, pa.ChunkedArray):
         places = places.combine_chunks()
     return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)

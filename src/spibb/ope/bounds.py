@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from spibb.errors import DataError, SettingsError
+from spibb.ope.resampling import resample
 from spibb.ope.statistics import Array, Statistic
 
 N_RESAMPLES = 2_000
@@ -36,8 +37,6 @@ N_RESAMPLES = 2_000
 _BEYOND = 20
 # More would take minutes and say little: a quantile that no resample comes near is a guess.
 _MOST_RESAMPLES = 200_000
-# Draws a chunk: bounds the memory of a bootstrap.
-_DRAWS = 1 << 21
 # Of the sample, this share chooses the threshold and is not tested (Thomas et al. 2015).
 THRESHOLD_SHARE = 1 / 20
 
@@ -165,16 +164,6 @@ def bca(statistic: Statistic, delta: float, rng: np.random.Generator) -> Ends:
         return NO_BOUND
     replicates = resample(statistic, max(N_RESAMPLES, math.ceil(_BEYOND / delta)), rng)
     return bca_ends(statistic.estimate, replicates, statistic.jackknife(), delta)
-
-
-def resample(statistic: Statistic, n_resamples: int, rng: np.random.Generator) -> Array:
-    """Return the statistic on resamples of its episodes, drawn with replacement."""
-    n = len(statistic)
-    rows = max(1, _DRAWS // n)
-    sizes = [min(rows, n_resamples - done) for done in range(0, n_resamples, rows)]
-    return np.concatenate(
-        [statistic.resampled(rng.integers(0, n, (size, n), dtype=np.int64)) for size in sizes]
-    )
 
 
 def bca_ends(estimate: float, replicates: Array, jackknife: Array, delta: float) -> Ends:

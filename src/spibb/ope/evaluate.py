@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack
 
@@ -134,6 +134,7 @@ def evaluate_policy(
     return_range: tuple[float, float] | None = None,
     rng: np.random.Generator | None = None,
     same_log: bool = False,
+    progress: Callable[[int, float], None] | None = None,
     **options: Unpack[ProblemOptions],
 ) -> PolicyEvaluation:
     """Estimate the performance of a policy from the log of another, with intervals.
@@ -153,6 +154,7 @@ def evaluate_policy(
             "is" need it.
         rng: Draws resamples and folds; None: always the same.
         same_log: Give intervals also where the policy was made of this very log, which flatters it.
+        progress: Told how many estimates are made, and which share of all.
         **options: As for :meth:`spibb.Problem.of`; ``unseen`` concerns the models of "dr" and
             "model".
 
@@ -184,14 +186,18 @@ def evaluate_policy(
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
     bounds = [kind(one, level, known) for one in chosen]
-    estimates = tuple(_estimate(off, one, rng, own) for one in bounds)
+    made: list[PolicyEstimate] = []
+    for one in bounds:
+        made.append(_estimate(off, one, rng, own))
+        if progress is not None:
+            progress(len(made), len(made) / (len(bounds) + 1))
     if origin == "same" and not same_log:
-        estimates = tuple(_without_interval(one) for one in estimates)
+        made = [_without_interval(one) for one in made]
     by_baseline = replace(off, policy=off.baseline)
     mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
     is_known = known is not None and known.is_known(*chosen)
     return PolicyEvaluation(
-        estimates=estimates,
+        estimates=tuple(made),
         baseline=replace(mean, estimator="mean"),
         bound=bound,
         delta=float(delta),

@@ -14,6 +14,8 @@ from spibb.data.log import Log
 from spibb.errors import DataError
 from spibb.mdp.policy import TabularPolicy
 
+# Rows that are looked at together.
+_ROWS = 1 << 18
 # The arrays of Trajectories, as compiled kernels take them.
 Columns = namedtuple("Columns", "start state action reward next_state ended")
 
@@ -117,8 +119,17 @@ class Trajectories:
 
     def returns(self, gamma: float) -> NDArray[np.float64]:
         """Return the discounted return of each episode, as far as it is recorded."""
-        step = np.arange(len(self.reward)) - np.repeat(self.start[:-1], self.lengths)
-        return np.asarray(np.add.reduceat(gamma**step * self.reward, self.start[:-1]))
+        # Some episodes at a time: the powers of gamma take twice the memory of the rewards.
+        found, n, first = np.empty(len(self)), len(self), 0
+        while first < n:
+            here = self.start[first]
+            last = max(first + 1, int(np.searchsorted(self.start, here + _ROWS, "right")) - 1)
+            start, lengths = self.start[first:last] - here, self.lengths[first:last]
+            step = np.arange(lengths.sum()) - np.repeat(start, lengths)
+            reward = self.reward[here : self.start[last]]
+            found[first:last] = np.add.reduceat(gamma**step * reward, start)
+            first = last
+        return found
 
     def check_propensities(self, baseline: TabularPolicy) -> None:
         """Refuse a baseline that never takes an action which was taken."""

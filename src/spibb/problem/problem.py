@@ -132,7 +132,7 @@ class Problem(Display):
         policy = _checked_baseline(data, baseline)
         data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
         kept = data if isinstance(data, Log) else None
-        counts = data if isinstance(data, Counts) else Counts.from_log(data)
+        counts = data if isinstance(data, Counts) else Counts.from_log(data, spread=True)
         policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
@@ -275,6 +275,9 @@ class Problem(Display):
 
     def returns(self) -> Returns:
         """Return the first-visit returns of the log."""
+        counted = self.counts.returns
+        if self.log is None and counted is not None and counted.gamma == self.gamma:
+            return counted.to_returns()
         return first_visit_returns(self.episodes(), self.gamma)
 
     def part(self, rows: NDArray[np.bool_]) -> Problem:
@@ -283,7 +286,7 @@ class Problem(Display):
         A range of rewards, and successors, that were read off the log are read off these rows.
         """
         log = self.episodes().take(rows)
-        counts, values = Counts.from_log(log), self.values
+        counts, values = Counts.from_log(log, spread=True), self.values
         given = None if values.is_observed else (values.low, values.high)
         return replace(
             self,

@@ -39,7 +39,7 @@ def cross_fit(
     log = problem.log
     if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
         return {}
-    first = np.unique(log.episode, return_inverse=True)[1] % 2 == 0
+    first = log.is_in_first_half
     halves = [
         _judge(problem.part(judges), made(problem.part(~judges))) for judges in (first, ~first)
     ]

@@ -1,0 +1,236 @@
+"""Time and memory of large logs: counted, improved, evaluated; ratios to pandas reading them.
+
+    python benchmarks/large_logs.py [--folder FOLDER] [--rows 5] [--files 20]
+
+writes logs of a sparse process to a folder that is deleted at the end, and prints a table. Each
+line is a process of its own, whose largest memory is told by the system. Rows of the small log,
+and of each file of the large one, are in millions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+STEPS, SUCCESSORS = 50, 5
+
+
+class Process:
+    """A random graph, in which a random baseline acts."""
+
+    def __init__(self, n_states: int, n_actions: int) -> None:
+        self.rng = np.random.default_rng(0)
+        self.shape = n_states, n_actions
+        self.successors = self.rng.integers(0, n_states, (n_states, n_actions, SUCCESSORS))
+        self.baseline = 0.9 * self.rng.dirichlet(np.ones(n_actions), n_states) + 0.1 / n_actions
+
+    def log(self, n_rows: int, first: int = 0) -> dict[str, np.ndarray]:
+        """Return episodes of 50 steps, one behind the other."""
+        n, rng = n_rows // STEPS, self.rng
+        columns = {
+            name: np.empty((n, STEPS), np.int64) for name in ("state", "action", "next_state")
+        }
+        x, limits = rng.integers(0, self.shape[0], n), self.baseline.cumsum(axis=1)
+        for t in range(STEPS):
+            a = (rng.random(n)[:, None] > limits[x]).sum(axis=1).clip(0, self.shape[1] - 1)
+            y = self.successors[x, a, rng.integers(0, SUCCESSORS, n)]
+            for name, values in zip(columns, (x, a, y), strict=True):
+                columns[name][:, t] = values
+            x = y
+        found = {name: values.ravel() for name, values in columns.items()}
+        found["reward"] = np.round(rng.normal(size=n * STEPS) + found["state"] / self.shape[0], 3)
+        found["episode"] = first + np.repeat(np.arange(n), STEPS)
+        found["step"] = np.tile(np.arange(STEPS), n)
+        return found
+
+    def write_policies(self, folder: Path) -> None:
+        """Write the baseline, and another policy near it, with names."""
+        other = self.baseline * np.exp(0.3 * self.rng.normal(size=self.shape))
+        other /= other.sum(axis=1, keepdims=True)
+        for name, table in (("baseline", self.baseline), ("policy", other)):
+            states = np.repeat(_names("ward", self.shape[0]), self.shape[1])
+            actions = np.tile(_names("treatment", self.shape[1]), self.shape[0])
+            columns = {"state": states, "action": actions, "probability": table.ravel()}
+            pyarrow.csv.write_csv(pa.table(columns), folder / f"{name}.csv")
+
+
+def _names(what: str, n: int) -> np.ndarray:
+    return np.array([f"{what}-{k:05d}" for k in range(n)])
+
+
+def write_small(folder: Path, n_rows: int) -> None:
+    """Write a log with text labels and without next states, as Parquet and CSV."""
+    process = Process(100, 5)
+    process.write_policies(folder)
+    found = process.log(n_rows)
+    table = pa.table({
+        "episode": found["episode"],
+        "state": pa.array(_names("ward", 100)).take(pa.array(found["state"])),
+        "action": pa.array(_names("treatment", 5)).take(pa.array(found["action"])),
+        "reward": found["reward"],
+    })  # fmt: skip
+    pyarrow.parquet.write_table(table, folder / "log.parquet")
+    pyarrow.csv.write_csv(table, folder / "log.csv")
+
+
+def write_large(folder: Path, n_files: int, n_rows: int) -> None:
+    """Write logs of integers: with next states; without; and with episodes side by side."""
+    process = Process(20_000, 10)
+    for kind in ("given", "derived", "between", "shuffled"):
+        (folder / kind).mkdir()
+    for k in range(n_files):
+        found = process.log(n_rows, k * n_rows // STEPS)
+        table = pa.table(found)
+        name = f"{k:02d}.parquet"
+        given = table.drop_columns(["step"])
+        pyarrow.parquet.write_table(given, folder / "given" / name)
+        derived = given.drop_columns(["next_state"])
+        pyarrow.parquet.write_table(derived, folder / "derived" / name)
+        by_time = pc.sort_indices(table, [("step", "ascending")])
+        between = table.drop_columns(["next_state"]).take(by_time)
+        pyarrow.parquet.write_table(between, folder / "between" / name)
+        if k == 0:
+            order = np.random.default_rng(1).permutation(len(table))
+            rows = table.drop_columns(["next_state"]).take(pa.array(order))
+            pyarrow.parquet.write_table(rows, folder / "shuffled" / name)
+
+
+def run(code: str, *arguments: object) -> tuple[float, float]:
+    """Run Python; return the seconds it prints at the end, or took, and its memory in MB."""
+    meter = textwrap.dedent("""
+        import resource, subprocess, sys, time
+        begin = time.perf_counter()
+        ran = subprocess.run(sys.argv[1:], capture_output=True, text=True)
+        seconds = time.perf_counter() - begin
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
+        print(ran.returncode, seconds, memory)
+        print(ran.stdout or ran.stderr)
+    """)
+    command = [sys.executable, "-c", meter, sys.executable, "-c", textwrap.dedent(code)]
+    told = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True).stdout
+    head, _, printed = told.partition("\n")
+    status, seconds, memory = map(float, head.split())
+    if status:
+        raise SystemExit(printed)
+    last = printed.strip().splitlines()[-1] if printed.strip() else ""
+    timed = last.removeprefix("seconds ")
+    return (float(timed) if timed != last else seconds), memory
+
+
+PANDAS = """
+    import sys, time
+    import pandas as pd
+    file = sys.argv[1]
+    begin = time.perf_counter()
+    pd.read_csv(file) if file.endswith("csv") else pd.read_parquet(file)
+    print("seconds", time.perf_counter() - begin)
+"""
+COUNT = """
+    import sys, time
+    import spibb
+    spibb.count_log(sys.argv[1])  # what is compiled is loaded
+    begin = time.perf_counter()
+    spibb.count_log(sys.argv[2])
+    print("seconds", time.perf_counter() - begin)
+"""
+READ = """
+    import sys, time
+    import spibb
+    spibb.Counts.from_log(spibb.read_log(sys.argv[1]))
+    begin = time.perf_counter()
+    spibb.Counts.from_log(spibb.read_log(sys.argv[2]))
+    print("seconds", time.perf_counter() - begin)
+"""
+COMMAND = "import sys; sys.argv[0] = 'spibb'; from spibb.cli.app import main; main()"
+
+
+def small_lines(folder: Path, n_rows: int) -> None:
+    """Print the lines of the small log."""
+    asked = ("--baseline", folder / "baseline.csv", "--gamma", 0.9)
+    tiny = folder / "tiny"
+    tiny.mkdir()
+    process = Process(100, 5)
+    pyarrow.parquet.write_table(pa.table(process.log(5_000)), tiny / "tiny.parquet")
+    peers = []
+    for kind in ("parquet", "csv"):
+        log = folder / f"log.{kind}"
+        peer = min(run(PANDAS, log)[0] for _ in range(2))
+        peers.append(peer)
+        lines = {
+            "pandas reads": run(PANDAS, log),
+            "count_log": run(COUNT, tiny / "tiny.parquet", log),
+            "read_log and Counts.from_log": run(READ, tiny / "tiny.parquet", log),
+            "spibb improve": run(COMMAND, "improve", log, *asked, "--out", folder / kind),
+            "spibb evaluate": run(
+                COMMAND, "evaluate", log, *asked, "--policy", folder / "policy.csv"
+            ),
+        }  # fmt: skip
+        for name, (seconds, memory) in lines.items():
+            ratio = f"{seconds / peer:.1f}"
+            if kind == "csv":
+                ratio += f", {seconds / peers[0]:.1f} of Parquet"
+            line(f"{name}, {kind}", n_rows, seconds, memory, ratio)
+
+
+def large_lines(folder: Path, n_files: int, n_rows: int) -> None:
+    """Print the lines of the large log, and of parts of it."""
+    tiny = folder / "given" / "00.parquet"
+    titles = {
+        "given": "next_state given", "derived": "next_state derived",
+        "between": "rows by time, episodes side by side, next_state derived",
+        "shuffled": "rows in any order",
+    }  # fmt: skip
+    for kind, title in titles.items():
+        files = sorted((folder / kind).iterdir())
+        parts = {1, n_files // 4, n_files // 2, n_files} if kind == "given" else {n_files}
+        for n in sorted({min(n, len(files)) for n in parts if n}):
+            some = folder / f"{kind}-{n}"
+            some.mkdir()
+            for file in files[:n]:
+                (some / file.name).symlink_to(file)
+            seconds, memory = run(COUNT.replace("spibb.count_log(sys.argv[1])", "pass"), tiny, some)
+            rate = f"{n * n_rows / seconds / 1e6:.1f} million rows a second"
+            line(f"count_log, {title}", n * n_rows, seconds, memory, rate)
+
+
+def line(*cells: object) -> None:
+    """Print a line of the table."""
+    name, n_rows, seconds, memory, more = cells
+    print(f"| {name} | {n_rows:,} | {seconds:.2f} | {memory:.0f} | {more} |", flush=True)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--rows", type=float, default=5.0)
+    parser.add_argument("--files", type=int, default=20)
+    asked = parser.parse_args()
+    folder, n_rows = Path(tempfile.mkdtemp(dir=asked.folder)), round(1e6 * asked.rows)
+    try:
+        print("| what | rows | seconds | MB | ratio to pandas, or rate |\n|---|---|---|---|---|")
+        write_small(folder, n_rows)
+        small_lines(folder, n_rows)
+        begin = time.perf_counter()
+        if asked.files:
+            write_large(folder, asked.files, n_rows)
+            print(f"written in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+            large_lines(folder, asked.files, n_rows)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,74 @@
+"""The columns of a log file: which there are, what they may be called, which must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spibb.errors import DataError
+from spibb.names import nearest
+from spibb.table_files import require_columns, without_unnamed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+REQUIRED = ("state", "action", "reward")
+OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
+# How flags are written.
+TRUE, FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
+
+
+def named_columns(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> pa.Table:
+    """Return the table with columns under the names they have here; refuse one that is no log.
+
+    Args:
+        table: A table, perhaps without rows.
+        columns: Where to find a column that is called differently.
+        path: The file, for messages.
+    """
+    table = _renamed(without_unnamed(table, path), columns or {}, path)
+    require_columns(table.column_names, REQUIRED, path, taken=(*REQUIRED, *OPTIONAL))
+    _check_connected(table.column_names, path)
+    return table
+
+
+def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> pa.Table:
+    for name, column in columns.items():
+        if name not in (*REQUIRED, *OPTIONAL):
+            near = nearest(name, (*REQUIRED, *OPTIONAL))
+            raise DataError(
+                f"columns renames {name!r}",
+                expected=f"one of {', '.join((*REQUIRED, *OPTIONAL))}",
+                hint=f"write {near}={column}" if near else "write NAME=YOUR_COLUMN",
+            )
+        if column not in table.column_names:
+            near = nearest(column, table.column_names)
+            raise DataError(
+                f"columns says that {name} is in column {column!r}, which {path} does not have",
+                expected=f"one of {', '.join(table.column_names)}",
+                hint=f"write {name}={near or 'YOUR_COLUMN'}",
+            )
+    theirs = {column: name for name, column in columns.items()}
+    if len(theirs) < len(columns):
+        raise DataError(
+            f"columns gives {len(columns)} names to {len(theirs)} columns of {path}",
+            expected="one name for each column",
+        )
+    # A column that is replaced by a renamed one must not stay under the same name.
+    kept = [c for c in table.column_names if c in theirs or c not in columns]
+    return table.select(kept).rename_columns([theirs.get(column, column) for column in kept])
+
+
+def _check_connected(names: list[str], path: str | Path) -> None:
+    """Refuse a log without episodes and next states, since nothing can be learnt from it."""
+    if "episode" in names or "next_state" in names:
+        return
+    others = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
+    near = {name: nearest(name, others) for name in ("episode", "next_state")}
+    meant = next((f"{name}={column}" for name, column in near.items() if column), "episode=COLUMN")
+    raise DataError(
+        f"{path} has neither a column 'episode' nor 'next_state'",
+        expected=f"one of them among {', '.join(names)}",
+        hint=f"rename the column, or say --columns {meant}",
+    )
