@@ -105,8 +105,7 @@ class Algorithm(Settings):
         found = self.search(ProblemBatch.alone(problem), rng)
         counts = problem.counts
         policy = TabularPolicy(found.policy[0], counts.state_labels, counts.action_labels)
-        performance = float(problem.model.initial @ found.v[0])
-        values = Evaluation(policy, found.v[0], found.q[0], performance)
+        values = Evaluation.of(problem.model, policy, found.v[0], found.q[0])
         # Guarantees are about the counts, whatever model the policy was made on.
         judged = problem.counted
         seen = values if judged is problem else evaluate(judged.model, policy)

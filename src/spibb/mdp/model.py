@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import ModelError, checked_number
 from spibb.mdp.batch import ModelArrays
+from spibb.memory import check_fits
 
 _SUM_TOLERANCE = 1e-8
 
@@ -122,6 +123,8 @@ class TabularMDP:
     def dense(self) -> NDArray[np.float64]:
         """P as an array of shape (S, A, S)."""
         shape = (self.n_states, self.n_actions, self.n_states)
+        size = f"{self.n_states:,} x {self.n_actions:,} x {self.n_states:,}"
+        check_fits(8 * self.rows.shape[0] * self.n_states, f"{size} probabilities", "use rows")
         return np.asarray(self.rows.toarray()).reshape(shape)
 
     def with_reward(self, reward: ArrayLike) -> TabularMDP:
