@@ -26,8 +26,8 @@ from spibb.compiled.threads import over_chunks
 from spibb.mdp.batch import ModelBatch
 from spibb.memory import check_fits
 
-# States of a block: enough to be worth a thread, few enough for two threads to share 30,000.
-_BLOCK = 16_384
+# States of a block: enough to be worth a thread, few enough for two threads to share 50,000.
+_BLOCK = 25_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ class Chain:
 
 def blocks(n_states: int) -> NDArray[np.int64]:
     """Return where blocks of states begin, and the end of the last."""
-    n_blocks = -(-n_states // _BLOCK)
+    n_blocks = max(1, -(-n_states // _BLOCK))
     return np.linspace(0, n_states, n_blocks + 1).astype(np.int64)
 
 

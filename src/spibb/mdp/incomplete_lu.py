@@ -45,12 +45,12 @@ class IncompleteLU:
     data: NDArray[np.float64]
 
     @classmethod
-    def of(cls, chain: Chain) -> IncompleteLU:
-        """Order the states of a chain and factor it."""
+    def of(cls, chain: Chain, order: NDArray[np.int32] | None = None) -> IncompleteLU:
+        """Order the states of a chain, or take the order of another, and factor it."""
         n, n_entries = chain.n_states, len(chain.data)
         room = n_entries + (_MORE + 1) * n
         check_fits(12 * room + 20 * n_entries, f"factors of a chain of {n_entries:,} transitions")
-        order = _order(chain)
+        order = _order(chain) if order is None else order
         place = np.empty(n, np.int32)
         place[order] = np.arange(n, dtype=np.int32)
         starts = np.zeros(2 * n + 1, np.int64)

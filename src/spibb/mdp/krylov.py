@@ -13,6 +13,7 @@ Whoever asks gets a solution whose residual was computed, not the one of the rec
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -42,7 +43,25 @@ class Preconditioner(Protocol):
         """Write what it makes of a vector."""
 
 
-def solve_chain(chain: Chain, x: Array, *, goal: float = 0.0, what: str = "values") -> float:
+@dataclass
+class Manner:
+    """How chains of one model are solved: what one of them taught serves the next.
+
+    Attributes:
+        order: The order of the states in which factors pay; None where they have not, yet.
+    """
+
+    order: NDArray[np.int32] | None = None
+
+
+def solve_chain(
+    chain: Chain,
+    x: Array,
+    *,
+    goal: float = 0.0,
+    what: str = "values",
+    manner: Manner | None = None,
+) -> float:
     """Bring x to the solution of x = b + C x, in place; return its residual, max |b + C x - x|.
 
     Args:
@@ -50,11 +69,13 @@ def solve_chain(chain: Chain, x: Array, *, goal: float = 0.0, what: str = "value
         x: Where to start, shape (S,).
         goal: A residual that suffices; never less than rounding allows.
         what: What is solved for, for those who watch.
+        manner: What other chains of the same model taught, and this one may add to.
     """
+    manner = manner or Manner()
     r, best = np.empty(chain.n_states), x.copy()
     worst = chain.residual(x, r)
     least = float(np.abs(chain.reward).max())
-    factor: IncompleteLU | None = None
+    factor = None if manner.order is None else IncompleteLU.of(chain, manner.order)
     n_steps, is_stuck = _FIRST, False
     while worst > (target := max(goal, ACCURACY * max(least, float(np.abs(x).max())))):
         if is_stuck:
@@ -75,6 +96,7 @@ def solve_chain(chain: Chain, x: Array, *, goal: float = 0.0, what: str = "value
             break
         if factor is None and _is_slow(fell, target / worst, n_steps):
             factor = IncompleteLU.of(chain)
+            manner.order = factor.order
         elif fell > 0.5:
             is_stuck = True
         n_steps = _ROUND

@@ -47,15 +47,20 @@ def update_large(
         return False, 0.0, 0.0
     v[:] = np.where(np.isfinite(v), v, chain.reward)
     solve_chain(chain, v)
-    bounds = blocks(len(v))
-    found = np.zeros((len(bounds) - 1, 2))
-    model = model_rows(batch, problem)
-    over_blocks(lambda part: _back_up(part, bounds, *model, v, q, found), bounds)
-    moved, size = found.max(axis=0).tolist()
+    moved, size = _update_q(batch, problem, v, q)
     if batch.gamma < 1.0:
         error = _residual(batch, problem, policy, v, q) / (1.0 - batch.gamma)
         size = max(size, 2.0 * error / TOLERANCE)
     return True, moved, size
+
+
+def _update_q(batch: ModelBatch, problem: int, v: Array, q: Array) -> tuple[float, float]:
+    """Write Q; return its largest change and its largest size."""
+    bounds = blocks(len(v))
+    found, model = np.zeros((len(bounds) - 1, 2)), model_rows(batch, problem)
+    over_blocks(lambda part: _back_up(part, bounds, *model, v, q, found), bounds)
+    moved, size = found.max(axis=0).tolist()
+    return moved, size
 
 
 def value_error(batch: ModelBatch, problem: int, policy: Array, v: Array, q: Array) -> float:

@@ -12,7 +12,7 @@ status.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -150,9 +150,7 @@ def solve(mdp: TabularMDP) -> Evaluation:
     if is_large(mdp.n_states) and mdp.gamma < 1.0:
         plan = plan_large(batch)
         policy = TabularPolicy(np.eye(mdp.n_actions)[plan.actions])
-        v, q, _ = evaluate_batch(batch, policy.probabilities[None], plan.v[None])
-        known = Evaluation.of(mdp, policy, v[0], q[0])
-        return replace(known, error=max(known.error, plan.error))
+        return Evaluation(policy, plan.v, plan.q, float(mdp.initial @ plan.v), plan.error)
     start = TabularPolicy.uniform(mdp.n_states, mdp.n_actions).probabilities[None].copy()
     done = policy_iteration(batch, start, _greedy)
     if not done.status[0].is_success:
