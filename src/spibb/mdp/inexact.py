@@ -88,9 +88,7 @@ def plan_large(batch: ModelBatch, problem: int = 0) -> Plan:
             goal = max(left * gap, 0.3 * goal)
             solve_chain(_chain(batch, problem, best), v, goal=goal, manner=manner)
         actions = best
-    # Ties that were kept are no better than the best, but for so much.
-    gap += _STRICT * max(1.0, size) + rounding(batch, problem, v)
-    return Plan(best, v, q, gap / (1.0 - gamma))
+    return Plan(best, v, q, (gap + rounding(batch, problem, v)) / (1.0 - gamma))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +182,7 @@ def _chain(batch: ModelBatch, problem: int, actions: NDArray[np.int64]) -> Chain
 def _improved(
     batch: ModelBatch, problem: int, v: Array, actions: NDArray[np.int64], q: Array
 ) -> tuple[NDArray[np.int64], tuple[float, float]]:
-    """Write q; return the best actions, and the least and the largest of T v - v."""
+    """Write q; return the best actions, the least they change v by, and the most T v does."""
     bounds, best = blocks(len(v)), np.empty_like(actions)
     gaps, strict = np.zeros((len(bounds) - 1, 2)), _STRICT * max(1.0, float(np.abs(v).max()))
     model = model_rows(batch, problem)
@@ -212,8 +210,11 @@ def _choose(chosen, bounds, indptr, indices, data, reward, gamma, v, strict, old
                     most, action = value, a
                 if a == old[x]:
                     kept = value
-            best[x] = action if most > kept + strict else old[x]
-            low, high = min(low, most - v[x]), max(high, most - v[x])
+            if most <= kept + strict:
+                action = old[x]
+            best[x] = action
+            # Of the action that is taken, lest the error of its own values be more.
+            low, high = min(low, q[x, action] - v[x]), max(high, most - v[x])
         gaps[block, 0], gaps[block, 1] = low, high
 
 
