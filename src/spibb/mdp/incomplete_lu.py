@@ -20,8 +20,10 @@ from spibb.compiled.jit import jit
 from spibb.mdp.chain import Chain
 from spibb.memory import check_fits
 
-# Rows that are factored between two looks at the keyboard.
-_ROWS = 50_000
+# Rows that are factored between two looks: at the keyboard, and at what fills in.
+_ROWS = 2_000
+# Where more than this share of the rows lost entries for want of room, a factor does not pay.
+_CUT = 0.2
 # Entries that elimination may add to a row, and below what share of the diagonal none is kept.
 _MORE = 24
 _DROPPED = 1e-4
@@ -45,8 +47,11 @@ class IncompleteLU:
     data: NDArray[np.float64]
 
     @classmethod
-    def of(cls, chain: Chain, order: NDArray[np.int32] | None = None) -> IncompleteLU:
-        """Order the states of a chain, or take the order of another, and factor it."""
+    def of(cls, chain: Chain, order: NDArray[np.int32] | None = None) -> IncompleteLU | None:
+        """Order the states of a chain, or take the order of another, and factor it.
+
+        None where so much fills in that a factor would be none: graphs without length.
+        """
         n, n_entries = chain.n_states, len(chain.data)
         room = n_entries + (_MORE + 1) * n
         check_fits(12 * room + 20 * n_entries, f"factors of a chain of {n_entries:,} transitions")
@@ -55,11 +60,13 @@ class IncompleteLU:
         place[order] = np.arange(n, dtype=np.int32)
         starts = np.zeros(2 * n + 1, np.int64)
         indices, data = np.empty(room, np.int32), np.empty(room)
-        work = (np.zeros(n), np.zeros(n, np.bool_))
+        work, n_cut = (np.zeros(n), np.zeros(n, np.bool_), np.empty((3, n), np.int32)), 0
         rows = (chain.indptr, chain.indices, chain.data)
         for begin in range(0, n, _ROWS):
             end = min(n, begin + _ROWS)
-            _factor(begin, end, rows, order, place, work, starts, indices, data)
+            n_cut += _factor(begin, end, rows, order, place, work, starts, indices, data)
+            if n_cut > _CUT * max(end, _ROWS):
+                return None
         return cls(order, starts, indices, data)
 
     def solve(self, x: NDArray[np.float64], to: NDArray[np.float64]) -> None:
@@ -144,11 +151,11 @@ def _pop(heap, n):  # type: ignore[no-untyped-def]
 
 @jit
 def _factor(begin, end, chain, order, place, work, starts, to_indices, to_data):  # type: ignore[no-untyped-def]
-    """Eliminate some rows; those before them are done."""
+    """Eliminate some rows, those before them being done; return how many lost entries."""
     indptr, indices, data = chain
-    row, is_in = work  # the row at hand, spread out, and which of its entries are there
-    n = len(order)
-    heap, below, above = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32)
+    row, is_in, lists = work  # the row at hand, spread out, and which of its entries are there
+    heap, below, above = lists[0], lists[1], lists[2]
+    n_cut = 0
     for i in range(begin, end):
         x = order[i]
         n_heap, n_below, n_above = 0, 0, 1
@@ -185,6 +192,7 @@ def _factor(begin, end, chain, order, place, work, starts, to_indices, to_data):
                 row[y] -= row[j] * to_data[k]
         room = indptr[x + 1] - indptr[x] + _MORE
         least = _threshold(row, below, n_below, above, n_above, room)
+        n_cut += least > 2.0 * _DROPPED * abs(row[i])
         at = starts[2 * i]
         for part in range(2):
             listed, n_listed = (below, n_below) if part == 0 else (above, n_above)
@@ -196,6 +204,7 @@ def _factor(begin, end, chain, order, place, work, starts, to_indices, to_data):
                     at += 1
                 row[j], is_in[j] = 0.0, False
             starts[2 * i + 1 + part] = at
+    return n_cut
 
 
 @jit

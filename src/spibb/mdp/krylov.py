@@ -26,11 +26,11 @@ from spibb.progress import Progress, tell
 
 # Residuals are brought below this share of the values: about a hundred times their rounding.
 ACCURACY = 2e-14
-# Steps until the residual is computed afresh, and the method thought over; the first time, fewer.
+# Steps until the residual is computed afresh; without a factor they are looked at sooner.
 _ROUND = 40
-_FIRST = 10
-# So many steps more are worth no factor.
-_FEW = 50
+_LOOK = 12
+# So many steps are worth no factor.
+_FEW = 100
 _SWEEPS = 200
 
 Array = NDArray[np.float64]
@@ -49,9 +49,11 @@ class Manner:
 
     Attributes:
         order: The order of the states in which factors pay; None where they have not, yet.
+        is_filling: Whether factors fill in, and are not to be tried again.
     """
 
     order: NDArray[np.int32] | None = None
+    is_filling: bool = False
 
 
 def solve_chain(
@@ -76,12 +78,13 @@ def solve_chain(
     worst = chain.residual(x, r)
     least = float(np.abs(chain.reward).max())
     factor = None if manner.order is None else IncompleteLU.of(chain, manner.order)
-    n_steps, is_stuck = _FIRST, False
+    is_stuck = False
     while worst > (target := max(goal, ACCURACY * max(least, float(np.abs(x).max())))):
         if is_stuck:
             _sweep(chain, x, r)
         else:
-            bicgstab(chain, x, r, 0.3 * target, n_steps, factor)
+            looks = factor is None and not manner.is_filling
+            n_steps = bicgstab(chain, x, r, 0.3 * target, _ROUND, factor, looks=looks)
         new = chain.residual(x, r)
         fell = new / worst if np.isfinite(new) else math.inf
         tell(Progress(what, new, target))
@@ -94,12 +97,11 @@ def solve_chain(
             break
         if worst == 0.0:
             break
-        if factor is None and _is_slow(fell, target / worst, n_steps):
+        if factor is None and not manner.is_filling and _is_slow(fell, target / worst, n_steps):
             factor = IncompleteLU.of(chain)
-            manner.order = factor.order
+            manner.order, manner.is_filling = getattr(factor, "order", None), factor is None
         elif fell > 0.5:
             is_stuck = True
-        n_steps = _ROUND
     return worst
 
 
@@ -123,7 +125,14 @@ def _sweep(chain: Chain, x: Array, r: Array) -> None:
 
 
 def bicgstab(
-    chain: Chain, x: Array, r: Array, goal: float, cap: int, factor: Preconditioner | None
+    chain: Chain,
+    x: Array,
+    r: Array,
+    goal: float,
+    cap: int,
+    factor: Preconditioner | None = None,
+    *,
+    looks: bool = False,
 ) -> int:
     """Make steps until max |r| <= goal, in place; return how many.
 
@@ -134,13 +143,14 @@ def bicgstab(
         goal: When to stop.
         cap: Steps at most; fewer where the recursion breaks down.
         factor: Preconditioner.
+        looks: Whether to stop soon where many steps are to come.
     """
     n, bounds = chain.n_states, blocks(chain.n_states)
     rows = (chain.indptr, chain.indices, chain.data)
     shadow, p, v, t = r.copy(), r.copy(), np.empty(n), np.empty(n)
     p_hat, r_hat = (p, r) if factor is None else (np.empty(n), np.empty(n))
     sums, moves = np.zeros((len(bounds) - 1, 3)), np.zeros(3)
-    rho = float(shadow @ r)
+    rho, first = float(shadow @ r), float(np.abs(r).max())
     for step in range(cap):
         if factor is not None:
             factor.solve(p, p_hat)
@@ -161,9 +171,11 @@ def bicgstab(
         over_blocks(
             lambda part: _finish(part, bounds, moves, p_hat, r_hat, v, t, x, r, p, sums), bounds
         )
-        rho = after
-        if sums[:, 0].max() <= goal or omega == 0.0:
+        rho, now = after, float(sums[:, 0].max())
+        if now <= goal or omega == 0.0:
             return step + 1
+        if looks and step + 1 == _LOOK and _is_slow(now / first, goal / now, _LOOK):
+            return _LOOK
     return cap
 
 
