@@ -2,8 +2,8 @@
 
     python benchmarks/large_models.py                     # 100,000 states, every planner there is
     python benchmarks/large_models.py --states 20000
-    python benchmarks/large_models.py --methods           # evaluation: what was tried
-    python benchmarks/large_models.py --million           # Soft-SPIBB, one size after another
+    python benchmarks/large_models.py --methods           # solvers of one policy's chain
+    python benchmarks/large_models.py --soft-spibb 10000 100000 1000000
 
 quantecon and mdpsolver are run where they are installed. Each planner gets the model in the form it
 wants before the clock starts, plans once to compile and once for the time, and is held to 1e-6
@@ -11,20 +11,21 @@ against the values and the stated error of spibb.
 """
 
 import argparse
-import os
-import resource
-import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import gmres as scipy_gmres
 
-from spibb import TabularMDP, TabularPolicy, solve
+from spibb import ApproxSoftSPIBB, Counts, ExactSoftSPIBB, Problem, TabularMDP, TabularPolicy, solve
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.chain import Chain
 from spibb.mdp.incomplete_lu import IncompleteLU
 from spibb.mdp.krylov import bicgstab, solve_chain
+from spibb.problem import ProblemBatch
 
 N_ACTIONS, N_SUCCESSORS = 10, 5
 ACCURACY = 1e-6
@@ -85,7 +86,7 @@ def by_scipy(mdp):
 
 
 def by_quantecon(mdp):
-    """quantecon's modified policy iteration."""
+    """Modified policy iteration of quantecon."""
     from quantecon.markov import DiscreteDP
 
     states = np.repeat(np.arange(mdp.n_states), mdp.n_actions)
@@ -102,7 +103,7 @@ def by_quantecon(mdp):
 
 
 def by_mdpsolver(mdp):
-    """mdpsolver's modified policy iteration, in C++ threads."""
+    """Modified policy iteration of mdpsolver, in C++ threads."""
     import mdpsolver
 
     n_states, n_actions = mdp.reward.shape
@@ -165,13 +166,158 @@ def compare_planners(n_states, names):
         print(f"{make.__name__:14}{'stated error':46}{found.error:.1e}")
 
 
+def compare_methods(n_states):
+    """Print seconds, and residuals as shares of the values, of solvers of one policy's chain."""
+    print(f"{'graph':14}{'method':26}{'seconds':>9}{'residual':>10}")
+    for make in (random_graph, corridor):
+        mdp = make(n_states)
+        policy = np.zeros(mdp.reward.shape)
+        policy[np.arange(n_states), mdp.reward.argmax(axis=1)] = 1.0
+        chain = Chain.of(ModelBatch.stack([mdp]), 0, policy)
+        for name, method in METHODS.items():
+            solve_chain(chain, np.zeros(n_states))  # compiled before the clock starts
+            x = np.zeros(n_states)
+            begun = time.perf_counter()
+            method(chain, x)
+            seconds = time.perf_counter() - begun
+            left = chain.residual(x, np.empty(n_states)) / np.abs(x).max()
+            print(f"{make.__name__:14}{name:26}{seconds:9.3f}{left:10.0e}", flush=True)
+
+
+def sweeps(chain, x):
+    """Value iteration of the policy, 500 sweeps at most."""
+    r = np.empty_like(x)
+    for _ in range(500):
+        if chain.residual(x, r) <= 1e-12 * np.abs(x).max():
+            break
+        x += r
+
+
+def anderson(chain, x, depth=5):
+    """Sweeps with Anderson's mixing, 500 at most."""
+    r, steps, changes = np.empty_like(x), [], []
+    before = None
+    for _ in range(500):
+        if chain.residual(x, r) <= 1e-12 * np.abs(x).max():
+            break
+        if before is not None:
+            steps, changes = [*steps, x - before[0]][-depth:], [*changes, r - before[1]][-depth:]
+        before = x.copy(), r.copy()
+        x += r
+        if steps:
+            weights = np.linalg.lstsq(np.stack(changes, axis=1), r, rcond=None)[0]
+            x -= (np.stack(steps, axis=1) + np.stack(changes, axis=1)) @ weights
+
+
+def krylov(chain, x, factor=None):
+    """BiCGSTAB, 500 steps at most."""
+    r = np.empty_like(x)
+    chain.residual(x, r)
+    bicgstab(chain, x, r, 1e-12 * 1e2, 500, factor)
+
+
+def gmres(chain, x):
+    """SciPy's GMRES(30), 300 steps at most."""
+    matrix = sp.eye_array(len(x)).tocsr() - chain.matrix
+    x[:], _ = scipy_gmres(matrix, chain.reward, rtol=1e-12, restart=30, maxiter=10)
+
+
+def preconditioned(chain, x):
+    """BiCGSTAB with an incomplete factor; without one where it fills in."""
+    krylov(chain, x, IncompleteLU.of(chain))
+
+
+METHODS = {
+    "sweeps": sweeps,
+    "sweeps, Anderson 5": anderson,
+    "BiCGSTAB": krylov,
+    "BiCGSTAB, factor": preconditioned,
+    "GMRES(30)": gmres,
+    "what is used": solve_chain,
+}
+
+
+def counts_of(n_states, seed=0):
+    """Counts of a log on a random graph, every pair seen."""
+    rng = np.random.default_rng(seed)
+    n_pairs = n_states * N_ACTIONS
+    starts = np.arange(0, n_pairs * N_SUCCESSORS + 1, N_SUCCESSORS)
+    seen = rng.integers(1, 20, n_pairs * N_SUCCESSORS)
+    successors = rng.integers(0, n_states, n_pairs * N_SUCCESSORS, dtype=np.int32)
+    n_sas = sp.csr_array((seen, successors, starts), shape=(n_pairs, n_states))
+    n_sas.sum_duplicates()
+    n_sa = np.add.reduceat(seen, starts[:-1]).reshape(n_states, N_ACTIONS)
+    ends = sp.csr_array(n_sas.shape, dtype=np.int64)
+    paid, once = n_sa * rng.random(n_sa.shape), np.ones(n_states, dtype=np.int64)
+    baseline = TabularPolicy(rng.dirichlet(np.ones(N_ACTIONS), n_states))
+    return Counts(n_sa, n_sas, ends, paid, (0.0, 1.0), once), baseline
+
+
+class Peak:
+    """The most memory that the process holds while the block runs, beyond what it held before."""
+
+    def __enter__(self):
+        self._stop, self.held = Event(), _resident()
+        self.most = self.held
+        self._thread = Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def _watch(self):
+        while not self._stop.wait(0.02):
+            self.most = max(self.most, _resident())
+
+    def __exit__(self, *_):
+        self._stop.set()
+        self._thread.join()
+
+
+def _resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def soft_spibb(sizes):
+    """Print seconds and memory of Soft-SPIBB to convergence, from counts to policy."""
+    algorithms = {"approx": ApproxSoftSPIBB(epsilon=1.0), "exact": ExactSoftSPIBB(epsilon=1.0)}
+    print(f"{'states':>10}{'part':>10}{'seconds':>9}{'steps':>7}{'memory / model':>16}  ended")
+    for n_states in sizes:
+        counts, baseline = counts_of(n_states)
+        problem = Problem.of(counts, baseline=baseline, gamma=0.99)
+        n = len(counts.n_sas.indices)
+        model = (
+            12 * n + 24 * counts.n_sa.size
+        )  # successors, probabilities; where rows start, R, end
+        with Peak() as peak:
+            begun = time.perf_counter()
+            batch = ProblemBatch.alone(problem)
+            seconds = time.perf_counter() - begun
+        print(f"{n_states:10,}{'model':>10}{seconds:9.1f}{'':7}{peak.most / model:16.1f}")
+        for name, algorithm in algorithms.items():
+            with Peak() as peak:
+                begun = time.perf_counter()
+                found = algorithm.search(batch)
+                seconds = time.perf_counter() - begun
+            print(
+                f"{n_states:10,}{name:>10}{seconds:9.1f}{found.n_iterations[0]:7}"
+                f"{peak.most / model:16.1f}  {found.status[0].name.lower()}",
+                flush=True,
+            )
+
+
 def main():
-    """Print the tables that were asked for."""
+    """Print the table that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--states", type=int, default=100_000)
     parser.add_argument("--planners", nargs="*", default=list(PLANNERS))
+    parser.add_argument("--methods", action="store_true", help="solvers of one policy's chain")
+    parser.add_argument("--soft-spibb", nargs="*", type=int, help="numbers of states")
     asked = parser.parse_args()
-    compare_planners(asked.states, asked.planners)
+    if asked.methods:
+        compare_methods(asked.states)
+    elif asked.soft_spibb:
+        soft_spibb(asked.soft_spibb)
+    else:
+        compare_planners(asked.states, asked.planners)
 
 
 if __name__ == "__main__":

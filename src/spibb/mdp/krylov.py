@@ -84,7 +84,7 @@ def solve_chain(
             _sweep(chain, x, r)
         else:
             looks = factor is None and not manner.is_filling
-            n_steps = bicgstab(chain, x, r, 0.3 * target, _ROUND, factor, looks=looks)
+            n_steps = bicgstab(chain, x, r, 0.3 * target, _ROUND, factor, looks=looks, what=what)
         new = chain.residual(x, r)
         fell = new / worst if np.isfinite(new) else math.inf
         tell(Progress(what, new, target))
@@ -133,6 +133,7 @@ def bicgstab(
     factor: Preconditioner | None = None,
     *,
     looks: bool = False,
+    what: str = "values",
 ) -> int:
     """Make steps until max |r| <= goal, in place; return how many.
 
@@ -144,6 +145,7 @@ def bicgstab(
         cap: Steps at most; fewer where the recursion breaks down.
         factor: Preconditioner.
         looks: Whether to stop soon where many steps are to come.
+        what: What is solved for, for those who watch.
     """
     n, bounds = chain.n_states, blocks(chain.n_states)
     rows = (chain.indptr, chain.indices, chain.data)
@@ -172,6 +174,7 @@ def bicgstab(
             lambda part: _finish(part, bounds, moves, p_hat, r_hat, v, t, x, r, p, sums), bounds
         )
         rho, now = after, float(sums[:, 0].max())
+        tell(Progress(what, now, goal))
         if now <= goal or omega == 0.0:
             return step + 1
         if looks and step + 1 == _LOOK and _is_slow(now / first, goal / now, _LOOK):
