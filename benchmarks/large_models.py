@@ -254,11 +254,10 @@ def counts_of(n_states, seed=0):
 
 
 class Peak:
-    """The most memory that the process holds while the block runs, beyond what it held before."""
+    """The most memory that the process holds while the block runs."""
 
     def __enter__(self):
-        self._stop, self.held = Event(), _resident()
-        self.most = self.held
+        self._stop, self.most = Event(), _resident()
         self._thread = Thread(target=self._watch, daemon=True)
         self._thread.start()
         return self
@@ -277,31 +276,32 @@ def _resident():
 
 
 def soft_spibb(sizes):
-    """Print seconds and memory of Soft-SPIBB to convergence, from counts to policy."""
+    """Print seconds and memory of Soft-SPIBB to convergence; memory beyond what counts take."""
     algorithms = {"approx": ApproxSoftSPIBB(epsilon=1.0), "exact": ExactSoftSPIBB(epsilon=1.0)}
-    print(f"{'states':>10}{'part':>10}{'seconds':>9}{'steps':>7}{'memory / model':>16}  ended")
+    print(f"{'states':>10}{'part':>10}{'seconds':>9}{'CPU s':>8}{'steps':>7}{'memory / model':>16}")
     for n_states in sizes:
         counts, baseline = counts_of(n_states)
         problem = Problem.of(counts, baseline=baseline, gamma=0.99)
-        n = len(counts.n_sas.indices)
-        model = (
-            12 * n + 24 * counts.n_sa.size
-        )  # successors, probabilities; where rows start, R, end
-        with Peak() as peak:
-            begun = time.perf_counter()
-            batch = ProblemBatch.alone(problem)
-            seconds = time.perf_counter() - begun
-        print(f"{n_states:10,}{'model':>10}{seconds:9.1f}{'':7}{peak.most / model:16.1f}")
-        for name, algorithm in algorithms.items():
+        # Successors and probabilities; where rows start, rewards and ends of pairs.
+        size = 12 * len(counts.n_sas.indices) + 24 * counts.n_sa.size
+        held = _resident()
+
+        def report(part, function, held=held, size=size, n_states=n_states):
+            begun, used = time.perf_counter(), time.process_time()
             with Peak() as peak:
-                begun = time.perf_counter()
-                found = algorithm.search(batch)
-                seconds = time.perf_counter() - begun
-            print(
-                f"{n_states:10,}{name:>10}{seconds:9.1f}{found.n_iterations[0]:7}"
-                f"{peak.most / model:16.1f}  {found.status[0].name.lower()}",
-                flush=True,
-            )
+                found = function()
+            seconds, used = time.perf_counter() - begun, time.process_time() - used
+            steps = "" if not hasattr(found, "status") else str(found.n_iterations[0])
+            memory = (peak.most - held) / size
+            told = f"{n_states:10,}{part:>10}{seconds:9.1f}{used:8.1f}{steps:>7}{memory:16.1f}"
+            print(told, flush=True)
+            return found
+
+        batch = report("model", lambda problem=problem: ProblemBatch.alone(problem))
+        for name, algorithm in algorithms.items():
+            found = report(name, lambda one=algorithm, batch=batch: one.search(batch))
+            if not found.status[0].is_success:
+                print(found.status[0].value)
 
 
 def main():
