@@ -14,7 +14,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.testing import reference
 from spibb.testing.strategies import mdps, policies
 
-# One size a solver: compiled elimination, LAPACK, SuperLU.
+# One size a solver: compiled elimination, LAPACK, Krylov steps.
 SIZES = [10, 11, 150, 2100]
 
 

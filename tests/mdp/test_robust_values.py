@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from spibb import TabularMDP, evaluate, solve
 from spibb.errors import SettingsError
-from spibb.mdp import robust
+from spibb.mdp import evaluation
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.mixed_action import with_mixed_action
@@ -177,7 +177,7 @@ def test_sparse_and_dense_solves_agree(monkeypatch):
     balls = Balls(rng.choice([0.0, 0.3, 2.0], batch.shape))
     policy = rng.dirichlet(np.ones(3), (1, n_states))
     dense = robust_evaluation(batch, balls, policy)
-    monkeypatch.setattr(robust, "LARGEST_DENSE", 100)
+    monkeypatch.setattr(evaluation, "LARGEST_DENSE", 100)
     sparse = robust_evaluation(batch, balls, policy)
     np.testing.assert_allclose(sparse.v, dense.v, atol=1e-9)
     np.testing.assert_allclose(sparse.q, dense.q, atol=1e-9)

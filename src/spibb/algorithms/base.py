@@ -116,8 +116,7 @@ class Algorithm(Settings):
             counts.action_labels,
             log_hash=None if problem.log is None else problem.log.content_hash,
         )
-        performance = float(problem.model.initial @ found.v[0])
-        values = Evaluation(policy, found.v[0], found.q[0], performance)
+        values = Evaluation.of(problem.model, policy, found.v[0], found.q[0])
         # Guarantees are about the counts, whatever model the policy was made on.
         judged = problem.counted
         seen = values if judged is problem else evaluate(judged.model, policy)

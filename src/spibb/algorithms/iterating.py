@@ -15,11 +15,17 @@ from spibb.algorithms.limited import LimitedIteration, checked_operator
 from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Values
+from spibb.mdp.evaluation import Values, is_large
 from spibb.mdp.planning import Improve, SearchResult, policy_iteration
 from spibb.operators.custom import loops_around
 from spibb.operators.rows import Operator, improve_problems
 from spibb.problem import ProblemBatch
+
+# States that one call of a compiled loop improves, where there are many.
+_PART = 1_024
+
+# Q, the baseline, errors, the baseline's Q, and the policy to improve; of shape (B, S, A) each.
+Tables = tuple[NDArray[np.float64], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,17 +135,39 @@ def _improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> I
     else:
         loops = loops_around(step.operator)
 
-    def improve(
-        problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
+    def run(
+        problems: NDArray[np.int64], tables: Tables, *, are_long: bool = False
     ) -> NDArray[np.bool_]:
+        q, b, e, extra, policy = tables
         changed = np.empty(len(problems), dtype=np.bool_)
         over_chunks(
-            lambda places: loops(places, number, problems, q, baseline, errors, epsilon, side,
-                                 policy, changed), np.arange(len(problems))
+            lambda places: loops(places, number, problems, q, b, e, epsilon, extra, policy,
+                                 changed), np.arange(len(problems)), are_long=are_long
         )  # fmt: skip
         return changed
 
+    def improve(
+        problems: NDArray[np.int64], q: NDArray[np.float64], policy: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        tables = (q, baseline, errors, side, policy)
+        if not is_large(batch.shape[1]):
+            return run(problems, tables)
+        # The states of a large problem are spread over the cores: its parts are a batch.
+        changed = np.zeros(len(problems), dtype=np.bool_)
+        for place, problem in enumerate(problems):
+            for parts in zip(*(_in_parts(table[problem]) for table in tables), strict=True):
+                everyone = np.arange(len(parts[0]))
+                changed[place] |= run(everyone, parts, are_long=True).any()
+        return changed
+
     return improve
+
+
+def _in_parts(table: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a table (S, A) as parts of equal length, shape (parts, S', A), and the rest."""
+    n_parts, n_actions = len(table) // _PART, table.shape[1]
+    whole = table[: n_parts * _PART].reshape(n_parts, _PART, n_actions)
+    return whole, table[n_parts * _PART :][None]
 
 
 def _gpu_improver(batch: ModelBatch, step: Step, baseline: NDArray[np.float64]) -> Improve:

@@ -55,6 +55,12 @@ class Case:
         """V of the policy minus V of the baseline in the model, shape (S,)."""
         return self.policy.v - self.baseline.v
 
+    @property
+    def value_error(self) -> float:
+        """How far `improvement` may be from exact, and `advantage` too; 0 but for large models."""
+        # Rows of the difference have an L1 norm of at most 2, and errors of q are those of v.
+        return max(self.policy.error + self.baseline.error, 2.0 * self.baseline.error)
+
     @cached_property
     def transition_errors(self) -> NDArray[np.float64]:
         """Errors e <= 2 with ||P* - P^||_1 <= e and |R* - R^| <= e R_max, as the set's radii."""

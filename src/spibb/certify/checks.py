@@ -75,7 +75,8 @@ def improvement(case: Case) -> Condition:
 
 def _not_negative(case: Case, name: str, statement: str, values: NDArray[np.float64]) -> Condition:
     scale = max(1.0, float(np.abs(case.baseline.q).max()), float(np.abs(case.policy.q).max()))
-    return in_all(case, name, statement, ~(values >= -ROUNDING * scale), float(values.min()))
+    least = -ROUNDING * scale - case.value_error
+    return in_all(case, name, statement, ~(values >= least), float(values.min()))
 
 
 def bootstrapped_copy(case: Case, n_wedge: float) -> Condition:

@@ -25,5 +25,5 @@ def occupancy_error(case: Case) -> NDArray[np.float64]:
         (baseline.probabilities * case.transition_errors).sum(axis=1, keepdims=True),
         case.problem.model.reward.shape,
     )
-    visits = evaluate(case.problem.model.with_reward(paid), baseline).v
-    return np.asarray(gamma / (1.0 - gamma) * visits)
+    visits = evaluate(case.problem.model.with_reward(paid), baseline)
+    return np.asarray(gamma / (1.0 - gamma) * (visits.v + visits.error))

@@ -6,6 +6,9 @@ has the budget epsilon, the budget that was really spent stands in its place: th
 theorem rests does not depend on the policy, so the policy's own spending is as good. Where a bound
 is an average over the first state, it is taken at the worst start that the log cannot rule out.
 
+Where values are known but for an error, which large models have (`Evaluation.error`), bounds are
+less by it.
+
 As printed, two of them are false: docs/guarantees.md has the smallest cases. Here each is claimed
 under further conditions, checked on the log, under which it is proved there.
 """
@@ -53,6 +56,7 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
     def bound() -> tuple[float, dict[str, float]]:
         spent = float(spent_budget(case.difference, errors).max())
         start = case.at_worst_start(np.maximum(gain, 0.0))
+        start -= 0.0 if by_returns else case.value_error
         loss = spent * case.problem.values.v_max / (1 - case.problem.gamma)
         return start - loss, {"spent": spent, "estimated_advantage": start, "possible_loss": loss}
 
@@ -85,6 +89,7 @@ def theorem_2(case: Case) -> Guarantee:
         gamma, worst = case.problem.gamma, float(needed.max())
         spent = float(spent_budget(case.difference, case.transition_errors).max())
         local = float(np.abs((case.policy.q * case.difference).sum(axis=1)).max())
+        local += 2.0 * case.policy.error
         visits = local * occupancy_error(case)
         scale = (1 + gamma) / ((1 - gamma) ** 2 * (1 - worst * gamma))
         change_loss = scale * spent * case.problem.values.v_max
@@ -95,7 +100,8 @@ def theorem_2(case: Case) -> Guarantee:
             "occupancy_loss": float(case.problem.model.initial @ visits),
             "change_loss": change_loss,
         }
-        return case.at_worst_start(case.improvement - visits) - change_loss, details
+        start = case.at_worst_start(case.improvement - visits) - case.value_error
+        return start - change_loss, details
 
     return apply_theorem(
         case,
@@ -129,7 +135,7 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
             v_max=case.problem.values.v_max,
             gamma=case.problem.gamma,
         )
-        gain = case.at_worst_start(case.improvement)
+        gain = case.at_worst_start(case.improvement) - case.value_error
         return gain - loss, {"estimated_gain": gain, "possible_loss": loss}
 
     return apply_theorem(
@@ -158,7 +164,7 @@ def lemma_1(case: Case) -> NDArray[np.float64] | None:
     errors = case.transition_errors
     spent = float(spent_budget(case.difference, errors).max())
     scale = case.problem.values.v_max / (1 - gamma * float(needed.max()))
-    return np.asarray((errors + gamma * spent / (1 - gamma)) * scale)
+    return np.asarray((errors + gamma * spent / (1 - gamma)) * scale + case.policy.error)
 
 
 MARKOV = (

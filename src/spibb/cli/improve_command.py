@@ -66,8 +66,9 @@ def improve(
     """Improve the baseline on the evidence of its log and write the result to a folder."""
     from spibb.algorithms.promise import plan_promise
     from spibb.cli.inputs import check_inputs_outside, command_line, read_limits, read_problem
-    from spibb.cli.printing import console, print_sentence
+    from spibb.cli.printing import print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
+    from spibb.cli.search_status import search_status
     from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
     from spibb.report.comparison import compare, comparison_files, row_names
     from spibb.report.folder import FILES, write_result
@@ -91,18 +92,18 @@ def improve(
     )  # fmt: skip
     if compared is not None:
         level = settings.get("delta", 0.05)
-        with console.status("Improving ..."):
+        with search_status("Improving ..."):
             table = compare(problem, algorithms, delta=level, certificate_delta=certificate_delta)
             facts = table.write(out, overwrite=overwrite, command=command_line())
         print_comparison(table, facts, out, printed)
         return
     if guarantee is not None:
-        with console.status("Looking for a threshold ..."):
+        with search_status("Looking for a threshold ..."):
             promise = plan_promise(problem, zeta=guarantee, delta=certificate_delta)
         algorithms = build_algorithms(["pi-b-spibb"], settings | {"n_wedge": promise.n_wedge})
         if printed == "table":
             print_sentence(promise.summary + "\n")
-    with console.status("Improving ..."):
+    with search_status("Improving ..."):
         result = algorithms[0].improve(problem, certificate_delta=certificate_delta)
         summary = write_result(result, out, overwrite=overwrite, command=command_line())
     print_improvement(result, summary, out, printed)

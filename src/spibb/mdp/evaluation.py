@@ -1,11 +1,12 @@
-"""Exact policy evaluation: one |X| x |X| linear system a policy.
+"""Policy evaluation: one |X| x |X| linear system a policy.
 
 V = (I - gamma P_pi)^-1 r_pi, then Q = R + gamma P V. With gamma < 1 the matrix is strictly
 diagonally dominant, so elimination needs no pivoting; with gamma = 1 it is an M-matrix that is
 non-singular exactly when the policy ends from every state, which is checked on the graph first.
 
-Small systems are solved in a compiled loop over the batch, larger ones by LAPACK, large sparse
-ones by SuperLU. Letters: p transition, r reward, pi policy, v and q values.
+Small systems are solved in a compiled loop over the batch, larger ones by LAPACK, large ones by
+Krylov steps, with a bound on the error (spibb.mdp.large). Letters: p transition, r reward, pi
+policy, v and q values.
 
 The kernels for small systems are written for lanes: lane l of L takes every L-th row, and `barrier`
 stands where all must be done before any goes on. The CPU calls them with one lane; on a GPU the 32
@@ -19,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
-import scipy.sparse.linalg
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.compiled.gpu import barrier
@@ -28,12 +27,13 @@ from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.errors import PolicyError
 from spibb.mdp.batch import ModelBatch
+from spibb.mdp.large import update_large, value_error
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 
 # Own elimination beats LAPACK's call overhead up to about here.
 LARGEST_COMPILED = 128
-# Up to here a dense factorisation is quick whatever the sparsity (2,000 states: 32 MB, 0.2 s).
+# Up to here a dense factorisation is quick whatever the model (2,000 states: 32 MB, 0.2 s).
 LARGEST_DENSE = 2_000
 
 # v, q, and whether the policy ends, of a batch.
@@ -49,12 +49,29 @@ class Evaluation:
         v: V(x), shape (S,).
         q: Q(x, a), shape (S, A).
         performance: V averaged over the first state.
+        error: How far v, q and performance may be from the exact ones, in any state; 0 where a
+            factor gave them, which is exact but for rounding.
     """
 
     policy: TabularPolicy
     v: NDArray[np.float64]
     q: NDArray[np.float64]
     performance: float
+    error: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        mdp: TabularMDP,
+        policy: TabularPolicy,
+        v: NDArray[np.float64],
+        q: NDArray[np.float64],
+    ) -> Evaluation:
+        """Put values together, with their performance, and bound their error in the model."""
+        error = 0.0
+        if is_large(mdp.n_states):
+            error = value_error(ModelBatch.stack([mdp]), 0, policy.probabilities, v, q)
+        return cls(policy, v, q, float(mdp.initial @ v), error)
 
     def __repr__(self) -> str:
         return (
@@ -63,9 +80,15 @@ class Evaluation:
         )
 
 
-def evaluate(mdp: TabularMDP, policy: TabularPolicy | ArrayLike) -> Evaluation:
-    """Compute the exact values of ``policy`` in ``mdp``.
+def is_large(n_states: int) -> bool:
+    """Tell whether models of so many states are solved by steps, not by a factor."""
+    return n_states > LARGEST_DENSE
 
+
+def evaluate(mdp: TabularMDP, policy: TabularPolicy | ArrayLike) -> Evaluation:
+    """Compute the values of ``policy`` in ``mdp``.
+
+    They are exact, rounding apart, up to 2,000 states; beyond, `error` bounds how far they are off.
     With gamma = 1 and a policy that never ends from some state, the values are NaN.
 
     Example:
@@ -83,17 +106,26 @@ def evaluate(mdp: TabularMDP, policy: TabularPolicy | ArrayLike) -> Evaluation:
         )
     batch = ModelBatch.stack([mdp])
     v, q, _ = evaluate_batch(batch, policy.probabilities[None].copy())
-    return Evaluation(policy, v[0], q[0], float(mdp.initial @ v[0]))
+    return Evaluation.of(mdp, policy, v[0], q[0])
 
 
-def evaluate_batch(batch: ModelBatch, policy: NDArray[np.float64]) -> Values:
+def evaluate_batch(
+    batch: ModelBatch, policy: NDArray[np.float64], start: NDArray[np.float64] | None = None
+) -> Values:
     """Evaluate one policy, of shape (B, S, A), in each model of a batch.
+
+    Args:
+        batch: The models.
+        policy: The policies.
+        start: Values nearby, shape (B, S), from which large models start.
 
     Returns:
         v (B, S), q (B, S, A), and whether the policy ends, which only gamma = 1 can fail: there v
         and q are NaN.
     """
     v, q = batch.unknown(batch.shape[:2]), batch.unknown(batch.shape)
+    if start is not None and is_large(batch.shape[1]):
+        v[:] = start
     everything = np.arange(len(policy), dtype=np.int64)
     ends, _, _ = update_values(batch, batch.place(policy), everything, v, q)
     return batch.fetch(v), batch.fetch(q), ends
@@ -124,6 +156,10 @@ def update_values(
 
         return update_values_on_gpu(batch, policy, problems, v, q)
     ends = np.ones(len(problems), dtype=np.bool_)
+    if is_large(batch.shape[1]):
+        found = [update_large(batch, int(k), policy[k], v[k], q[k]) for k in problems]
+        large = np.array(found, dtype=np.float64).reshape(-1, 3)
+        return large[:, 0] > 0.0, large[:, 1], large[:, 2]
     if batch.gamma == 1.0:
         _all_end(problems, batch.indptr, batch.indices, batch.ending, policy, ends)
     change, scale = np.zeros(len(problems)), np.zeros(len(problems))
@@ -275,18 +311,10 @@ def _substitute_columns(matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-
 
 
 def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> NDArray[np.float64]:
-    _, n_states, n_actions = batch.shape
-    first = problem * n_states * n_actions
-    indptr = batch.indptr[first : first + n_states * n_actions + 1]
-    n_entries = int(indptr[-1] - indptr[0])
-    # Above a tenth of the entries, a sparse factor fills in anyway.
-    if n_states <= LARGEST_DENSE or n_entries > 0.1 * n_actions * n_states**2:
-        matrix, rhs = dense_system(batch, problem, pi)
-        # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
-        factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
-        return np.asarray(scipy.linalg.lu_solve(factor, rhs, trans=1, check_finite=False))
-    r_pi = (pi * batch.reward[problem]).sum(axis=1)
-    return np.asarray(scipy.sparse.linalg.splu(sparse_system(batch, problem, pi)).solve(r_pi))
+    matrix, rhs = dense_system(batch, problem, pi)
+    # Fortran order saves LAPACK a copy: factor the transpose and solve with it.
+    factor = scipy.linalg.lu_factor(matrix.T, overwrite_a=True, check_finite=False)
+    return np.asarray(scipy.linalg.lu_solve(factor, rhs, trans=1, check_finite=False))
 
 
 def dense_system(
@@ -298,23 +326,6 @@ def dense_system(
     fill_system(batch.indptr, batch.indices, batch.data, batch.reward[problem], pi,
                 float(batch.gamma), problem, matrix, rhs, 0, 1)  # fmt: skip
     return matrix, rhs
-
-
-def sparse_system(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> sp.csc_array:
-    """Return I - gamma P_pi of one problem as a sparse matrix."""
-    _, n_states, n_actions = batch.shape
-    first = problem * n_states * n_actions
-    indptr = batch.indptr[first : first + n_states * n_actions + 1]
-    window = slice(int(indptr[0]), int(indptr[-1]))
-    rows = sp.csr_array(
-        (batch.data[window], batch.indices[window], indptr - indptr[0]),
-        shape=(n_states * n_actions, n_states),
-    )
-    starts = np.arange(0, n_states * n_actions + 1, n_actions)
-    mix = sp.csr_array(
-        (batch.gamma * pi.ravel(), np.arange(pi.size), starts), shape=(n_states, pi.size)
-    )
-    return sp.csc_array(sp.eye_array(n_states) - mix @ rows)
 
 
 @jit

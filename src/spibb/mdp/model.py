@@ -12,8 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import ModelError, checked_number
 from spibb.mdp.batch import ModelArrays
+from spibb.memory import check_fits
 
 _SUM_TOLERANCE = 1e-8
+
+
+class _OwnRows(sp.csr_array):
+    """Rows that were made for a model and nobody else holds: there is no need to copy them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,10 +95,10 @@ class TabularMDP:
 
     @classmethod
     def of_arrays(cls, arrays: ModelArrays, terminal: ArrayLike) -> TabularMDP:
-        """Build, and check, the model of arrays."""
+        """Build, and check, the model of arrays, whose rows become its own."""
         indptr, indices, data = arrays.rows
         shape = (arrays.reward.size, len(arrays.reward))
-        rows = sp.csr_array((data, indices, indptr), shape=shape)
+        rows = _OwnRows((data, indices, indptr), shape=shape)
         return cls(rows, arrays.reward, arrays.gamma, arrays.initial, terminal, arrays.ending)
 
     def __repr__(self) -> str:
@@ -122,6 +127,8 @@ class TabularMDP:
     def dense(self) -> NDArray[np.float64]:
         """P as an array of shape (S, A, S)."""
         shape = (self.n_states, self.n_actions, self.n_states)
+        size = f"{self.n_states:,} x {self.n_actions:,} x {self.n_states:,}"
+        check_fits(8 * self.rows.shape[0] * self.n_states, f"{size} probabilities", "use rows")
         return np.asarray(self.rows.toarray()).reshape(shape)
 
     def with_reward(self, reward: ArrayLike) -> TabularMDP:
@@ -190,7 +197,8 @@ def _checked_transition(
     if shape != wanted:
         raise ModelError(f"transition has shape {shape}", expected=f"{wanted} to match the rewards")
     if sparse:
-        rows = sp.csr_array(transition, dtype=np.float64, copy=True)
+        is_own = isinstance(transition, _OwnRows)
+        rows = sp.csr_array(transition, dtype=np.float64, copy=not is_own)
         rows.sum_duplicates()
     else:
         dense = _as_array(transition, "transition")

@@ -1,10 +1,12 @@
 """Policy iteration: the one loop behind every algorithm, and optimal planning with it.
 
-Evaluate the policy exactly, improve it state by state, repeat. The loop runs a batch of problems
+Evaluate the policy, improve it state by state, repeat. The loop runs a batch of problems
 at once and drops each as it converges; what "improve" means is the caller's.
 
 Stopping rule (the paper's, made relative): the Frobenius norm of the change in Q falls below
-1e-10 * max(1, norm of Q), or no row of the policy changes. A cap that stops it first is a status.
+1e-10 * max(1, norm of Q), or no row of the policy changes; of large models, the largest change
+below 1e-10 of the largest value, or within the error of the values. A cap that stops it first is a
+status.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ from numpy.typing import NDArray
 
 from spibb.errors import ModelError, SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch, update_values
+from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch, is_large, update_values
 from spibb.mdp.greedy import improve_greedily
+from spibb.mdp.inexact import plan_large
+from spibb.mdp.large import TOLERANCE
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
+from spibb.progress import Progress, tell
 
-TOLERANCE = 1e-10
 DEFAULT_CAP = 1_000
 
 # (problems, q, policy) -> changed: improve the rows of these problems in place.
@@ -104,6 +108,7 @@ def policy_iteration(
         before = policy[active] if batch.gamma == 1.0 else None
         changed = improve(active, q, policy)
         n_iterations[active] += 1
+        tell(Progress("a better policy", step=int(n_iterations.max())))
         status[active[~changed]] = Status.CONVERGED
         active = active[changed]
         ends, change, scale = update_values(batch, policy, active, v, q)
@@ -130,6 +135,9 @@ def checked_cap(max_iterations: int | None) -> int:
 def solve(mdp: TabularMDP) -> Evaluation:
     """Compute an optimal policy and its values.
 
+    Beyond 2,000 states `error` bounds how far they are from the policy's values, and for gamma < 1
+    from the optimal ones too.
+
     Example:
         Staying pays 1 a step, leaving pays 5 once.
 
@@ -139,12 +147,16 @@ def solve(mdp: TabularMDP) -> Evaluation:
         (array([0., 1.]), 5.0)
     """
     batch = ModelBatch.stack([mdp])
+    if is_large(mdp.n_states) and mdp.gamma < 1.0:
+        plan = plan_large(batch)
+        policy = TabularPolicy(np.eye(mdp.n_actions)[plan.actions])
+        return Evaluation(policy, plan.v, plan.q, float(mdp.initial @ plan.v), plan.error)
     start = TabularPolicy.uniform(mdp.n_states, mdp.n_actions).probabilities[None].copy()
     done = policy_iteration(batch, start, _greedy)
     if not done.status[0].is_success:
         raise ModelError(f"no optimal policy was found: {done.status[0].value}")
     policy = TabularPolicy(done.policy[0])
-    return Evaluation(policy, done.v[0], done.q[0], float(mdp.initial @ done.v[0]))
+    return Evaluation.of(mdp, policy, done.v[0], done.q[0])
 
 
 def _greedy(

@@ -30,13 +30,17 @@ from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_COMPILED, LARGEST_DENSE, eliminate, evaluate_batch
+from spibb.mdp.chain import Chain
+from spibb.mdp.evaluation import LARGEST_COMPILED, eliminate, is_large
 from spibb.mdp.greedy import improve_greedily
+from spibb.mdp.krylov import solve_chain
 from spibb.mdp.l1_ball import BallArrays, back_up, fill_worst, make_scratch, write_worst
 from spibb.mdp.planning import DEFAULT_CAP
 
 # A solve leaves a residual of a few units in the last place; this is 450 of them.
 _TOLERANCE = 1e-13
+# What solving by steps may leave of a residual.
+_LEFT = 1e-3
 # Newton's method needs 2 to 6 solves; where rounding makes it chatter, the residual says so.
 _MOST_SOLVES = 100
 
@@ -282,7 +286,7 @@ def _evaluate_large(
 ) -> None:
     """Evaluate one problem, in place, its states spread over the cores."""
     one, balls = _single(batch, problem), balls.of(problem)
-    answer = _answer_dense if batch.shape[1] <= LARGEST_DENSE else _answer_sparse
+    answer = _answer_sparse if is_large(batch.shape[1]) else _answer_dense
     for _ in range(_MOST_SOLVES):
         residual[problem], solved = answer(one, balls, weights[problem], v[problem])
         if residual[problem] <= _TOLERANCE * np.abs(v[problem]).max():
@@ -315,9 +319,11 @@ def _answer_sparse(
     residual = float(np.abs((weights * back[0]).sum(axis=1) - v).max())
 
     def solved() -> NDArray[np.float64]:
-        answer = worst_model(one, balls, v[None], weights[None])
-        values, _, _ = evaluate_batch(answer, weights[None])
-        return np.asarray(values[0])
+        chain = Chain.of(worst_model(one, balls, v[None], weights[None]), 0, weights)
+        found = v.copy()
+        # What is left shall not show beside what the next answer of the adversary gains.
+        solve_chain(chain, found, goal=_LEFT * residual, what="values in the worst model")
+        return found
 
     return residual, solved
 

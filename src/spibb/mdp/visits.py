@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse.linalg
 from numpy.typing import NDArray
 
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import LARGEST_DENSE, dense_system, sparse_system
+from spibb.mdp.evaluation import dense_system, is_large
+from spibb.mdp.large import visits_large
 
 
 def discounted_visits(
@@ -30,9 +30,8 @@ def discounted_visits(
         >>> discounted_visits(batch, 0, np.ones((2, 1)))
         array([1., 1.])
     """
+    if is_large(batch.shape[1]):
+        return visits_large(batch, problem, policy)
     start = batch.initial[problem]
-    if batch.shape[1] > LARGEST_DENSE:
-        transposed = sparse_system(batch, problem, policy).T.tocsc()
-        return np.asarray(scipy.sparse.linalg.splu(transposed).solve(start))
     matrix, _ = dense_system(batch, problem, policy)
     return np.asarray(scipy.linalg.solve(matrix.T, start, overwrite_a=True, check_finite=False))

@@ -1,0 +1,76 @@
+"""A line that says where a long search stands: its steps, how far values are off, time left."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from spibb.cli.printing import console
+from spibb.progress import Progress, watched
+
+# Seconds before anything but the title is said.
+_PATIENCE = 2.0
+
+
+@contextmanager
+def search_status(title: str) -> Iterator[None]:
+    """Show a title while the block runs, and after two seconds how its searches get on."""
+    begun, seen = time.monotonic(), _Seen()
+    with console.status(title) as status:
+
+        def show(progress: Progress) -> None:
+            seen.add(progress)
+            if progress.moment - begun >= _PATIENCE:
+                status.update(f"{title} {seen.words}")
+
+        with watched(show):
+            yield
+
+
+class _Seen:
+    """What a search has told so far, and what follows from it."""
+
+    def __init__(self) -> None:
+        self._step = 0
+        self._first: Progress | None = None
+        self._last: Progress | None = None
+
+    def add(self, progress: Progress) -> None:
+        self._step = progress.step or self._step
+        if math.isnan(progress.error):
+            return
+        # A new system, or a search that begins again, has errors larger than the last.
+        before = self._last
+        if before is None or before.what != progress.what or progress.error > before.error:
+            self._first = progress
+        self._last = progress
+
+    @property
+    def words(self) -> str:
+        """The state of affairs in a few words."""
+        parts = [f"step {self._step}"] if self._step else []
+        first, last = self._first, self._last
+        if first is not None and last is not None:
+            aim = "" if math.isnan(last.goal) else f" of at most {last.goal:.0e}"
+            parts.append(f"{last.what}, error {last.error:.1e}{aim}")
+            left = seconds_left(first, last)
+            if left is not None:
+                parts.append(f"about {left:.0f} s of it left")
+        return "(" + "; ".join(parts) + ")" if parts else ""
+
+
+def seconds_left(first: Progress, last: Progress) -> float | None:
+    """Return when an error will have fallen to its goal, if it goes on as it did; None: unknown.
+
+    Example:
+        >>> start = Progress("values", error=1.0, goal=1e-6, moment=0.0)
+        >>> round(seconds_left(start, Progress("values", error=1e-2, goal=1e-6, moment=4.0)), 6)
+        8.0
+    """
+    is_falling = last.moment > first.moment and 0.0 < last.error < first.error
+    if not (is_falling and last.goal > 0.0):
+        return None
+    digits = math.log(first.error / last.error) / (last.moment - first.moment)
+    return max(0.0, math.log(last.error / last.goal) / digits)
