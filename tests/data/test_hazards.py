@@ -50,7 +50,9 @@ def stopped_problem():
         episode=np.repeat(np.arange(n), 2), step=[0, 1] * n,
         truncated=[False, True] * n,
     )  # fmt: skip
-    return Problem.of(log, baseline=TabularPolicy([[0.5, 0.5]] * 3), gamma=0.9)
+    return Problem.of(
+        log, baseline=TabularPolicy([[0.5, 0.5]] * 3), gamma=0.9, accept_baseline=True
+    )
 
 
 @pytest.mark.parametrize("make", [garnet_problem, rare_problem, stopped_problem])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).with_name("gpu_agreement.py")
+SCRIPT = Path(__file__).with_name("posterior_gpu_agreement.py")
 has_gpu = Path("/dev/nvidiactl").exists()
 
 
