@@ -85,10 +85,12 @@ class Inspection(Display):
                 f"{facts['episodes']:,} episodes of {lengths['least']:,} to "
                 f"{lengths['largest']:,} rows (median {lengths['median']:g})"
             )
+            if lengths["least"] == lengths["largest"]:
+                episodes = f"{facts['episodes']:,} episodes of {lengths['least']:,} rows each"
         return (
             f"{facts['rows']:,} rows, {episodes}, {facts['states_met']:,} states acted in, "
             f"{facts['actions_taken']:,} actions; rewards from {rewards['least']:g} to "
-            f"{rewards['largest']:g}, {rewards['mean']:.4g} on average."
+            f"{rewards['largest'] + 0.0:g}, {rewards['mean']:.4g} on average."
         )
 
     @property

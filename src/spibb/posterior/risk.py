@@ -112,6 +112,11 @@ class Risk(Display):
         return next(iter(self.gains.values()))
 
     @property
+    def least_mean(self) -> float:
+        """The expected gain under the prior that expects less."""
+        return min(gain.mean for gain in self.gains.values())
+
+    @property
     def statement(self) -> str:
         """What is to be expected, in words."""
         gain = self.gain

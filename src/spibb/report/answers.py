@@ -80,12 +80,14 @@ def _gain(result: Improvement) -> tuple[str, str]:
     risk = result.risk
     if risk is None:
         return _without_risk(result, "0", "an episode: the policy is the baseline.")
-    ends = f"{interval(risk.gain.interval_95, '+')} at 95 %"
-    if risk.cross_fitted is None or risk.cross_fitted >= risk.gain.mean:
+    ends = f"{interval(risk.gain.interval_95, '+')} at 95 %, no bound"
+    if risk.cross_fitted is None or risk.cross_fitted >= risk.least_mean:
         how = f"({ends}); the log judges what it made, which flatters."
     else:
         how = f": by halves of the log, cautiously, and by all of it ({ends}), which flatters."
-    return expected_gain(risk, "+"), f"an episode expected{'' if how[0] == ':' else ' '}{how}"
+    is_cut = result.log_return is not None and result.log_return.n_truncated > 0
+    episode = "an episode that is not cut" if is_cut else "an episode"
+    return expected_gain(risk, "+"), f"{episode} expected{'' if how[0] == ':' else ' '}{how}"
 
 
 def _harm(result: Improvement) -> tuple[str, str]:
@@ -94,8 +96,9 @@ def _harm(result: Improvement) -> tuple[str, str]:
         return _without_risk(result, "0 of 100", "possible worlds: the policy is the baseline.")
     lost = sum(world < 0.0 for world in risk.worlds)
     return f"{lost} of {len(risk.worlds)}", (
-        f"possible worlds lose ({probability_of_harm(risk.gain)}); worst tenth "
-        f"{number(risk.gain.worst_tenth, '+')}."
+        f"possible worlds lose, {probability_of_harm(risk.gain)} by {risk.gain.n_draws:,} of them; "
+        f"the worst tenth {'gains' if risk.gain.worst_tenth >= 0.0 else 'loses'} "
+        f"{number(abs(risk.gain.worst_tenth))} on average."
     )
 
 
@@ -124,6 +127,11 @@ def _certified(result: Improvement) -> tuple[str, str]:
     if bound > 0.0:
         return number(bound, "+"), f"an episode or more is certified {about}."
     worst = number(guarantee.worst_loss)
+    if -bound > 0.5 * guarantee.worst_loss:
+        return "Nothing useful", (
+            f"{about}: only that at most {number(-bound)} is lost, of {worst} that could be; usual "
+            "for a log of this size."
+        )
     return "No gain", f"is certified, only a loss of at most {number(-bound)} (of {worst}) {about}."
 
 

@@ -73,8 +73,8 @@ def list_changes(
     needed = None if risks is None else risks.more_rows(states.n_rows, MOST_HARM)
 
     def judged(x: int) -> dict[str, float | int | None]:
-        if risks is None or needed is None:
-            return {}
+        if risks is None or needed is None or states.n_rows[x] == 0:
+            return {}  # of what was never seen nothing is known
         rows = int(needed[x]) if math.isfinite(needed[x]) else None
         return {"gain": float(risks.gain[x]), "harm": float(risks.harm[x]), "more_rows": rows}
 

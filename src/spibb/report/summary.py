@@ -61,7 +61,7 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
         "algorithm": result.algorithm,
         "gamma": result.problem.gamma,
         "status": result.status.name.lower().replace("_", "-"),
-        "advice": result.status.value,
+        "advice": _advice(result),
         "n_iterations": result.n_iterations,
         "n_rows": int(counts.n_sa.sum()),
         "n_dropped_rows": counts.n_dropped,
@@ -95,6 +95,14 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
             for other in certificate.others
         ],
     }
+
+
+def _advice(result: Improvement) -> str:
+    """Return how the search ended; a baseline that is returned keeps to limits too."""
+    is_kept = result.choice is not None and result.choice.chosen is None
+    if is_kept and result.problem.limits is not None:
+        return "No candidate passed, so the baseline is returned, with the limits applied."
+    return result.status.value
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

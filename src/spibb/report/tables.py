@@ -34,8 +34,8 @@ def change_table(summary: dict[str, Any]) -> dict[str, Any]:
     ]
     if is_judged:
         columns += [
-            _column("Adds", "signed", title=_GAIN),
-            _column("Harm", "share", title=_HARM),
+            _column("Adds", "signed", none="never seen", title=_GAIN),
+            _column("Harm", "share", none="never seen", title=_HARM),
             _column("More rows", "need", none="unforeseeable", title=_NEED),
         ]
     elif not is_withheld:

@@ -120,7 +120,7 @@ def decide(result: Improvement) -> Verdict:
         "the new policy is the baseline: nothing changes",
     )  # fmt: skip
     certified = _certified(certificate)
-    if result.choice is not None and not changes.holds:
+    if result.choice is not None and result.choice.chosen is None:
         return _none_chosen(result, result.choice, (changes, certified))
     if risk is None:
         return _without_risk(result, changes, certified)
@@ -151,8 +151,12 @@ def _none_chosen(result: Improvement, choice: Choice, conditions: tuple[Asked, .
     more = more_for_choice(choice, _n_episodes(result))
     if more is None:
         reason = f"no gain is expected of any of {len(choice.candidates)} candidates"
+        if result.problem.limits is not None:
+            reason += " within the limits; the policy that is returned is the baseline with them"
         return Verdict(Decision.KEEP, reason, conditions)
     reason = "a gain is expected of some candidates, but of none beyond doubt"
+    if result.problem.limits is not None:
+        reason += "; the policy that is returned is the baseline with the limits applied"
     return Verdict(Decision.WAIT, reason, conditions, more)
 
 
@@ -173,9 +177,9 @@ def _without_risk(result: Improvement, changes: Asked, certified: Asked) -> Verd
 
 
 def _expected_gain(risk: Risk) -> Asked:
-    mean = risk.gain.mean
+    mean = risk.least_mean
     return Asked(
-        "gain", "a gain is expected", number(mean, "+"), mean > 0.0,
+        "gain", "a gain is expected under both priors", number(mean, "+"), mean > 0.0,
         f"no gain is expected ({number(mean, '+')} an episode)",
     )  # fmt: skip
 
@@ -189,10 +193,16 @@ def _agreement(result: Improvement, risk: Risk) -> Asked:
     asked = "the models agree with the log on what is earned today, or miss less than the gain"
     problem, found = result.problem, result.log_return
     value = float(problem.expected.initial @ problem.expected_values)
-    told = None if problem.declared.initial is not None else contradiction(found, value)
-    is_small = found is not None and abs(value - found.mean) <= risk.gain.mean
+    if found is None or found.n_truncated or problem.declared.initial is not None:
+        why = "the log has no episodes" if found is None else "the start is declared"
+        if found is not None and found.n_truncated:
+            why = f"{found.n_truncated:,} of {found.n_episodes:,} records are cut short"
+        return Asked("model", asked, f"not compared: {why}", None, "")
+    told = contradiction(found, value)
+    is_small = abs(value - found.mean) <= risk.least_mean
     return Asked(
-        "model", asked, number(value), told is None or is_small,
+        "model", asked, f"models {number(value)}, log {number(found.mean)}",
+        told is None or is_small,
         f"the models contradict the log by more than is gained: {told}",
     )  # fmt: skip
 

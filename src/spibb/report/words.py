@@ -38,10 +38,12 @@ def percent(share: float) -> str:
     """Return a share in per cent; small ones are not made nothing.
 
     Example:
-        >>> percent(0.417), percent(0.004), percent(0.0), percent(0.999)
-        ('42 %', '0.4 %', '0 %', '99.9 %')
+        >>> percent(0.417), percent(0.004), percent(0.0), percent(0.999), percent(0.0004)
+        ('42 %', '0.4 %', '0 %', '99.9 %', '<0.1 %')
     """
     value = 100.0 * share
+    if 0.0 < value < 0.05:
+        return "<0.1 %"
     if 0.0 < value < 10.0 or 99.0 < value < 100.0:
         return f"{value:.1f} %".replace(".0 %", " %").replace("100 %", ">99.9 %")
     return f"{value:.0f} %"
@@ -49,7 +51,7 @@ def percent(share: float) -> str:
 
 def expected_gain(risk: Risk, sign: str = "") -> str:
     """Return the gain to be expected, from what halves of the log say to what all of it does."""
-    mean, halves = risk.gain.mean, risk.cross_fitted
+    mean, halves = risk.least_mean, risk.cross_fitted
     if halves is None or halves >= mean:
         return number(mean, sign)
     low, high = number(halves, sign, 2), number(mean, sign, 2)
