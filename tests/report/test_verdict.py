@@ -124,3 +124,36 @@ def test_where_no_models_are_drawn_the_certificate_decides(result):
     certified = judged(result, bound=0.1)
     certified.risk = None
     assert decide(certified).decision is Decision.MONITOR
+
+
+def test_under_limits_a_kept_baseline_is_called_what_it_is():
+    """Waiting is forbidden, and nothing that was tried makes up for it beyond doubt."""
+    drug = spibb.envs.RareAction()
+    process, baseline = drug.to_mdp(0.9), drug.baseline(0.3)
+    rng = np.random.default_rng(0)
+    log = spibb.Log.sample(process, baseline, n_episodes=20, max_steps=40, rng=rng)
+    limits = spibb.Limits(forbid=[0])
+    result = spibb.AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, limits=limits)
+    assert result.choice.chosen is None
+    assert not result.policy.probabilities[:, 0].any()
+    summary = result_summary(result)
+    assert summary["verdict"]["decision"] in ("Keep the baseline", "Not enough data")
+    assert "the policy that is returned is the baseline with" in summary["verdict"]["sentence"]
+    assert "with the limits applied" in summary["advice"]
+
+
+def test_what_cannot_be_compared_is_not_said_to_hold():
+    """Records that are cut short earn less than the models, which go on: that says nothing."""
+    queue = spibb.envs.Queue()
+    baseline, rng = queue.baseline(0.3), np.random.default_rng(0)
+    log = spibb.Log.sample(queue.to_mdp(), baseline, n_episodes=100, max_steps=30, rng=rng)
+    result = spibb.BasicRL().improve(log, baseline=baseline, gamma=0.95)
+    asked = {one.name: one for one in decide(result).conditions}
+    assert asked["model"].holds is None
+    assert "100 of 100 records are cut short" in asked["model"].found
+    # Where nothing was seen nothing is known, though a limit changes what is done there.
+    limits = spibb.Limits(forbid=[0])
+    limited = spibb.ApproxSoftSPIBB().improve(log, baseline=baseline, gamma=0.95, limits=limits)
+    unseen = [one for one in result_summary(limited)["changes"] if one["n_rows"] == 0]
+    assert unseen
+    assert all(one["harm"] is None and one["more_rows"] is None for one in unseen)
