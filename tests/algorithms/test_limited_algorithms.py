@@ -23,6 +23,7 @@ from spibb import (
 )
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.certify.case import spent_budget
+from spibb.mdp.policy_file import read_policy
 from spibb.testing.checks import random_problem
 from spibb.uncertainty.error_functions import HoeffdingQ
 
@@ -182,22 +183,24 @@ def test_a_certificate_is_about_the_policy_and_the_true_baseline():
 
 
 def test_forbidden_mass_spends_the_budget():
-    epsilon = 4.0
+    epsilon = 0.6
     algorithm = ExactSoftSPIBB(epsilon=epsilon)
     problem = free_problem(LIMITS["forbid"])
     result = algorithm.improve(problem)
     errors = HoeffdingQ().errors(problem, algorithm.delta)
-    base = BASELINE.probabilities
-    forced = spent_budget(problem.bounds.start - base, errors)
-    spent = spent_budget(result.policy.probabilities - base, errors)
+    base, acts = BASELINE.probabilities, problem.bounds.acts
+    forced = spent_budget(problem.bounds.start - base, errors)[acts]
+    spent = spent_budget(result.policy.probabilities - base, errors)[acts]
     within = forced <= epsilon
     assert within.any()
+    assert not within.all()
     assert (spent[within] <= epsilon * (1 + 1e-9)).all()
     assert (spent[within] > forced[within] + 1e-6).any(), "what is left is used"
     # Where the move alone costs more, only free changes are added, and the certificate says it.
     np.testing.assert_allclose(spent[~within], forced[~within])
     check = result.certificate.check("constraint")
-    assert check.is_satisfied == bool(within.all())
+    assert check.is_satisfied is False
+    assert check.n_violations == (~within).sum()
     assert check.value == pytest.approx(spent.max())
 
 
@@ -259,6 +262,25 @@ def test_comparison_and_risk_know_limits():
         assert result.risk is not None
     with pytest.raises(SpibbError, match="hcpi does not keep"):
         compare(free_problem(LIMITS["forbid"]), [HCPI()])
+
+
+def test_an_audit_accepts_what_was_written_under_the_same_limits(tmp_path):
+    """Also where it says something else where everything is over."""
+    limits = LIMITS["combined"]
+    problem = free_problem(limits)
+    result = ExactSoftSPIBB(epsilon=2.0).improve(problem)
+    result.write(tmp_path / "out")
+    written = read_policy(tmp_path / "out/policy.csv")
+    assert audit(problem, policy=written).check("limits").is_satisfied
+    ends = problem.counts.terminal
+    assert ends.any()
+    other = np.array(result.policy.probabilities)
+    other[ends] = np.eye(N_ACTIONS)[1]
+    anywhere = TabularPolicy(other, BASELINE.state_labels, BASELINE.action_labels)
+    assert audit(problem, policy=anywhere).check("limits").is_satisfied
+    other[~ends] = np.eye(N_ACTIONS)[1]
+    forbidden = TabularPolicy(other, BASELINE.state_labels, BASELINE.action_labels)
+    assert audit(problem, policy=forbidden).check("limits").is_satisfied is False
 
 
 def test_what_chooses_thresholds_goes_without_limits():

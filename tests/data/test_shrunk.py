@@ -137,7 +137,11 @@ def test_noise_of_rewards_is_measured():
     )  # fmt: skip
     problem = Problem.of(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
     np.testing.assert_allclose(problem.outcomes.variance, 9.0, rtol=0.1)
-    assert Problem.of(Counts.from_log(log), baseline=problem.baseline, gamma=0.9).paid is None
+    counts = Counts.from_log(log, spread=False)
+    assert counts.paid is None
+    unknown = Problem.of(counts, baseline=problem.baseline, gamma=0.9).outcomes.variance
+    low, high = counts.reward_range
+    np.testing.assert_allclose(unknown, ((high - low) / 2.0) ** 2)
 
 
 def test_a_constant_on_every_reward_moves_values_alone():

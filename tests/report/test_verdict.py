@@ -15,7 +15,7 @@ from spibb.report.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
 @pytest.fixture(scope="module")
 def result():
     """One state, two actions: the second pays one more, and the log is long."""
-    action = np.repeat([0, 1], 2_000)
+    action = np.random.default_rng(0).permutation(np.repeat([0, 1], 2_000))
     log = spibb.Log.from_arrays(
         state=np.zeros(4_000, int), action=action, reward=action / 1.0, episode=np.arange(4_000),
         terminated=np.ones(4_000, bool),
@@ -33,7 +33,7 @@ def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_ex
     certificate = replace(result.certificate, guarantee=claim)
     return SimpleNamespace(
         risk=risk, certificate=certificate, problem=result.problem, log_return=result.log_return,
-        choice=None,
+        choice=None, inspection=None,
     )  # fmt: skip
 
 
@@ -89,6 +89,21 @@ def test_a_long_log_of_one_step_is_certified_and_deployed(result):
     found = result_summary(result)["verdict"]
     assert found["decision"] == "Deploy"
     assert all(one["holds"] for one in found["conditions"])
+
+
+def test_what_was_found_in_the_log_counts(result):
+    """Nobody deploys on a log of which half is twice in it, nor on one that is no log of this."""
+    judgements = {}
+    for severity in ("weaker", "biased", "void"):
+        certified = judged(result, bound=0.5)
+        finding = SimpleNamespace(severity=severity, found="Rows are there twice.")
+        certified.inspection = SimpleNamespace(findings=(finding,))
+        judgements[severity] = decide(certified)
+    assert judgements["weaker"].decision is Decision.DEPLOY
+    assert judgements["biased"].decision is Decision.MONITOR
+    assert judgements["void"].decision is Decision.KEEP
+    for severity in ("biased", "void"):
+        assert "rows are there twice" in judgements[severity].sentence
 
 
 def test_the_baseline_itself_is_kept(result):

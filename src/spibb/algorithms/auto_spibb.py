@@ -98,7 +98,7 @@ class AutoSPIBB(Algorithm):
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
         for place, posterior in enumerate(posteriors):
-            choice = self.choose(posterior, tried[:, place], labels)
+            choice = self.choose(posterior, tried[:, place], labels, problems.start[place])
             choices.append(choice)
             if choice.chosen is not None:
                 policies[place] = tried[choice.chosen, place]
@@ -122,23 +122,31 @@ class AutoSPIBB(Algorithm):
         taken = finding.candidates[finding.chosen]
         return Maker(Algorithm.from_config(taken.algorithm), taken.model, taken.share)
 
-    def choose(self, posterior: Posterior, policies: Array, labels: Sequence[Label]) -> Choice:
+    def choose(
+        self,
+        posterior: Posterior,
+        policies: Array,
+        labels: Sequence[Label],
+        start: Array | None = None,
+    ) -> Choice:
         """Judge the candidates of one problem, those that are the same policy once.
 
         Args:
             posterior: What the log leaves possible.
             policies: The candidates, shape (C, S, A).
             labels: What they are.
+            start: What is returned where none is taken; None: the baseline.
         """
-        flat = policies.reshape(len(policies), -1)
+        baseline = posterior.problem.baseline.probabilities
+        is_other = start is not None and not np.array_equal(start, baseline)
+        judged = policies if not is_other else np.concatenate([policies, np.asarray(start)[None]])
+        flat = judged.reshape(len(judged), -1)
         _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-        drawn = posterior.gains(policies[first], self.n_draws, self.seed)
+        drawn = posterior.gains(judged[first], self.n_draws, self.seed)
         of_all = {name: Gain.of_all(values) for name, values in drawn.items()}
-        gains = [{name: found[k] for name, found in of_all.items()} for k in range(len(first))]
-        tried = [
-            Candidate(*label, gains[k]) for label, k in zip(labels, which.ravel(), strict=True)
-        ]
-        return Choice.of(tried, self.caution)
+        gains = [{name: found[k] for name, found in of_all.items()} for k in which.ravel()]
+        tried = [Candidate(*label, gains[k]) for k, label in enumerate(labels)]
+        return Choice.of(tried, self.caution, gains[-1] if is_other else None)
 
 
 def candidates(

@@ -139,6 +139,11 @@ class Algorithm(Settings):
         if limits is None:
             return
         asked = "keeps_limits" if limits.min_gain is None else "keeps_min_gain"
+        if limits.min_gain is not None and problem.model_kind != "counts":
+            raise SettingsError(
+                f"min_gain with a model that is {problem.model_kind}",
+                expected="the model of the counts, by whose Q it is judged",
+            )
         if not getattr(self, asked):
             able = [name for name, kind in Algorithm.known().items() if getattr(kind, asked)]
             raise SettingsError(

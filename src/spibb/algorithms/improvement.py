@@ -228,9 +228,10 @@ def _told_limits(result: Improvement) -> tuple[str, ...]:
         return ()
     costs = {name: f" (costs {cost:.4g})" for name, cost in result.limit_costs.items()}
     told = "; ".join(text + costs.get(name, "") for name, text in limits.statements.items())
-    sentences = [f"Limits, with what each costs in estimated gain: {told}."]
+    head = "Limits, with what each costs in estimated gain" if costs else "Limits"
+    sentences = [f"{head}: {told}."]
     spent = result.certificate.check("constraint")
-    if "forbid" in limits.given and spent.is_satisfied is False:
+    if "forbid" in limits.given and spent.is_satisfied is False and "epsilon" in result.algorithm:
         sentences.append(
             f"To leave out what is forbidden spends more than the budget in {spent.n_violations} "
             f"states, where only free changes are added; the first is {spent.where}."

@@ -42,8 +42,9 @@ class Case:
 
     @property
     def difference(self) -> NDArray[np.float64]:
-        """Pi - pi_b, shape (S, A)."""
-        return self.policy.policy.probabilities - self.baseline.policy.probabilities
+        """Pi - pi_b, shape (S, A); 0 where everything is over, whatever the rows say."""
+        difference = self.policy.policy.probabilities - self.baseline.policy.probabilities
+        return np.where(self.problem.counts.terminal[:, None], 0.0, difference)
 
     @cached_property
     def advantage(self) -> NDArray[np.float64]:

@@ -167,7 +167,7 @@ def limits(case: Case) -> tuple[Condition, ...]:
     texts = problem.limits.statements
     found = []
     if problem.limits.on_actions:
-        most = float((policy - bounds.upper).max())
+        most = float((policy - bounds.upper)[bounds.acts].max(initial=0.0))
         statement = f"the policy keeps to its limits: {problem.limits.on_actions}"
         found.append(in_all(case, "limits", statement, bounds.exceeded(policy), max(0.0, most)))
     changed = (np.abs(case.difference).sum(axis=1) > 2.0 * ROUNDING) & bounds.acts

@@ -27,7 +27,12 @@ def estimate_baseline(log: Log | Counts) -> TabularPolicy:
 
 
 def align_policy(
-    counts: Counts, policy: TabularPolicy, *, role: str, log: Log | None = None
+    counts: Counts,
+    policy: TabularPolicy,
+    *,
+    role: str,
+    log: Log | None = None,
+    otherwise: TabularPolicy | None = None,
 ) -> TabularPolicy:
     """Bring a policy to the states and actions of counts, by name.
 
@@ -39,6 +44,8 @@ def align_policy(
         policy: A policy with the same names, perhaps without some, in any order.
         role: What the policy is to the user, for messages.
         log: The log, where there is one: counts do not know the rows that they leave out.
+        otherwise: What is done in states that need no row, by the names of the counts; None:
+            anything, alike.
     """
     if (counts.states, counts.actions) == (policy.states, policy.actions):
         return policy
@@ -70,7 +77,8 @@ def align_policy(
             hint="add those states to the policy file, or check that states are named alike in "
             "both",
         )
-    table[lacking] = 1.0 / counts.n_actions
+    rest = 1.0 / counts.n_actions if otherwise is None else otherwise.probabilities[lacking]
+    table[lacking] = rest
     labels = counts.state_labels, counts.action_labels
     return TabularPolicy(table, *labels, is_estimated=policy.is_estimated, log_hash=policy.log_hash)
 

@@ -39,7 +39,7 @@ class Counts(Named):
         reward_sum: Sum of rewards, shape (S, A).
         reward_range: Smallest and largest reward seen, in rows that do not count too.
         n_initial: How many episodes begin in each state, shape (S,); zero without episodes.
-        paid: How rewards spread, where that was counted too.
+        paid: How rewards spread; None where that was not counted.
         ends: How episodes begin and end, where that was kept.
         returns: First-visit returns at a discount, where they were counted too.
         n_dropped: Rows left out because their next state is unknown although the process went on.
@@ -78,7 +78,7 @@ class Counts(Named):
         )
 
     @classmethod
-    def from_log(cls, log: Log, *, spread: bool = False) -> Counts:
+    def from_log(cls, log: Log, *, spread: bool = True) -> Counts:
         """Count a log.
 
         Args:
@@ -157,7 +157,7 @@ class Counts(Named):
             reward_sum=reward_sum,
             reward_range=(float(paid.min()), float(paid.max())),
             n_initial=np.bincount(starts, minlength=mdp.n_states),
-            paid=None
+            paid=Paid.on_pairs(n_sas, mdp.reward)
             if mdp.entry_reward is None
             else Paid.on_entry(n_sas, mdp.entry_reward, shape),
         )

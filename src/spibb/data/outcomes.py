@@ -57,8 +57,9 @@ class Outcomes(NamedTuple):
     variance: Array
 
     @classmethod
-    def of(cls, counts: Counts, paid: Paid | None = None) -> Outcomes:
-        """Lay out counts; without `paid`, a pair is taken to pay the same at every visit."""
+    def of(cls, counts: Counts) -> Outcomes:
+        """Lay out counts; where they do not hold `paid`, rewards may be as noisy as their range."""
+        paid = counts.paid
         rows = _with_ends(counts)
         n_sa = counts.n_sa.astype(np.float64)
         mean = counts.reward_sum.ravel() / np.maximum(n_sa.ravel(), 1.0)
@@ -77,6 +78,10 @@ class Outcomes(NamedTuple):
                                 n_sa.size)  # fmt: skip
         left = np.maximum(spread - explained, 0.0).reshape(n_sa.shape)
         by_pair = u.reshape(n_sa.shape)
+        variance = _variance(left, by_pair, n_sa)
+        if paid is None:
+            low, high = counts.reward_range
+            variance = np.full(n_sa.shape, ((high - low) / 2.0) ** 2)
         return cls(
             *places,
             n_outcome,
@@ -85,7 +90,7 @@ class Outcomes(NamedTuple):
             by_pair,
             _of_others(by_pair, n_sa),
             h,
-            _variance(left, by_pair, n_sa),
+            variance,
         )
 
     @property

@@ -48,6 +48,13 @@ class Paid:
         off = n_sas.data * (entry[n_sas.indices] - mean[pair]) ** 2
         return cls(by_successor, np.bincount(pair, off, len(n)).astype(np.float64).reshape(shape))
 
+    @classmethod
+    def on_pairs(cls, n_sas: sp.csr_array, reward: NDArray[np.float64]) -> Paid:
+        """Return what is paid where a pair pays the same at every visit; reward is (S, A)."""
+        by_successor = n_sas.astype(np.float64)
+        by_successor.data *= np.repeat(reward.ravel(), np.diff(n_sas.indptr))
+        return cls(by_successor, np.zeros(reward.shape))
+
     def __mul__(self, times: int) -> Paid:
         return Paid(self.by_successor * times, self.spread * times)
 

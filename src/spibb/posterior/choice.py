@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,10 @@ from spibb.problem.problem import ModelKind
 from spibb.settings import in_words
 
 _TIE = 1e-9
+
+
+def _score(gains: Mapping[str, Gain], caution: float) -> float:
+    return min(gain.mean - caution * gain.deviation for gain in gains.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +37,7 @@ class Candidate:
 
     def score(self, caution: float) -> float:
         """Return mu - z sigma under the prior that is harsher on it."""
-        return min(gain.mean - caution * gain.deviation for gain in self.gains.values())
+        return _score(self.gains, caution)
 
     @property
     def name(self) -> str:
@@ -50,25 +54,47 @@ class Choice:
         candidates: All that were tried, in the order of the grid.
         chosen: Which was taken; None: the baseline was kept.
         caution: z.
+        is_limited: Whether limits forbid the baseline: then it is returned without what they
+            forbid where none was taken.
     """
 
     candidates: tuple[Candidate, ...]
     chosen: int | None
     caution: float
+    is_limited: bool = False
 
     @classmethod
-    def of(cls, candidates: Sequence[Candidate], caution: float) -> Choice:
-        """Take the candidate with the largest score, or none where no score is positive."""
+    def of(
+        cls,
+        candidates: Sequence[Candidate],
+        caution: float,
+        fallback: Mapping[str, Gain] | None = None,
+    ) -> Choice:
+        """Take the candidate with the largest score, or none where no score is positive.
+
+        Args:
+            candidates: All that were tried.
+            caution: z.
+            fallback: Gains of what is returned otherwise, where that is not the baseline: limits
+                may forbid it. A candidate must then score more than that.
+        """
+        least = 0.0 if fallback is None else _score(fallback, caution)
         scores = np.array([one.score(caution) for one in candidates])
         # The first of those that are alike but for rounding, whatever is added to all rewards.
         best = int(np.argmax(scores >= scores.max() - _TIE * np.abs(scores).max()))
-        return cls(tuple(candidates), best if scores[best] > 0.0 else None, caution)
+        chosen = best if scores[best] > least else None
+        return cls(tuple(candidates), chosen, caution, fallback is not None)
 
     @property
     def summary(self) -> str:
         """Why it was taken, in words."""
         n_tried = len(self.candidates)
         told = f"{self.caution:g} standard deviations of what the posterior says"
+        if self.chosen is None and self.is_limited:
+            return (
+                f"Of {n_tried} candidates none is better, at its gain less {told}, than the "
+                "baseline without what is forbidden, which is returned."
+            )
         if self.chosen is None:
             return f"Of {n_tried} candidates none gains more than {told}: the baseline is kept."
         taken = self.candidates[self.chosen]

@@ -147,6 +147,8 @@ def told_share(share: float, n_draws: int) -> str:
     """Return a probability of harm in words, with its error by the number of draws."""
     if share == 0.0:
         return f"none in {n_draws:,} draws"
+    if share == 1.0:
+        return f"certain in {n_draws:,} draws"
     return f"{100.0 * share:.2g} +- {100.0 * math.sqrt(share * (1.0 - share) / n_draws):.1g} %"
 
 

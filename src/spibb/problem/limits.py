@@ -177,8 +177,11 @@ class Bounds:
         return cls(start, np.maximum(upper, start), acts, limits.max_states, gain)
 
     def exceeded(self, policy: Array) -> NDArray[np.bool_]:
-        """Return where a policy has more probability than it may, shape (S, A)."""
-        return np.asarray(policy > self.upper + ROUNDING)
+        """Return where a policy has more probability than it may, shape (S, A).
+
+        Where everything is over nothing is done, whatever a row says.
+        """
+        return np.asarray((policy > self.upper + ROUNDING) & self.acts[:, None])
 
 
 def _without_forbidden(limits: Limits, counts: Counts, b: Array, upper: Array) -> Array:

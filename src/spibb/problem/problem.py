@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.baseline_fit import check_fit
-from spibb.data.counts import Counts, Paid
+from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import Hazards, careful_model
 from spibb.data.log import Log
@@ -132,7 +132,7 @@ class Problem(Display):
         policy = _checked_baseline(data, baseline)
         data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
         kept = data if isinstance(data, Log) else None
-        counts = data if isinstance(data, Counts) else Counts.from_log(data, spread=True)
+        counts = data if isinstance(data, Counts) else Counts.from_log(data)
         policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
@@ -218,7 +218,7 @@ class Problem(Display):
     @cached_property
     def outcomes(self) -> Outcomes:
         """What followed each pair in the log."""
-        return Outcomes.of(self.counts, self.paid)
+        return Outcomes.of(self.counts)
 
     @cached_property
     def prior(self) -> Prior:
@@ -251,16 +251,11 @@ class Problem(Display):
         least = self.values.low
         return Hazards.of(self.outcomes, worst=int(v.argmin()), least=least, stay=1.0 - ending)
 
-    @cached_property
-    def paid(self) -> Paid | None:
-        """How rewards spread around the mean of their pair; None where counts do not tell."""
-        if self.counts.paid is None and self.log is not None:
-            return Paid.of(self.log)
-        return self.counts.paid
-
     def align(self, policy: TabularPolicy) -> TabularPolicy:
         """Return another policy in the states and actions of the problem."""
-        return align_policy(self.counts, policy, role="policy", log=self.log)
+        return align_policy(
+            self.counts, policy, role="policy", log=self.log, otherwise=self.baseline
+        )
 
     def episodes(self) -> Log:
         """Return the log, or refuse a problem that has none, or none with episodes."""
@@ -286,7 +281,7 @@ class Problem(Display):
         A range of rewards, and successors, that were read off the log are read off these rows.
         """
         log = self.episodes().take(rows)
-        counts, values = Counts.from_log(log, spread=True), self.values
+        counts, values = Counts.from_log(log), self.values
         given = None if values.is_observed else (values.low, values.high)
         return replace(
             self,

@@ -67,6 +67,8 @@ def n_deciding(result: Improvement) -> int:
 def _today(result: Improvement) -> tuple[str, str]:
     found = result.log_return
     if found is None:
+        if result.problem.log is None and result.problem.counts.n_initial.any():
+            return "Unknown", "since counts do not keep returns."
         return "Unknown", "since the log has no episodes."
     ends = "with too little in the log for an interval"
     if math.isfinite(found.interval[0]) and math.isfinite(found.interval[1]):
@@ -84,21 +86,21 @@ def _gain(result: Improvement) -> tuple[str, str]:
     if risk.cross_fitted is None or risk.cross_fitted >= risk.least_mean:
         how = f"({ends}); the log judges what it made, which flatters."
     else:
-        how = f": by halves of the log, cautiously, and by all of it ({ends}), which flatters."
+        how = f"by halves of the log and by all of it ({ends}), which flatters."
     is_cut = result.log_return is not None and result.log_return.n_truncated > 0
-    episode = "an episode that is not cut" if is_cut else "an episode"
-    return expected_gain(risk, "+"), f"{episode} expected{'' if how[0] == ':' else ' '}{how}"
+    episode = "an uncut episode" if is_cut else "an episode"
+    return expected_gain(risk, "+"), f"{episode} expected {how}"
 
 
 def _harm(result: Improvement) -> tuple[str, str]:
     risk = result.risk
     if risk is None:
-        return _without_risk(result, "0 of 100", "possible worlds: the policy is the baseline.")
+        return _without_risk(result, "0 of 100", "worlds: the policy is the baseline.")
     lost = sum(world < 0.0 for world in risk.worlds)
     return f"{lost} of {len(risk.worlds)}", (
-        f"possible worlds lose, {probability_of_harm(risk.gain)} by {risk.gain.n_draws:,} of them; "
+        f"worlds lose ({probability_of_harm(risk.gain)}); "
         f"the worst tenth {'gains' if risk.gain.worst_tenth >= 0.0 else 'loses'} "
-        f"{number(abs(risk.gain.worst_tenth))} on average."
+        f"{number(abs(risk.gain.worst_tenth))}."
     )
 
 
@@ -129,8 +131,8 @@ def _certified(result: Improvement) -> tuple[str, str]:
     worst = number(guarantee.worst_loss)
     if -bound > 0.5 * guarantee.worst_loss:
         return "Nothing useful", (
-            f"{about}: only that at most {number(-bound)} is lost, of {worst} that could be; usual "
-            "for a log of this size."
+            f"{about}: a loss of at most {number(-bound)}, of {worst} that could be; usual for a "
+            "log of this size."
         )
     return "No gain", f"is certified, only a loss of at most {number(-bound)} (of {worst}) {about}."
 

@@ -5,11 +5,12 @@ anything to gain, the next three whether the log is enough to say so, the last w
 certified:
 
 * Keep the baseline: nothing changes, no gain is expected, or neither certificate nor risk is known;
-  or the model, of which the gain is told, misses what the log shows of the baseline by more.
+  the log was found not to be one of what it is taken for; or the model, of which the gain is told,
+  misses what the log shows of the baseline by more.
 * Not enough data: a gain is expected, but harm is too likely, halves of the log contradict it, or
   it goes where the log hardly was; and nothing is certified.
 * Deploy with monitoring: the log is enough, or it is certified; not both.
-* Deploy: the log is enough and it is certified.
+* Deploy: the log is enough, it is certified, and nothing was found that biases the log.
 
 Risk is what the posterior says under the prior that is harsher on the policy: no guarantee. The
 certificate alone is one, and on a log of a few thousand rows it seldom promises a gain: hence the
@@ -18,12 +19,14 @@ monitoring.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
 
 from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
+from spibb.inspection.finding import Finding
 from spibb.ope.log_return import contradiction
 from spibb.ope.support import HARDLY
 from spibb.posterior.choice import Choice
@@ -37,6 +40,8 @@ MOST_HARM = 0.05
 _HARM_DEVIATIONS = NormalDist().inv_cdf(1.0 - MOST_HARM)
 # The largest share of its visits on pairs that the log hardly holds: there the prior speaks.
 MOST_HARDLY = 0.5
+
+_RETURNED = "the policy that is returned is the baseline without what is forbidden"
 
 
 class Decision(StrEnum):
@@ -99,11 +104,11 @@ class Verdict:
     def rule(self) -> str:
         """The rule, in words."""
         return (
-            f"{Decision.KEEP} unless something changes, a gain is expected, and the models that it "
-            "is told of agree with the log on what is earned today. Beyond that, two "
-            f"things count: is the log enough (harm unlikely, halves of the log agree, enough seen "
-            f"of where it goes), and is it certified? {Decision.DEPLOY}: both. {Decision.MONITOR}: "
-            f"one of them. {Decision.WAIT}: neither."
+            f"{Decision.KEEP} unless something changes, a gain is expected, the log is sound, and "
+            "the models agree with it on what is earned today. Beyond that, two things count: is "
+            "the log enough (harm unlikely, halves of the log agree, enough seen of where it "
+            f"goes), and is it certified? {Decision.DEPLOY}: both, and nothing was found that "
+            f"biases the log. {Decision.MONITOR}: one of them. {Decision.WAIT}: neither."
         )
 
 
@@ -120,6 +125,10 @@ def decide(result: Improvement) -> Verdict:
         "the new policy is the baseline: nothing changes",
     )  # fmt: skip
     certified = _certified(certificate)
+    void = [one for one in _findings(result) if one.severity == "void"]
+    if void:
+        return Verdict(Decision.KEEP, f"the log is not sound: {_clause(void[0].found)}",
+                       (changes, certified))  # fmt: skip
     if result.choice is not None and result.choice.chosen is None:
         return _none_chosen(result, result.choice, (changes, certified))
     if risk is None:
@@ -139,11 +148,26 @@ def decide(result: Improvement) -> Verdict:
         reason = f"{expected}, but {' and '.join(against)}"
         more = more_episodes(risk.gains.values(), _HARM_DEVIATIONS, _n_episodes(result))
         return Verdict(Decision.WAIT, reason, conditions, more or None)
+    doubts = [one for one in _findings(result) if one.severity != "weaker"]
+    if certified.holds and doubts:
+        reason = f"{unlikely}, and {certified.found} is certified, but {_clause(doubts[0].found)}"
+        return Verdict(Decision.MONITOR, reason, conditions)
     if certified.holds:
         return Verdict(
             Decision.DEPLOY, f"{unlikely}, and {certified.found} is certified", conditions
         )
-    return Verdict(Decision.MONITOR, f"{unlikely}, but {certified.objection}", conditions)
+    unasked = "" if risk.cross_fitted is not None else "; halves of the log were not compared"
+    return Verdict(Decision.MONITOR, f"{unlikely}, but {certified.objection}{unasked}", conditions)
+
+
+def _findings(result: Improvement) -> Sequence[Finding]:
+    found = result.inspection
+    return () if found is None else found.findings
+
+
+def _clause(sentence: str) -> str:
+    """Return a sentence as a part of another."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
 def _none_chosen(result: Improvement, choice: Choice, conditions: tuple[Asked, ...]) -> Verdict:
@@ -151,13 +175,13 @@ def _none_chosen(result: Improvement, choice: Choice, conditions: tuple[Asked, .
     more = more_for_choice(choice, _n_episodes(result))
     if more is None:
         reason = f"no gain is expected of any of {len(choice.candidates)} candidates"
-        if result.problem.limits is not None:
-            reason += " within the limits; the policy that is returned is the baseline with them"
+        if choice.is_limited:
+            reason += f" within the limits; {_RETURNED}"
         return Verdict(Decision.KEEP, reason, conditions)
     reason = "a gain is expected of some candidates, but of none beyond doubt"
-    if result.problem.limits is not None:
-        reason += "; the policy that is returned is the baseline with the limits applied"
-    return Verdict(Decision.WAIT, reason, conditions, more)
+    if choice.is_limited:
+        reason += f"; {_RETURNED}"
+    return Verdict(Decision.WAIT, reason, conditions, more or None)
 
 
 def _n_episodes(result: Improvement) -> int:
@@ -219,7 +243,7 @@ def _enough(risk: Risk) -> tuple[Asked, ...]:
         ),
         Asked(
             "halves", "each half of the log expects a gain of what the other half makes",
-            "not known" if halves is None else number(halves, "+"),
+            "not compared" if halves is None else number(halves, "+"),
             None if halves is None else halves > 0.0,
             "halves of the log expect no gain of each other's policies",
         ),
