@@ -54,6 +54,9 @@ def test_what_counts_cannot_tell_is_refused(ward, refused, spibb):
         "--gamma", 0.9,
     )  # fmt: skip
     assert "only counts were given" in evaluated
+    assert "holds counts" in refused("inspect", "counts.npz")
+    added = refused("count", ward.log, "--out", "again.npz", "--add-to", ward.log)
+    assert "it is no archive of arrays; expected a file that Counts.save" in added
     said = refused("count", ward.log, "--out", "again.npz", "--add-to", "counts.npz")
     assert "episode 0 has steps 0 to" in said
     assert "exists already" in refused("count", ward.log, "--out", "counts.npz")

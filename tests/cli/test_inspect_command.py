@@ -33,6 +33,10 @@ def test_json_csv_and_pictures(ward, spibb):
                     picture)  # fmt: skip
         assert ran.code == 1, "the other commands refuse this baseline"
         assert picture.read_bytes().startswith(start)
+        again = spibb("inspect", ward.log, "--picture", picture)
+        assert again.code == 2
+        assert "exists already" in again.err
+        assert spibb("inspect", ward.log, "--picture", picture, "--overwrite").code == 0
     found = json.loads(ran.out)
     assert found["is_refused"]
     assert found["findings"][0]["check"] == "baseline"
@@ -85,7 +89,9 @@ def test_the_log_travels_with_the_policy(ward, spibb):
     shown = json.loads(spibb(*asked, "--same-log", "--format", "json").out)
     assert any(part["interval"] != ["-inf", "inf"] for part in shown["estimates"])
     table = " ".join(spibb(*asked).out.split())
+    assert table.startswith("Not to be told from this log, which made the policy")
     assert "--same-log" in table
+    assert "-inf" not in table
     audited = " ".join(spibb(*ward.audit(policy)).out.split())
     assert "made of this very log" in audited
     plain = " ".join(spibb(*ward.audit(ward.folder / "out/policy.csv")).out.split())

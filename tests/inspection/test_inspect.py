@@ -147,6 +147,10 @@ def test_a_shuffled_episode_column():
     assert found_in(shuffled.drop(columns="step"))["shuffled"].share > 0.8
     # Nothing but the order of the rows says what follows.
     assert "unrelated" in found_in(shuffled.drop(columns=BARE))
+    bare = FRAME.drop(columns=["episode", "step"], errors="ignore")
+    mixed = bare.assign(next_state=rng.permutation(bare["next_state"]))
+    assert found_in(mixed)["unrelated"].severity == "biased"
+    assert "unrelated" not in found_in(bare)
     assert not found_in(FRAME.drop(columns=BARE))
 
 

@@ -34,6 +34,8 @@ def test_the_statement(found):
         "of 2 intervals 1 lie above it, 0 below."
     )
     assert told(found, (math.nan, math.nan)).startswith("The log does not tell")
+    none = replace(found.estimates[0], interval=(-math.inf, math.inf))
+    assert "too little for an interval" in statement(replace(found, estimates=(none,)))
 
 
 def test_the_page_says_what_the_json_says(found):

@@ -64,8 +64,8 @@ def regret_test(case: Case, found: float | None = None) -> Guarantee:
     return apply_theorem(
         case,
         "Regret test",
-        "In every model that the log cannot rule out, the policy is worth at least D more than the "
-        "baseline.",
+        "In every model that the log cannot rule out, the policy's value less the baseline's is at "
+        "least this bound.",
         (checks.states_listed(case),),
         bound,
     )

@@ -65,6 +65,6 @@ def _describe(found: PolicyEvaluation) -> None:
 
 def _cells(part: PolicyEstimate) -> Iterator[str]:
     for value in (part.estimate, *part.interval):
-        yield "none" if math.isnan(value) else f"{value:.4g}"
+        yield f"{value:.4g}" if math.isfinite(value) else "none"
     yield "" if part.ess is None else f"{part.ess:.1f}"
     yield "" if part.largest_share is None else f"{100 * part.largest_share:.1f} %"

@@ -22,6 +22,7 @@ def inspect(
     columns: o.Columns = None,
     picture: Picture = None,
     printed: o.PrintFormat = o.Format.table,
+    overwrite: o.Overwrite = False,
 ) -> None:
     """Say what a log holds, whether the baseline made it, and what would spoil a result.
 
@@ -30,10 +31,17 @@ def inspect(
     import spibb
     from spibb.cli.inputs import ESTIMATE, parse_columns
     from spibb.cli.inspection_printing import print_inspection
+    from spibb.data.counts_file import is_counts_file
+    from spibb.errors import DataError
     from spibb.report.inspection import check_picture, write_picture
 
     if picture is not None:
-        check_picture(picture)
+        check_picture(picture, overwrite=overwrite)
+    if is_counts_file(log):
+        raise DataError(
+            f"{log} holds counts", expected="a log: what is asked of it, counts do not keep",
+            hint="inspect the log itself",
+        )  # fmt: skip
     rows = spibb.read_log(log, columns=parse_columns(columns))
     is_file = baseline not in (None, ESTIMATE)
     found = spibb.inspect(

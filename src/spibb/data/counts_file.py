@@ -83,6 +83,8 @@ def load_counts(path: Any) -> Counts:
     """Read the counts that `save_counts` wrote; refuse a file that is none, or damaged."""
     file = as_path(path, DataError)
     try:
+        if file.exists() and not zipfile.is_zipfile(file):  # else NumPy takes it for a pickle
+            raise ValueError("it is no archive of arrays")
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as found:
             arrays = {name: found[name] for name in found.files}
         about = json.loads(arrays.pop("about").tobytes())

@@ -35,8 +35,10 @@ def log_facts(log: Log) -> dict[str, Any]:
         "gaps": log.n_gaps,
         "content_hash": log.content_hash,
     }
+    facts["cut"] = 0
     lengths = episode_lengths(log)
     if lengths is not None:
+        facts["cut"] = int((~log.terminated[np.cumsum(lengths) - 1]).sum())
         facts["lengths"] = {
             "least": int(lengths.min()),
             "median": float(np.median(lengths)),

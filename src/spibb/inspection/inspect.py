@@ -87,6 +87,9 @@ class Inspection(Display):
             )
             if lengths["least"] == lengths["largest"]:
                 episodes = f"{facts['episodes']:,} episodes of {lengths['least']:,} rows each"
+        if facts["cut"]:
+            cut = "all" if facts["cut"] == facts["episodes"] else f"{facts['cut']:,}"
+            episodes += f", {cut} of them cut short"
         return (
             f"{facts['rows']:,} rows, {episodes}, {facts['states_met']:,} states acted in, "
             f"{facts['actions_taken']:,} actions; rewards from {rewards['least']:g} to "

@@ -28,7 +28,7 @@ def check_structure(log: Log, reward_range: tuple[float, float] | None) -> Itera
     yield from _rewards(log, reward_range)
     if log.episode is not None:
         yield from _order(log)
-        yield from _unrelated(log)
+    yield from _unrelated(log)
     yield from _columns(log)
     yield from _unknown(log)
 
@@ -123,7 +123,7 @@ def _unrelated(log: Log) -> Iterator[Finding]:
     if agreement + 2.0 * deviation < _UNRELATED:
         yield Finding(
             check="unrelated",
-            severity="void",
+            severity="biased",
             found="The next state has next to nothing to do with state and action: two visits to "
             f"the same pair agree on it in {100 * (chance + agreement * (1 - chance)):.1f} % of "
             f"the cases, any two rows in {100 * chance:.1f} %.",

@@ -28,6 +28,8 @@ def statement(found: PolicyEvaluation) -> str:
     told = [one for one in found.estimates if math.isfinite(one.estimate)]
     if not told:
         return "The log does not tell what this policy would earn: every estimate is withheld."
+    if not any(math.isfinite(end) for one in told for end in one.interval):
+        return _without_intervals(found)
     above = sum(one.interval[0] > today for one in told)
     below = sum(one.interval[1] < today for one in told)
     intervals = several(len(told), "interval")
@@ -39,6 +41,15 @@ def statement(found: PolicyEvaluation) -> str:
         f"The log does not decide whether it is more than the {number(today)} of today: of "
         f"{intervals} {above} lie above it, {below} below."
     )
+
+
+def _without_intervals(found: PolicyEvaluation) -> str:
+    if found.origin == "same":
+        return (
+            "Not to be told from this log, which made the policy: it looks better there than it "
+            "is, and intervals are withheld (--same-log gives them)."
+        )
+    return "The log does not tell what this policy would earn: it is too little for an interval."
 
 
 def write_evaluation(
@@ -60,6 +71,8 @@ def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
     axis, pictures = spans([_ends(one) for one in parts], today, "")
     rows = [
         {"name": one.estimator, "title": _title(one), "one": one,
+         "cells": [number(x) if math.isfinite(x) else "none"
+                   for x in (one.estimate, *one.interval)],
          "picture": picture if math.isfinite(one.estimate) else ""}
         for one, picture in zip(parts, pictures, strict=True)
     ]  # fmt: skip

@@ -35,12 +35,14 @@ def render_inspection(found: Inspection | None) -> str:
     )
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a picture whose name does not say of which kind it is."""
+def check_picture(path: Path, *, overwrite: bool = True) -> None:
+    """Refuse a picture whose name does not say of which kind it is, or that is there already."""
     if path.suffix.lower() not in _KINDS:
         raise OutputError(
             f"cannot tell the kind of the picture {path.name}", expected="a name in .svg or .png"
         )
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path} exists already", hint="choose another file, or say --overwrite")
 
 
 def write_picture(found: Inspection, path: Path) -> None:
