@@ -23,7 +23,8 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope.log_return import LogReturn, contradiction
 from spibb.ope.support import HARDLY, Visits, too_little_data
 from spibb.posterior.choice import Choice
-from spibb.posterior.risk import Risk, cross_fitted_gain, risk
+from spibb.posterior.halves import ask_halves
+from spibb.posterior.risk import Risk, risk
 from spibb.posterior.states import StateRisks
 from spibb.problem import Problem
 from spibb.settings import in_words
@@ -130,7 +131,7 @@ class Improvement(Display):
         found = risk(self.problem, self.policy)
         if self.made is None:
             return found
-        return replace(found, cross_fitted=cross_fitted_gain(self.problem, self.made))
+        return found.with_halves(ask_halves(self.problem, self.made))
 
     @cached_property
     def state_risks(self) -> StateRisks | None:

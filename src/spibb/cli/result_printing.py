@@ -13,7 +13,7 @@ from spibb.algorithms.improvement import Improvement
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
 from spibb.display import visible
-from spibb.posterior.risk import told_halves, told_share
+from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.words import number, percent
@@ -172,6 +172,8 @@ def _print_risk(result: Improvement) -> None:
         )
         if result.risk.cross_fitted is not None:
             p.print_sentence(told_halves(result.risk.cross_fitted))
+        if result.risk.held_out is not None:
+            p.print_sentence(f"Without models: {told_held_out(result.risk.held_out)}.")
 
 
 def _print_guarantee(certificate: Certificate) -> None:

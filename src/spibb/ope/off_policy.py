@@ -63,3 +63,14 @@ class OffPolicy:
     def statistic(self, name: str, rng: np.random.Generator) -> Statistic:
         """Return the estimate of the policy's value by an estimator's id; ``rng`` makes folds."""
         return checked_entry(name, ESTIMATORS, "estimator").statistic(self, rng)
+
+    def robust_terms(self) -> tuple[Array, Array]:
+        """Return the doubly robust terms of the episodes, and their weights.
+
+        The log's own policy needs no estimator: returns, each of which counts alike.
+        """
+        if (self.policy == self.baseline).all():
+            return self.episodes.returns(self.gamma), np.ones(len(self.episodes))
+        weight = self.weight("dr")
+        assert weight is not None, "doubly robust terms are weighted"
+        return self.statistic("dr", np.random.default_rng(0)).terms, weight

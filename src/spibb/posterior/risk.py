@@ -8,7 +8,6 @@ policy that was made of the same log looks better in its posterior than it is.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,18 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.display import Card, Display
-from spibb.errors import SpibbError, checked_whole
+from spibb.errors import checked_whole
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.support import HARDLY, Visits
+from spibb.posterior.halves import Halves, HeldOut
 from spibb.posterior.posterior import Posterior
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
 
-# Fewer are not halved.
-FEWEST_EPISODES = 8
 # The share of draws that are called the worst.
 _WORST = 0.1
 # Pairs of all draws together, and how few and how many draws there are for it.
@@ -97,6 +95,7 @@ class Risk(Display):
         worlds: The gain under that prior in a hundred equally likely worlds, from bad to good.
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
             average: less than the whole log would gain, and not flattered by it. None: not known.
+        held_out: What the episodes of each half say of that, without models.
     """
 
     gains: dict[str, Gain]
@@ -105,6 +104,13 @@ class Risk(Display):
     by_state: Array
     worlds: tuple[float, ...]
     cross_fitted: float | None = None
+    held_out: HeldOut | None = None
+
+    def with_halves(self, halves: Halves | None) -> Risk:
+        """Return the same with what halves of the log say."""
+        if halves is None:
+            return self
+        return replace(self, cross_fitted=halves.expected, held_out=halves.held_out)
 
     @property
     def gain(self) -> Gain:
@@ -136,6 +142,8 @@ class Risk(Display):
             )
         if self.cross_fitted is not None:
             facts["cross-fitted"] = f"gain {self.cross_fitted:.4g}, by halves of the log"
+        if self.held_out is not None:
+            facts["held out"] = told_held_out(self.held_out)
         facts["hardly seen"] = (
             f"{100 * self.hardly:.0f} % of its visits are to pairs seen fewer than {HARDLY} times"
         )
@@ -150,6 +158,15 @@ def told_share(share: float, n_draws: int) -> str:
     if share == 1.0:
         return f"certain in {n_draws:,} draws"
     return f"{100.0 * share:.2g} +- {100.0 * math.sqrt(share * (1.0 - share) / n_draws):.1g} %"
+
+
+def told_held_out(found: HeldOut) -> str:
+    """Return what episodes say of each other's policies, in words."""
+    low, high = found.interval_95
+    return (
+        f"gain {found.gain:.4g}, from {low:.4g} to {high:.4g} at 95 % by the episodes of either "
+        f"half themselves, about {found.ess:.0f} of which count"
+    )
 
 
 def told_halves(cross_fitted: float) -> str:
@@ -204,32 +221,6 @@ def risk(
         hardly=_hardly(problem, table),
         strength=problem.prior.strength,
     )
-
-
-def cross_fitted_gain(problem: Problem, made: Callable[[Problem], Array]) -> float | None:
-    """Return what halves of a log expect of each other's policies, under the harsher prior.
-
-    None where there are too few episodes to be halved.
-
-    Args:
-        problem: The log and its baseline.
-        made: Makes a policy of a problem.
-    """
-    log = problem.log
-    if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
-        return None
-    first = log.is_in_first_half
-    expected = []
-    for judges in (first, ~first):
-        try:
-            # Counts suffice to judge: rows of both halves would take as much memory as the log.
-            judge = replace(problem.part(judges), log=None)
-            policy = made(problem.part(~judges))
-        except SpibbError:  # a half may be too little for an algorithm, or hold no transition
-            return None
-        drawn = Posterior(judge).gains(policy[None], _LIMITS[0])
-        expected.append(min(float(values.mean()) for values in drawn.values()))
-    return float(np.mean(expected))
 
 
 def _worlds(drawn: Array) -> tuple[float, ...]:

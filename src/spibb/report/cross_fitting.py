@@ -13,7 +13,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope import OffPolicy, effective_sample_size, student_t
 from spibb.ope.caveats import few_warnings, log_warnings, sample_warnings, weight_warnings
 from spibb.ope.return_range import ReturnRange
-from spibb.posterior.risk import FEWEST_EPISODES
+from spibb.posterior.halves import FEWEST_EPISODES
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
@@ -41,7 +41,8 @@ def cross_fit(
         return {}
     first = log.is_in_first_half
     halves = [
-        _judge(problem.part(judges), made(problem.part(~judges))) for judges in (first, ~first)
+        OffPolicy.of(problem.part(judges), made(problem.part(~judges))).robust_terms()
+        for judges in (first, ~first)
     ]
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
     off = OffPolicy.of(problem, policy)
@@ -58,14 +59,3 @@ def cross_fit(
     numbers = {"off_policy": estimate, "off_policy_low": ends[0], "off_policy_high": ends[1]}
     found = {name: number for name, number in numbers.items() if math.isfinite(number)}
     return {**found, "ess": float(effective_sample_size(weight)), "warnings": warnings}
-
-
-def _judge(half: Problem, policy: TabularPolicy) -> tuple[Array, Array]:
-    """Return doubly robust terms of one half's episodes, and their weights."""
-    off = OffPolicy.of(half, policy)
-    if (off.policy == off.baseline).all():
-        # The log's own policy needs no estimator.
-        return off.episodes.returns(off.gamma), np.ones(len(off.episodes))
-    weight = off.weight("dr")
-    assert weight is not None, "doubly robust terms are weighted"
-    return off.statistic("dr", np.random.default_rng(0)).terms, weight

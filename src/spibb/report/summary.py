@@ -146,6 +146,7 @@ def _risk(result: Improvement) -> dict[str, Any] | None:
     return {
         "gains": gains,
         "carriers": carriers,
+        "held_out": None if found.held_out is None else _plain_facts(found.held_out._asdict()),
         **_facts(found, "hardly", "strength", "cross_fitted", "statement", "worlds"),
     }
 

@@ -1,14 +1,14 @@
 """What to do with a policy, and the rule that says so.
 
-Seven conditions, each a number that stands in the result. The first three ask whether there is
-anything to gain, the next three whether the log is enough to say so, the last whether it is
+Eight conditions, each a number that stands in the result. The first three ask whether there is
+anything to gain, the next four whether the log is enough to say so, the last whether it is
 certified:
 
 * Keep the baseline: nothing changes, no gain is expected, or neither certificate nor risk is known;
   the log was found not to be one of what it is taken for; or the model, of which the gain is told,
   misses what the log shows of the baseline by more.
-* Not enough data: a gain is expected, but harm is too likely, halves of the log contradict it, or
-  it goes where the log hardly was; and nothing is certified.
+* Not enough data: a gain is expected, but harm is too likely, halves of the log contradict it, by
+  models or by their episodes, or it goes where the log hardly was; and nothing is certified.
 * Deploy with monitoring: the log is enough, or it is certified; not both.
 * Deploy: the log is enough, it is certified, and nothing was found that biases the log.
 
@@ -32,7 +32,7 @@ from spibb.ope.support import HARDLY
 from spibb.posterior.choice import Choice
 from spibb.posterior.more import more_episodes, more_for_choice
 from spibb.posterior.risk import Risk
-from spibb.report.words import expected_gain, number, percent, probability_of_harm
+from spibb.report.words import expected_gain, interval, number, percent, probability_of_harm
 
 # The largest probability of harm with which a policy may be deployed.
 MOST_HARM = 0.05
@@ -40,6 +40,8 @@ MOST_HARM = 0.05
 _HARM_DEVIATIONS = NormalDist().inv_cdf(1.0 - MOST_HARM)
 # The largest share of its visits on pairs that the log hardly holds: there the prior speaks.
 MOST_HARDLY = 0.5
+# Effective episodes without which weighted ones say nothing.
+FEWEST_EFFECTIVE = 10.0
 
 _RETURNED = "the policy that is returned is the baseline without what is forbidden"
 
@@ -235,6 +237,9 @@ def _enough(risk: Risk) -> tuple[Asked, ...]:
     """Ask whether the log is enough to rely on the gain that is expected."""
     harm, halves = risk.gain.harm, risk.cross_fitted
     told = probability_of_harm(risk.gain)
+    held_out, disputed = risk.held_out, None
+    if held_out is not None and held_out.ess >= FEWEST_EFFECTIVE:
+        disputed = held_out.interval_95[1] < 0.0
     return (
         Asked(
             "harm", f"harm has a probability of at most {percent(MOST_HARM)}", told,
@@ -246,6 +251,12 @@ def _enough(risk: Risk) -> tuple[Asked, ...]:
             "not compared" if halves is None else number(halves, "+"),
             None if halves is None else halves > 0.0,
             "halves of the log expect no gain of each other's policies",
+        ),
+        Asked(
+            "episodes", "the episodes themselves, weighted, do not say otherwise",
+            "not known" if held_out is None else interval(held_out.interval_95, "+"),
+            None if disputed is None else not disputed,
+            "the episodes themselves, weighted, speak against it",
         ),
         Asked(
             "seen", f"at most {percent(MOST_HARDLY)} of its decisions are ones that the log holds "

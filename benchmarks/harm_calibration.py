@@ -1,0 +1,184 @@
+"""Is the probability of harm what it says? ``python benchmarks/harm_calibration.py``.
+
+Logs of the problems of the study ``risk`` whose truth is known; of each log every fourth candidate
+of auto-spibb and the one that it chooses, judged in ``--draws`` models under the prior that is
+harsher on it, as a report has it. Of the policies with a predicted harm within a bin: how many are
+truly worse than the baseline? The lower limit of that share (95 %, Clopper and Pearson's for the
+number of logs, since the candidates of a log go together) is to be at most twice what was
+predicted, by problem and size.
+Coverage is that of the 95 % intervals of the gain. ``--figure`` draws it.
+"""
+
+import argparse
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import beta
+
+from spibb import AutoSPIBB, Counts, Problem, evaluate, solve
+from spibb.algorithms.auto_spibb import candidates
+from spibb.pictures import own_settings, to_svg
+from spibb.posterior.posterior import Posterior
+from spibb.posterior.risk import Gain
+from spibb.problem import ProblemBatch
+from spibb.studies.risk.problems import PROBLEMS
+from spibb.whole_files import write_whole
+
+NAMES = ("random-mdps-0.1", "random-mdps-0.5", "random-mdps-0.9", *(
+    name for name, one in PROBLEMS.items()
+    if one.is_fixed and name not in ("frozen-lake", "cliff-walking", "sepsis")
+))  # fmt: skip
+SIZES = (20, 100, 500)
+BINS = (0.01, 0.02, 0.05, 0.1, 0.2)
+EVERY = 4
+
+
+class Judged(NamedTuple):
+    """One policy: what was predicted of it, and what is true."""
+
+    problem: str
+    size: int
+    run: int
+    is_chosen: bool
+    harm: float
+    is_worse: bool
+    is_covered: bool
+
+
+def judge(name: str, size: int, run: int, n_draws: int) -> Iterator[Judged]:
+    """Draw a log, and judge what auto-spibb tries on it."""
+    rng = np.random.default_rng([zlib.crc32(name.encode()), size, run])
+    cell = PROBLEMS[name]
+    truth, baseline = cell.make(rng)
+    counts = Counts.sample(truth, baseline, n_episodes=size, max_steps=cell.max_steps, rng=rng)
+    batch = ProblemBatch.of([Problem.of(counts, baseline=baseline, gamma=truth.gamma)])
+    posterior = Posterior(next(iter(batch)))
+    tried, labels, _ = candidates(batch, [posterior])
+    policies = tried[:, 0]
+    chosen = AutoSPIBB().choose(posterior, policies, labels).chosen
+    places = sorted({*range(0, len(policies), EVERY), *([] if chosen is None else [chosen])})
+    # Other models than those that chose.
+    drawn = posterior.gains(policies[places], n_draws, seed=1)
+    by_prior = [Gain.of_all(values) for values in drawn.values()]
+    old, best = evaluate(truth, baseline).performance, solve(truth).performance
+    for place, gains in zip(places, zip(*by_prior, strict=True), strict=True):
+        if np.allclose(policies[place], baseline.probabilities):
+            continue
+        told = min(gains, key=lambda one: one.worst_tenth)
+        gain = evaluate(truth, policies[place]).performance - old
+        low, high = told.interval_95
+        yield Judged(
+            name, size, run, place == chosen, told.harm, gain < -1e-9 * (best - old),
+            low <= gain <= high,
+        )  # fmt: skip
+
+
+def in_bin(rows: Sequence[Judged], low: float, high: float) -> list[Judged]:
+    """Return the policies whose predicted harm lies in (low, high]."""
+    return [one for one in rows if low < one.harm <= high]
+
+
+def observed(rows: Sequence[Judged]) -> tuple[float, float]:
+    """Return the share that is worse, and its lower limit at 95 %, as if of one policy a run."""
+    n_runs = len({(one.problem, one.size, one.run) for one in rows})
+    share = float(np.mean([one.is_worse for one in rows]))
+    n_worse = share * n_runs
+    return share, float(beta.ppf(0.05, n_worse, n_runs - n_worse + 1)) if n_worse else 0.0
+
+
+def told(name: str, rows: Sequence[Judged]) -> str:
+    """Return a row of the table."""
+    cells = []
+    for low, high in pairwise(BINS):
+        found = in_bin(rows, low, high)
+        if not found:
+            cells.append("-")
+            continue
+        share, least = observed(found)
+        cells.append(f"{100 * share:.1f} % of {len(found)} (from {100 * least:.1f})")
+    covered = np.mean([one.is_covered for one in rows])
+    chosen = [one for one in rows if one.is_chosen]
+    worse = sum(one.is_worse for one in chosen)
+    return f"| {name} | {' | '.join(cells)} | {100 * covered:.0f} % | {worse} of {len(chosen)} |"
+
+
+def failures(rows: Sequence[Judged]) -> Iterator[str]:
+    """Name the cells in which harm is observed more than twice as often as was predicted."""
+    for name in NAMES:
+        for size in SIZES:
+            cell = [one for one in rows if (one.problem, one.size) == (name, size)]
+            for low, high in pairwise(BINS):
+                found = in_bin(cell, low, high)
+                if not found:
+                    continue
+                share, least = observed(found)
+                predicted = float(np.mean([one.harm for one in found]))
+                if least > 2.0 * predicted:
+                    yield (
+                        f"{name}, {size} episodes: predicted {100 * predicted:.1f} %, observed "
+                        f"{100 * share:.1f} % of {len(found)} (from {100 * least:.1f})"
+                    )
+
+
+def figure(rows: Sequence[Judged]) -> Any:
+    """Draw observed against predicted harm, a line for each problem."""
+    from matplotlib.figure import Figure
+
+    ends = (0.0, 0.005, *BINS, 0.35, 0.5, 0.7, 1.0)
+    drawn = Figure(figsize=(6.4, 4.6))
+    axes = drawn.add_subplot()
+    axes.plot([0, 1], [0, 1], color="#718096", linewidth=1, label="as predicted")
+    axes.plot([0, 0.5], [0, 1], color="#a0aec0", linewidth=1, linestyle=":", label="twice as often")
+    for name in (*NAMES, None):
+        part = [one for one in rows if name in (None, one.problem)]
+        points = [
+            (np.mean([one.harm for one in found]), np.mean([one.is_worse for one in found]))
+            for low, high in pairwise(ends)
+            if len(found := in_bin(part, low if low else -1.0, high)) >= 20
+        ]
+        if points:
+            style = {"color": "#2b6cb0", "linewidth": 2.2, "label": "all problems", "marker": "o"}
+            thin = {"color": "#63b3ed", "linewidth": 0.8, "alpha": 0.7,
+                    "label": "one problem" if name == NAMES[0] else None}  # fmt: skip
+            axes.plot(*np.transpose(points), **(style if name is None else thin))
+    axes.set_xlabel("predicted probability of harm")
+    axes.set_ylabel("share that is worse than the baseline")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
+    drawn.tight_layout()
+    return drawn
+
+
+def main() -> None:
+    """Print a table, and draw it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--draws", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=50_000)
+    parser.add_argument("--figure", type=Path)
+    given = parser.parse_args()
+    rows: list[Judged] = []
+    heads = [f"{100 * a:g} to {100 * b:g} %" for a, b in pairwise(BINS)]
+    print(f"| problem | {' | '.join(heads)} | covered | chosen: worse |")
+    print("|---" * (len(heads) + 3) + "|")
+    for name in NAMES:
+        mine = [
+            one for size in SIZES for run in range(given.seed, given.seed + given.runs)
+            for one in judge(name, size, run, given.draws)
+        ]  # fmt: skip
+        print(told(PROBLEMS[name].title, mine), flush=True)
+        rows += mine
+    print(told("**all**", rows))
+    for text in failures(rows):
+        print(f"more than twice as often: {text}")
+    if given.figure is not None:
+        with own_settings():
+            write_whole(given.figure, to_svg(figure(rows)).encode())
+
+
+if __name__ == "__main__":
+    main()

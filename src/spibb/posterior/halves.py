@@ -1,0 +1,96 @@
+"""What halves of a log say of each other's policies: by models that are drawn, and by episodes.
+
+Half a log makes less of a policy than all of it, but what the other half says is not flattered. The
+models that are drawn take the recorded state for all that decides; the episodes, weighted by how
+likely the policy is to act as they did, do not. Where they contradict an expected gain, the models
+are not to be trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.errors import SpibbError
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.bounds import student_t
+from spibb.ope.off_policy import OffPolicy
+from spibb.ope.weights import effective_sample_size
+from spibb.posterior.posterior import Posterior
+from spibb.problem import Problem
+
+Array = NDArray[np.float64]
+
+# Fewer are not halved.
+FEWEST_EPISODES = 8
+_N_DRAWS = 100
+# Episodes of a longer log need no more to be asked: what is drawn agrees with them, or does not.
+_MOST_ROWS = 1_000_000
+
+
+class HeldOut(NamedTuple):
+    """What the episodes of each half earn more, weighted, under the policy made of the other half.
+
+    Attributes:
+        gain: Mean of the doubly robust terms less the returns.
+        interval_95: Where it lies at 95 %, approximately: weights may hide what is rare.
+        ess: Effective number of episodes.
+    """
+
+    gain: float
+    interval_95: tuple[float, float]
+    ess: float
+
+
+class Halves(NamedTuple):
+    """What halves of a log say.
+
+    Attributes:
+        expected: What each half's models expect of the policy that the other half makes, on
+            average, under the harsher prior.
+        held_out: What the episodes themselves say; None where they are too many, or too few.
+    """
+
+    expected: float
+    held_out: HeldOut | None
+
+
+def ask_halves(problem: Problem, made: Callable[[Problem], Array]) -> Halves | None:
+    """Let each half of the episodes judge what is made of the other; None where they are too few.
+
+    Args:
+        problem: The log and its baseline.
+        made: Makes a policy of a problem.
+    """
+    log = problem.log
+    if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
+        return None
+    first = log.is_in_first_half
+    expected, terms, weights = [], [], []
+    for judges in (first, ~first):
+        try:
+            half = problem.part(judges)
+            policy = made(problem.part(~judges))
+        except SpibbError:  # a half may be too little for an algorithm, or hold no transition
+            return None
+        if len(log) <= _MOST_ROWS:
+            off = OffPolicy.of(half, TabularPolicy(policy))
+            found, weight = off.robust_terms()
+            terms.append(found - off.episodes.returns(off.gamma))
+            weights.append(weight)
+        # Counts suffice to judge: rows of both halves would take as much memory as the log.
+        drawn = Posterior(replace(half, log=None)).gains(policy[None], _N_DRAWS)
+        expected.append(min(float(values.mean()) for values in drawn.values()))
+    held_out = None if not terms else _held_out(np.concatenate(terms), np.concatenate(weights))
+    return Halves(float(np.mean(expected)), held_out)
+
+
+def _held_out(terms: Array, weights: Array) -> HeldOut | None:
+    ends = student_t(terms, 0.025)
+    if not np.isfinite([terms.mean(), *ends]).all():
+        return None
+    return HeldOut(float(terms.mean()), ends, float(effective_sample_size(weights)))
