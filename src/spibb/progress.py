@@ -18,6 +18,7 @@ class Progress:
         what: What is computed.
         error: How far from it, in its own units.
         goal: The error at which it ends.
+        share: How much of it is done, where that is known.
         step: Improvement steps that have been made; 0 where there are none.
         moment: When this was so, in seconds of the clock that only runs forward.
     """
@@ -25,6 +26,7 @@ class Progress:
     what: str
     error: float = math.nan
     goal: float = math.nan
+    share: float = math.nan
     step: int = 0
     moment: float = field(default_factory=time.monotonic)
 

@@ -43,3 +43,15 @@ def test_nothing_is_said_of_what_does_not_fall():
     first = Progress("values", 1.0, 1e-6, moment=0.0)
     assert module.seconds_left(first, Progress("values", 1.0, 1e-6, moment=1.0)) is None
     assert module.seconds_left(first, Progress("values", 0.5, moment=1.0)) is None
+
+
+def test_what_is_left_of_a_share():
+    first = Progress("models", share=0.0, moment=0.0)
+    last = Progress("models", share=0.25, moment=4.0)
+    assert module.seconds_left(first, last) == 12.0
+    seen = module._Seen()
+    for progress in (Progress("values", 0.5, 1e-9), first, last):
+        seen.add(progress)
+    assert seen.words == "(models, 25 %; about 12 s of it left)"
+    seen.add(Progress("models", share=0.0, moment=9.0))
+    assert seen.words == "(models, 0 %)", "a search that begins again"

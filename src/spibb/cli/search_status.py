@@ -39,11 +39,16 @@ class _Seen:
 
     def add(self, progress: Progress) -> None:
         self._step = progress.step or self._step
-        if math.isnan(progress.error):
+        if math.isnan(progress.error) and math.isnan(progress.share):
             return
-        # A new system, or a search that begins again, has errors larger than the last.
+        # A new system, or a search that begins again, is farther from its end than the last.
         before = self._last
-        if before is None or before.what != progress.what or progress.error > before.error:
+        if (
+            before is None
+            or before.what != progress.what
+            or progress.error > before.error
+            or progress.share < before.share
+        ):
             self._first = progress
         self._last = progress
 
@@ -53,22 +58,32 @@ class _Seen:
         parts = [f"step {self._step}"] if self._step else []
         first, last = self._first, self._last
         if first is not None and last is not None:
-            aim = "" if math.isnan(last.goal) else f" of at most {last.goal:.0e}"
-            parts.append(f"{last.what}, error {last.error:.1e}{aim}")
+            parts.append(f"{last.what}, {_distance(last)}")
             left = seconds_left(first, last)
             if left is not None:
                 parts.append(f"about {left:.0f} s of it left")
         return "(" + "; ".join(parts) + ")" if parts else ""
 
 
+def _distance(last: Progress) -> str:
+    """Return how far something is."""
+    if not math.isnan(last.share):
+        return f"{100.0 * last.share:.0f} %"
+    aim = "" if math.isnan(last.goal) else f" of at most {last.goal:.0e}"
+    return f"error {last.error:.1e}{aim}"
+
+
 def seconds_left(first: Progress, last: Progress) -> float | None:
-    """Return when an error will have fallen to its goal, if it goes on as it did; None: unknown.
+    """Return when an error will have fallen to its goal, or all be done; None: unknown.
 
     Example:
         >>> start = Progress("values", error=1.0, goal=1e-6, moment=0.0)
         >>> round(seconds_left(start, Progress("values", error=1e-2, goal=1e-6, moment=4.0)), 6)
         8.0
     """
+    if last.share > first.share:
+        rate = (last.share - first.share) / (last.moment - first.moment)
+        return (1.0 - last.share) / rate
     is_falling = last.moment > first.moment and 0.0 < last.error < first.error
     if not (is_falling and last.goal > 0.0):
         return None
