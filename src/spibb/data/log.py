@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.content_hash import hash_log
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
+from spibb.data.tally import RowChunk, row_chunks
 from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
 from spibb.errors import DataError
@@ -274,10 +275,23 @@ class Log(Named, Display):
         np.maximum.at(most, (self.state, self.action), self.reward)
         return least, most
 
+    @property
+    def first_states(self) -> NDArray[np.int64]:
+        """The states in which episodes begin; none for independent transitions."""
+        return self.state[:0] if self.is_first is None else self.state[self.is_first]
+
+    def chunks(self, names: Sequence[str]) -> Iterator[RowChunk]:
+        """Return some columns, some rows at a time."""
+        return row_chunks({name: getattr(self, name) for name in names})
+
     def take(self, rows: NDArray[np.bool_]) -> Log:
         """Return the rows that are marked; states and actions stay as they are."""
+        from spibb.data.log_part import LogPart, holds_whole_episodes
+
         if not rows.any():
             raise DataError("no row is left", expected="at least one")
+        if holds_whole_episodes(self, rows):
+            return LogPart.of(self, rows)
         return replace(
             self,
             state=self.state[rows],

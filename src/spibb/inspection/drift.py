@@ -28,8 +28,9 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
     """Test whether actions changed over the episodes of a log."""
     if log.episode is None:
         return Tested("drift", _QUESTION, None, "the log has no episodes, and so no order"), None
-    episode = np.cumsum(np.append(False, np.diff(log.episode) != 0))
-    n_episodes, remark = int(episode[-1]) + 1, ""
+    assert log.is_first is not None
+    first = np.flatnonzero(log.is_first)
+    n_episodes, remark = len(first), ""
     rows = np.arange(len(log))
     if len(log) > _ROWS:
         # Rows chosen at random leave episodes exchangeable.
@@ -49,8 +50,9 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
         quarter = _QUARTERS * rows // len(log)
         p_value = independence_p_value(place, [quarter], [action], seed=2)
     else:
-        quarter = _QUARTERS * episode[rows] // n_episodes
-        p_value = _by_episodes(place, action, episode[rows], n_episodes)
+        episode = np.searchsorted(first, rows, "right") - 1
+        quarter = _QUARTERS * episode // n_episodes
+        p_value = _by_episodes(place, action, episode, n_episodes)
     if p_value is None:
         return Tested("drift", _QUESTION, None, "no state has several actions"), None
     tested = Tested("drift", _QUESTION, p_value, remark)

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2
+from scipy.special import betainc, chdtrc
 
 from spibb.data.content_hash import hash_log
 from spibb.data.log import Log
@@ -69,8 +69,9 @@ def _pieces(log: Log) -> NDArray[np.int64]:
     """
     if log.episode is None:
         return np.arange(len(log))
-    is_new = np.diff(log.episode) != 0
-    return np.cumsum(np.append(False, is_new | (log.terminated | log.truncated)[:-1]))
+    is_new = log.episode[1:] != log.episode[:-1]
+    is_new |= log.terminated[:-1] | log.truncated[:-1]
+    return np.cumsum(np.append(False, is_new))
 
 
 def _piece_hashes(log: Log) -> NDArray[np.uint64]:
@@ -88,8 +89,7 @@ def duplicates_p_value(times: NDArray[np.int64]) -> float:
     """
     n = len(times)
     by_divisor = [
-        float(binom.sf(int((times % divisor == 0).sum()) - 1, n, 1.0 / divisor))
-        for divisor in (2, 3)
+        _at_least(int((times % divisor == 0).sum()), n, 1.0 / divisor) for divisor in (2, 3)
     ]
     f = [int((times == k).sum()) for k in (1, 2, 3)]
     return min(1.0, 3.0 * min(*by_divisor, _pairs_p_value(*f)))
@@ -105,4 +105,9 @@ def _pairs_p_value(f_1: int, f_2: int, f_3: int) -> float:
     means = (f_1 + t, f_2 - 2.0 * t, f_3 + t)
     seen = zip((f_1, f_2, f_3), means, strict=True)
     ratio = sum((k * math.log(k / mean) if k else 0.0) + mean - k for k, mean in seen)
-    return float(chi2.sf(2.0 * ratio, 1))
+    return float(chdtrc(1, 2.0 * ratio))
+
+
+def _at_least(k: int, n: int, p: float) -> float:
+    """Return with which probability at least k of n trials succeed."""
+    return 1.0 if k == 0 else float(betainc(k, n - k + 1, p))

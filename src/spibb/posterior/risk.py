@@ -219,14 +219,15 @@ def cross_fitted_gain(problem: Problem, made: Callable[[Problem], Array]) -> flo
     if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
         return None
     first = log.is_in_first_half
+    try:
+        halves = [problem.part(first), problem.part(~first)]
+        # Counts suffice to judge: rows of both halves would take as much memory as the log.
+        judges = [replace(half, log=None) for half in halves]
+        policies = [made(halves.pop()) for _ in judges]
+    except SpibbError:  # a half may be too little for an algorithm, or hold no transition
+        return None
     expected = []
-    for judges in (first, ~first):
-        try:
-            # Counts suffice to judge: rows of both halves would take as much memory as the log.
-            judge = replace(problem.part(judges), log=None)
-            policy = made(problem.part(~judges))
-        except SpibbError:  # a half may be too little for an algorithm, or hold no transition
-            return None
+    for judge, policy in zip(judges, policies, strict=True):
         drawn = Posterior(judge).gains(policy[None], _LIMITS[0])
         expected.append(min(float(values.mean()) for values in drawn.values()))
     return float(np.mean(expected))
