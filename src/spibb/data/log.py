@@ -233,7 +233,7 @@ class Log(Named, Display):
         """Number of episodes; 0 for independent transitions."""
         return 0 if self.is_first is None else int(np.count_nonzero(self.is_first))
 
-    @property
+    @cached_property
     def is_first(self) -> NDArray[np.bool_] | None:
         """Which rows begin an episode, or None for independent transitions."""
         if self.episode is None:
@@ -262,10 +262,15 @@ class Log(Named, Display):
             return n
         return n + count_late_starts(self.is_first, self.step)
 
-    @cached_property
+    @property
     def content_hash(self) -> str:
         """What the log holds as 32 hexadecimal digits: see :mod:`spibb.data.content_hash`."""
-        return hash_log(self)[0]
+        return self.hashes[0]
+
+    @cached_property
+    def hashes(self) -> tuple[str, NDArray[np.uint64]]:
+        """The hash of the log, and those of its episodes (rows, where it has none)."""
+        return hash_log(self)
 
     def reward_extremes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the largest reward of every pair (S, A); inf, -inf where unseen."""

@@ -31,10 +31,12 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
     assert log.is_first is not None
     first = np.flatnonzero(log.is_first)
     n_episodes, remark = len(first), ""
-    rows = np.arange(len(log))
-    if len(log) > _ROWS:
+    if len(log) <= _ROWS:
+        rows = np.arange(len(log))
+    else:
         # Rows chosen at random leave episodes exchangeable.
-        rows = np.sort(np.random.default_rng(0).choice(len(log), _ROWS, replace=False))
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.choice(len(log), _ROWS, replace=False, shuffle=False))
         remark = f"on {_ROWS:,} rows chosen at random"
     state, action = log.state[rows], log.action[rows]
     n_x = np.bincount(state, minlength=log.n_states)

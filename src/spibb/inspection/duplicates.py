@@ -75,7 +75,14 @@ def _pieces(log: Log) -> NDArray[np.int64]:
 
 
 def _piece_hashes(log: Log) -> NDArray[np.uint64]:
-    return hash_log(replace(log, episode=None if log.episode is None else _pieces(log)))[1]
+    if log.episode is None or not _goes_on_after_an_end(log):
+        return log.hashes[1]
+    return hash_log(replace(log, episode=_pieces(log)))[1]
+
+
+def _goes_on_after_an_end(log: Log) -> bool:
+    assert log.is_first is not None
+    return bool(((log.terminated | log.truncated)[:-1] & ~log.is_first[1:]).any())
 
 
 def duplicates_p_value(times: NDArray[np.int64]) -> float:

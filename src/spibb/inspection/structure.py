@@ -76,7 +76,8 @@ def _order(log: Log) -> Iterator[Finding]:
     if not asked.any():
         return
     known = asked & (log.next_state >= 0)
-    elsewhere = known & (log.next_state != np.append(log.state[1:], -1))
+    elsewhere = known.copy()
+    elsewhere[:-1] &= log.next_state[:-1] != log.state[1:]
     share = float(elsewhere.sum() / max(1, known.sum()))
     if share > _SHUFFLED:
         yield Finding(
