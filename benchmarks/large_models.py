@@ -281,7 +281,7 @@ def soft_spibb(sizes):
     print(f"{'states':>10}{'part':>10}{'seconds':>9}{'CPU s':>8}{'steps':>7}{'memory / model':>16}")
     for n_states in sizes:
         counts, baseline = counts_of(n_states)
-        problem = Problem.of(counts, baseline=baseline, gamma=0.99)
+        problem = Problem.of(counts, baseline=baseline, gamma=0.99, accept_baseline=True)
         # Successors and probabilities; where rows start, rewards and ends of pairs.
         size = 12 * len(counts.n_sas.indices) + 24 * counts.n_sa.size
         held = _resident()

@@ -127,11 +127,11 @@ def _counts(
     tally.finish()
     counters = tally.counters
     # One row of each episode a day tells nothing alone, and everything with those of other days.
-    if ends is None and not tally.n_entries:
-        refuse_without_transitions()
     if ends is None and not tally.has_next:
         told = t.N_FOLLOWED, t.N_GAPS_TO_FOLLOWER, t.N_JUMPS, t.SMALLEST_JUMP
         check_times(*(int(counters[name]) for name in told))
+    if ends is None and not tally.n_entries:
+        refuse_without_transitions()
     to_state, n_states, state_labels = states
     to_action, n_actions, action_labels = actions
     n_initial = np.zeros(n_states, np.int64)

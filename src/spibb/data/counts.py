@@ -18,7 +18,7 @@ from spibb.data.log import Log, moved
 from spibb.data.merged_counts import check_ends, with_ends_joined
 from spibb.data.paid import Paid as Paid
 from spibb.data.return_sums import ReturnSums
-from spibb.data.tally import Tally, row_chunks
+from spibb.data.tally import Tally
 from spibb.errors import DataError
 from spibb.mdp.batch import ModelArrays, Rows
 from spibb.mdp.model import TabularMDP
@@ -86,17 +86,16 @@ class Counts(Named):
             spread: Whether to count how rewards spread, too.
         """
         tally, names = Tally(keeps_ends=False), ("state", "action", "reward", "next_state")
-        for chunk in row_chunks({name: getattr(log, name) for name in (*names, "terminated")}):
+        for chunk in log.chunks((*names, "terminated")):
             tally.add(chunk)
         if not tally.n_entries:
             refuse_without_transitions()
-        starts = np.zeros(0, np.int64) if log.is_first is None else log.state[log.is_first]
         shape = log.n_states, log.n_actions
         tables = tables_of(tally, np.arange(shape[0]), np.arange(shape[1]), shape)
         return cls(
             **(tables if spread else {**tables, "paid": None}),
             reward_range=tally.rewards,
-            n_initial=np.bincount(starts, minlength=log.n_states),
+            n_initial=np.bincount(log.first_states, minlength=log.n_states),
             n_dropped=tally.n_dropped,
             n_gaps=log.n_gaps,
             state_labels=log.state_labels,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.content_hash import hash_log
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
+from spibb.data.tally import RowChunk, row_chunks
 from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
 from spibb.errors import DataError
@@ -232,7 +233,7 @@ class Log(Named, Display):
         """Number of episodes; 0 for independent transitions."""
         return 0 if self.is_first is None else int(np.count_nonzero(self.is_first))
 
-    @property
+    @cached_property
     def is_first(self) -> NDArray[np.bool_] | None:
         """Which rows begin an episode, or None for independent transitions."""
         if self.episode is None:
@@ -261,10 +262,15 @@ class Log(Named, Display):
             return n
         return n + count_late_starts(self.is_first, self.step)
 
-    @cached_property
+    @property
     def content_hash(self) -> str:
         """What the log holds as 32 hexadecimal digits: see :mod:`spibb.data.content_hash`."""
-        return hash_log(self)[0]
+        return self.hashes[0]
+
+    @cached_property
+    def hashes(self) -> tuple[str, NDArray[np.uint64]]:
+        """The hash of the log, and those of its episodes (rows, where it has none)."""
+        return hash_log(self)
 
     def reward_extremes(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the least and the largest reward of every pair (S, A); inf, -inf where unseen."""
@@ -274,10 +280,23 @@ class Log(Named, Display):
         np.maximum.at(most, (self.state, self.action), self.reward)
         return least, most
 
+    @property
+    def first_states(self) -> NDArray[np.int64]:
+        """The states in which episodes begin; none for independent transitions."""
+        return self.state[:0] if self.is_first is None else self.state[self.is_first]
+
+    def chunks(self, names: Sequence[str]) -> Iterator[RowChunk]:
+        """Return some columns, some rows at a time."""
+        return row_chunks({name: getattr(self, name) for name in names})
+
     def take(self, rows: NDArray[np.bool_]) -> Log:
         """Return the rows that are marked; states and actions stay as they are."""
+        from spibb.data.log_part import LogPart, holds_whole_episodes
+
         if not rows.any():
             raise DataError("no row is left", expected="at least one")
+        if holds_whole_episodes(self, rows):
+            return LogPart.of(self, rows)
         return replace(
             self,
             state=self.state[rows],

@@ -29,6 +29,8 @@ from spibb.data.transition_table import (
 
 # Rows that are counted, and read, at a time: so many that calls cost nothing.
 CHUNK = 1 << 17
+# Rows for which there must be room in the table of transitions: the less, the smaller it may be.
+_TOGETHER = 1 << 14
 # What a pass over rows ends with: everything is counted, or why not.
 DONE, UNSORTED, DISORDERED, SHARED = range(4)
 
@@ -161,8 +163,11 @@ class Tally:
 
     def _add(self, done: Settled) -> None:
         n = int(self.counters[N_SETTLED])
-        self.entries = with_room(self.entries, self.n_entries, n)
-        self.n_entries += add_transitions(*done, n, self.entries)
+        for first in range(0, n, _TOGETHER):
+            some = Settled(*(column[first : first + _TOGETHER] for column in done))
+            n_some = min(n - first, _TOGETHER)
+            self.entries = with_room(self.entries, self.n_entries, n_some)
+            self.n_entries += add_transitions(*some, n_some, self.entries)
         self.counters[N_SETTLED] = 0
 
     def finish(self) -> None:

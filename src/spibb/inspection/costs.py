@@ -34,14 +34,15 @@ def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Fin
         preferences: Probabilities of the baseline, or frequencies of the log, shape (S, A).
         level: Of the test.
     """
-    rows, paid = _paid(log)
+    state, action, paid = _paid(log)
     shape = preferences.shape
-    n = np.bincount(log.state[rows] * shape[1] + log.action[rows], minlength=preferences.size)
-    n = n.reshape(shape)
+    pair = state * shape[1]
+    pair += action
+    n = np.bincount(pair, minlength=preferences.size).reshape(shape)
     several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
     n, preferences = n[several], preferences[several]
     known = n >= _FEWEST_ROWS
-    mean, error = _means(log, rows, paid, several, n)
+    mean, error = _means(_places(pair, shape, several), paid, n)
     leaning, pays = _centred(preferences, known), _centred(mean, known)
     # What differs between actions counts as far as noise alone does not explain it.
     signal, noise = (pays**2).sum(axis=1), np.where(known, error**2, 0.0).sum(axis=1)
@@ -105,15 +106,23 @@ def _finding(
     )
 
 
-def _means(log: Log, rows: Codes, paid: Array, states: Codes, n: Codes) -> tuple[Array, Array]:
-    """Return how much each pair of some states paid on average, and the standard error of that."""
-    place = np.full(log.n_states, -1)
-    place[states] = np.arange(len(states))
-    kept = place[log.state[rows]] >= 0
-    rows, paid = rows[kept], paid[kept]
-    pair = place[log.state[rows]] * log.n_actions + log.action[rows]
+def _places(pair: Codes, shape: tuple[int, ...], states: Codes) -> Codes:
+    """Return pairs by their place among some states, -1 where they are of another."""
+    place = np.full(shape, -1)
+    place[states] = np.arange(len(states) * shape[1]).reshape(-1, shape[1])
+    return place.ravel()[pair]
+
+
+def _means(pair: Codes, paid: Array, n: Codes) -> tuple[Array, Array]:
+    """Return how much each pair paid on average, and the standard error of that."""
+    if pair.min(initial=0) < 0:
+        kept = pair >= 0
+        pair, paid = pair[kept], paid[kept]
     mean = np.bincount(pair, paid, n.size) / np.maximum(n.ravel(), 1)
-    spread = np.bincount(pair, (paid - mean[pair]) ** 2, n.size).reshape(n.shape)
+    off = mean[pair]
+    np.subtract(paid, off, out=off)
+    off *= off
+    spread = np.bincount(pair, off, n.size).reshape(n.shape)
     return mean.reshape(n.shape), np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
 
 
@@ -124,18 +133,25 @@ def _centred(values: Array, known: NDArray[np.bool_]) -> Array:
     return np.where(known, values - mean, 0.0)
 
 
-def _paid(log: Log) -> tuple[NDArray[np.int64], Array]:
-    """Return rows whose next steps are all recorded, or end, and the sum of their rewards."""
+def _paid(log: Log) -> tuple[Codes, Codes, Array]:
+    """Return state and action of rows whose next steps are all recorded, or end, and their pay."""
     n = min(len(log), _ROWS)
-    reward = log.reward[:n]
+    state, action, reward = log.state[:n], log.action[:n], log.reward[:n]
     if log.episode is None:
-        return np.arange(n), reward
+        return state, action, reward
     breaks = np.append(log.episode[1:n] != log.episode[: n - 1], True)
     breaks |= log.terminated[:n] | log.is_gap[:n]
-    ends = np.flatnonzero(breaks)
-    end = ends[np.searchsorted(ends, np.arange(n))]
-    last = np.minimum(np.arange(n) + _STEPS - 1, end)
-    total = np.append(0.0, np.cumsum(reward))
-    is_whole = log.terminated[end] | (np.arange(n) + _STEPS - 1 <= end)
-    rows = np.flatnonzero(is_whole)
-    return rows, total[last[rows] + 1] - total[rows]
+    ends = np.flatnonzero(breaks).astype(np.int32)
+    last = np.repeat(ends, np.diff(ends, prepend=-1))
+    rows = np.arange(n, dtype=np.int32)
+    is_whole = log.terminated[last] | (rows + (_STEPS - 1) <= last)
+    if not is_whole.all():
+        rows, last = rows[is_whole], last[is_whole]
+        state, action = state[rows], action[rows]
+    np.minimum(last, rows + (_STEPS - 1), out=last)
+    total = np.zeros(n + 1)
+    np.cumsum(reward, out=total[1:])
+    last += 1
+    paid = total[last]
+    paid -= total[rows]
+    return state, action, paid

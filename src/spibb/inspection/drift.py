@@ -28,12 +28,15 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
     """Test whether actions changed over the episodes of a log."""
     if log.episode is None:
         return Tested("drift", _QUESTION, None, "the log has no episodes, and so no order"), None
-    episode = np.cumsum(np.append(False, np.diff(log.episode) != 0))
-    n_episodes, remark = int(episode[-1]) + 1, ""
-    rows = np.arange(len(log))
-    if len(log) > _ROWS:
+    assert log.is_first is not None
+    first = np.flatnonzero(log.is_first)
+    n_episodes, remark = len(first), ""
+    if len(log) <= _ROWS:
+        rows = np.arange(len(log))
+    else:
         # Rows chosen at random leave episodes exchangeable.
-        rows = np.sort(np.random.default_rng(0).choice(len(log), _ROWS, replace=False))
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.choice(len(log), _ROWS, replace=False, shuffle=False))
         remark = f"on {_ROWS:,} rows chosen at random"
     state, action = log.state[rows], log.action[rows]
     n_x = np.bincount(state, minlength=log.n_states)
@@ -49,8 +52,9 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
         quarter = _QUARTERS * rows // len(log)
         p_value = independence_p_value(place, [quarter], [action], seed=2)
     else:
-        quarter = _QUARTERS * episode[rows] // n_episodes
-        p_value = _by_episodes(place, action, episode[rows], n_episodes)
+        episode = np.searchsorted(first, rows, "right") - 1
+        quarter = _QUARTERS * episode // n_episodes
+        p_value = _by_episodes(place, action, episode, n_episodes)
     if p_value is None:
         return Tested("drift", _QUESTION, None, "no state has several actions"), None
     tested = Tested("drift", _QUESTION, p_value, remark)

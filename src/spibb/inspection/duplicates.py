@@ -18,7 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2
+from scipy.special import betainc, chdtrc
 
 from spibb.data.content_hash import hash_log
 from spibb.data.log import Log
@@ -69,12 +69,20 @@ def _pieces(log: Log) -> NDArray[np.int64]:
     """
     if log.episode is None:
         return np.arange(len(log))
-    is_new = np.diff(log.episode) != 0
-    return np.cumsum(np.append(False, is_new | (log.terminated | log.truncated)[:-1]))
+    is_new = log.episode[1:] != log.episode[:-1]
+    is_new |= log.terminated[:-1] | log.truncated[:-1]
+    return np.cumsum(np.append(False, is_new))
 
 
 def _piece_hashes(log: Log) -> NDArray[np.uint64]:
-    return hash_log(replace(log, episode=None if log.episode is None else _pieces(log)))[1]
+    if log.episode is None or not _goes_on_after_an_end(log):
+        return log.hashes[1]
+    return hash_log(replace(log, episode=_pieces(log)))[1]
+
+
+def _goes_on_after_an_end(log: Log) -> bool:
+    assert log.is_first is not None
+    return bool(((log.terminated | log.truncated)[:-1] & ~log.is_first[1:]).any())
 
 
 def duplicates_p_value(times: NDArray[np.int64]) -> float:
@@ -88,8 +96,7 @@ def duplicates_p_value(times: NDArray[np.int64]) -> float:
     """
     n = len(times)
     by_divisor = [
-        float(binom.sf(int((times % divisor == 0).sum()) - 1, n, 1.0 / divisor))
-        for divisor in (2, 3)
+        _at_least(int((times % divisor == 0).sum()), n, 1.0 / divisor) for divisor in (2, 3)
     ]
     f = [int((times == k).sum()) for k in (1, 2, 3)]
     return min(1.0, 3.0 * min(*by_divisor, _pairs_p_value(*f)))
@@ -105,4 +112,9 @@ def _pairs_p_value(f_1: int, f_2: int, f_3: int) -> float:
     means = (f_1 + t, f_2 - 2.0 * t, f_3 + t)
     seen = zip((f_1, f_2, f_3), means, strict=True)
     ratio = sum((k * math.log(k / mean) if k else 0.0) + mean - k for k, mean in seen)
-    return float(chi2.sf(2.0 * ratio, 1))
+    return float(chdtrc(1, 2.0 * ratio))
+
+
+def _at_least(k: int, n: int, p: float) -> float:
+    """Return with which probability at least k of n trials succeed."""
+    return 1.0 if k == 0 else float(betainc(k, n - k + 1, p))

@@ -21,9 +21,9 @@ def log_facts(log: Log) -> dict[str, Any]:
         "rows": len(log),
         "episodes": log.n_episodes,
         "states": log.n_states,
-        "states_met": len(np.unique(log.state)),
+        "states_met": len(met_values(log.n_states, log.state)),
         "actions": log.n_actions,
-        "actions_taken": len(np.unique(log.action)),
+        "actions_taken": len(met_values(log.n_actions, log.action)),
         "rewards": {
             "least": float(reward.min()),
             "mean": float(reward.mean()),
@@ -48,11 +48,19 @@ def log_facts(log: Log) -> dict[str, Any]:
     return facts
 
 
+def met_values(n: int, *columns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which of the integers below n columns hold, in order; -1 stands for none."""
+    is_met = np.zeros(n + 1, dtype=np.bool_)
+    for column in columns:
+        is_met[column] = True
+    return np.flatnonzero(is_met[:-1])
+
+
 def episode_lengths(log: Log) -> NDArray[np.int64] | None:
     """Return how many rows each episode has; None without episodes."""
-    if log.episode is None:
+    if log.is_first is None:
         return None
-    first = np.flatnonzero(np.append(True, np.diff(log.episode) != 0))
+    first = np.flatnonzero(log.is_first)
     return np.diff(np.append(first, len(log)))
 
 

@@ -158,8 +158,7 @@ def inspect(
         >>> found.is_refused, [one.check for one in found.findings]
         (True, ['baseline', 'reward-range'])
     """
-    data, policy, reward_range = _given(log, baseline, reward_range)
-    counts = Counts.from_log(data)
+    data, policy, reward_range, counts = _given(log, baseline, reward_range)
     findings = list(check_structure(data, reward_range))
     of_baseline, found, fit = check_baseline(counts, policy, LEVELS["baseline"])
     findings += [] if found is None else [found]
@@ -205,8 +204,8 @@ def inspect_problem(problem: Problem) -> Inspection | None:
 
 def _given(
     log: Any, baseline: Any, reward_range: tuple[float, float] | None
-) -> tuple[Log, TabularPolicy | None, tuple[float, float] | None]:
-    """Return the log, the baseline in its states and actions, and the range."""
+) -> tuple[Log, TabularPolicy | None, tuple[float, float] | None, Counts]:
+    """Return the log, the baseline in its states and actions, the range, and counts of the log."""
     if isinstance(log, Problem):
         if baseline is not None or reward_range is not None:
             raise SettingsError(
@@ -218,14 +217,15 @@ def _given(
                 "only counts were given", expected="a log", hint="inspect the log itself"
             )
         values = log.values
-        return log.log, log.baseline, None if values.is_observed else (values.low, values.high)
+        known = None if values.is_observed else (values.low, values.high)
+        return log.log, log.baseline, known, log.counts
     if isinstance(log, Counts):
         raise DataError("only counts were given", expected="a log", hint="inspect the log itself")
     data = log if isinstance(log, Log) else _read(log)
     if reward_range is not None:
         reward_range = _checked_range(reward_range)
     if baseline is None or (isinstance(baseline, str) and baseline == "estimate"):
-        return data, None, reward_range
+        return data, None, reward_range, Counts.from_log(data)
     if not isinstance(baseline, TabularPolicy):
         raise SettingsError(
             f"baseline is {baseline!r}",
@@ -233,11 +233,9 @@ def _given(
             hint="read a file by TabularPolicy.read, or make one of an array by TabularPolicy",
         )
     data = data.renamed(data.states.union(baseline.states), data.actions.union(baseline.actions))
-    return (
-        data,
-        align_policy(Counts.from_log(data), baseline, role="baseline", log=data),
-        reward_range,
-    )
+    counts = Counts.from_log(data)
+    policy = align_policy(counts, baseline, role="baseline", log=data)
+    return data, policy, reward_range, counts
 
 
 def _read(log: Any) -> Log:

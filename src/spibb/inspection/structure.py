@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.log import Log
+from spibb.inspection.facts import met_values
 from spibb.inspection.finding import Finding
 from spibb.names import Names
 
@@ -75,7 +76,8 @@ def _order(log: Log) -> Iterator[Finding]:
     if not asked.any():
         return
     known = asked & (log.next_state >= 0)
-    elsewhere = known & (log.next_state != np.append(log.state[1:], -1))
+    elsewhere = known.copy()
+    elsewhere[:-1] &= log.next_state[:-1] != log.state[1:]
     share = float(elsewhere.sum() / max(1, known.sum()))
     if share > _SHUFFLED:
         yield Finding(
@@ -140,9 +142,10 @@ def _pairs(n: NDArray[np.int64]) -> float:
 
 def _columns(log: Log) -> Iterator[Finding]:
     """Find columns that are not what they are called."""
-    met = np.unique(np.append(log.state, log.next_state[log.next_state >= 0]))
-    taken = np.unique(log.action)
-    yield from _index_like("state", len(np.unique(log.state)), len(log), log.states)
+    acted = met_values(log.n_states, log.state)
+    met = met_values(log.n_states, log.state, log.next_state)
+    taken = met_values(log.n_actions, log.action)
+    yield from _index_like("state", len(acted), len(log), log.states)
     yield from _index_like("action", len(taken), len(log), log.actions)
     if len(taken) == 1:
         yield Finding(

@@ -94,7 +94,7 @@ class Mean(Statistic):
 
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the means of resamples."""
-        return np.asarray(resampled_ratios(self.values, np.ones(len(self)), indices))
+        return np.asarray(resampled_means(self.values, indices))
 
     def jackknife(self) -> Array:
         """Return (x_i - mean) / (n - 1)."""
@@ -123,6 +123,26 @@ class Difference(Statistic):
     def jackknife(self) -> Array:
         """Return the differences of the jackknife values."""
         return self.first.jackknife() - self.second.jackknife()
+
+
+@jit
+def resampled_means(values, indices):  # type: ignore[no-untyped-def]
+    """Return the means of values on resamples."""
+    n_resamples, n = indices.shape
+    found = np.zeros(n_resamples)
+    together = n_resamples // 4 * 4
+    for k in range(0, together, 4):  # four at a time: no sum waits for another
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for i in range(n):
+            a += values[indices[k, i]]
+            b += values[indices[k + 1, i]]
+            c += values[indices[k + 2, i]]
+            d += values[indices[k + 3, i]]
+        found[k], found[k + 1], found[k + 2], found[k + 3] = a, b, c, d
+    for k in range(together, n_resamples):
+        for i in indices[k]:
+            found[k] += values[i]
+    return found / n
 
 
 @jit

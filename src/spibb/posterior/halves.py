@@ -70,19 +70,19 @@ def ask_halves(problem: Problem, made: Callable[[Problem], Array]) -> Halves | N
     if log is None or log.episode is None or log.n_episodes < FEWEST_EPISODES:
         return None
     first = log.is_in_first_half
+    try:
+        halves = [problem.part(first), problem.part(~first)]
+        policies = [made(half) for half in reversed(halves)]
+    except SpibbError:  # a half may be too little for an algorithm, or hold no transition
+        return None
     expected, terms, weights = [], [], []
-    for judges in (first, ~first):
-        try:
-            half = problem.part(judges)
-            policy = made(problem.part(~judges))
-        except SpibbError:  # a half may be too little for an algorithm, or hold no transition
-            return None
+    for half, policy in zip(halves, policies, strict=True):
         if len(log) <= _MOST_ROWS:
             off = OffPolicy.of(half, TabularPolicy(policy))
             found, weight = off.robust_terms()
             terms.append(found - off.episodes.returns(off.gamma))
             weights.append(weight)
-        # Counts suffice to judge: rows of both halves would take as much memory as the log.
+        # Counts suffice to draw models.
         drawn = Posterior(replace(half, log=None)).gains(policy[None], _N_DRAWS)
         expected.append(min(float(values.mean()) for values in drawn.values()))
     held_out = None if not terms else _held_out(np.concatenate(terms), np.concatenate(weights))
