@@ -19,6 +19,7 @@ def inspect(
     log: o.LogFile,
     baseline: Baseline = None,
     reward_range: o.Rewards = None,
+    query: o.Query = None,
     columns: o.Columns = None,
     picture: Picture = None,
     printed: o.PrintFormat = o.Format.table,
@@ -34,7 +35,7 @@ def inspect(
 
     if picture is not None:
         check_picture(picture)
-    rows = spibb.read_log(log, columns=parse_columns(columns))
+    rows = spibb.read_log(log, columns=parse_columns(columns), query=query)
     is_file = baseline not in (None, ESTIMATE)
     found = spibb.inspect(
         rows,

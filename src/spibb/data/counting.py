@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data import tally as t
+from spibb.data.continuous import refuse_continuous
 from spibb.data.count_tables import tables_of
 from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.ends import Ends
@@ -30,6 +31,7 @@ def count_log(
     *,
     keep_ends: bool = False,
     gamma: float | None = None,
+    query: str | None = None,
     progress: Progress | None = None,
 ) -> Counts:
     """Count the rows of a log in CSV or Parquet without holding them in memory.
@@ -37,7 +39,7 @@ def count_log(
     The counts are those of ``Counts.from_log(read_log(path))``, and hold how rewards spread, too.
     Memory grows with the transitions that occur; with the episodes, where rows of others come
     between those of an episode, or where ends are kept; and with the rows only where steps have to
-    be sorted.
+    be sorted, and where the log is in JSON lines, in Arrow or in a database.
 
     Args:
         path: A file, a folder of files or a glob, as for :func:`spibb.read_log`.
@@ -46,8 +48,11 @@ def count_log(
             that go on in tomorrow's file.
         gamma: Count the first-visit returns at this discount, too, which some algorithms and error
             functions need; their episodes cannot go on in another file.
+        query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
         progress: Told how many rows were read, and which share of all.
     """
+    if query is not None:
+        return _counted_in_memory(path, columns, keep_ends, gamma, query)
     try:
         try:
             return _counted(path, columns, keep_ends, gamma, progress, in_between=keep_ends)
@@ -83,19 +88,27 @@ def _counted(
     if keep_ends and tally.has_episodes:
         ends = _ends(tally, None if rows.episodes is None else rows.episodes.identifiers())
     states, actions = rows.states.decided(), rows.actions.decided()
+    refuse_continuous("state", states[2], rows.n_rows, path)
+    refuse_continuous("action", actions[2], rows.n_rows, path)
     check_size(states[1], actions[1], path)
     return _counts(tally, states, actions, ends, None if returns is None else returns.finished())
 
 
 def _counted_in_memory(
-    path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool, gamma: float | None
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    keep_ends: bool,
+    gamma: float | None,
+    query: str | None = None,
 ) -> Counts:
     """Count a log that has to be read as a whole; refuse it, and say why, where it is none."""
     try:
+        if query is not None:
+            raise NotStreamedError("a query")
         given, sizes, episodes = streamed_columns(path, columns)
         is_counted = "step" in given
     except NotStreamedError:
-        given, episodes, is_counted = read_columns(path, columns)
+        given, episodes, is_counted = read_columns(path, columns, query)
         # The checks of a log, which this may be none.
         log = Log.from_arrays(**given)
         names = "n_states", "n_actions", "state_labels", "action_labels"

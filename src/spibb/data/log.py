@@ -171,7 +171,13 @@ class Log(Named, Display):
 
     @classmethod
     def from_dataframe(
-        cls, frame: Any, columns: Mapping[str, str] | None = None, by: str | None = None
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        by: str | None = None,
+        *,
+        n_states: int | None = None,
+        n_actions: int | None = None,
     ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
@@ -179,10 +185,13 @@ class Log(Named, Display):
             frame: Anything pyarrow can read as a table.
             columns: Where to find a column that is called differently: ``{"state": "ward"}``.
             by: A column of groups that reports tell apart.
+            n_states: Number of states, where they are the integers from 0, whichever occur.
+            n_actions: Number of actions, likewise.
         """
         from spibb.data.readers import log_from_table
 
-        return log_from_table(arrow_table(frame), columns, FRAME, by)
+        sizes = {"n_states": n_states, "n_actions": n_actions}
+        return log_from_table(arrow_table(frame), columns, FRAME, by, **sizes)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:
