@@ -225,7 +225,7 @@ def test_integers_that_are_identifiers_are_as_many_states_as_occur(tmp_path):
     log = read_log(path)
     assert log.state_labels == ("7", "9999999", "123456789012345678")
     assert log.state.tolist() == [1, 2, 0]
-    with pytest.raises(DataError, match=r"state 9999999 is out of range"):
+    with pytest.raises(DataError, match=r"state \d+ is out of range"):
         read_log(path, n_states=10)
 
 

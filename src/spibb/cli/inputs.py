@@ -14,6 +14,7 @@ from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.counts_file import is_counts_file
 from spibb.data.declarations import read_allowed, read_start, read_states, read_successors
 from spibb.data.log import Log
+from spibb.data.minari_sets import is_minari
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
 from spibb.file_formats import database_kind, find_files
@@ -142,6 +143,8 @@ def check_inputs_outside(out: Path, *names: str | None) -> None:
 
 
 def _files(name: str) -> list[Path]:
+    if is_minari(name):
+        return []
     is_file = is_counts_file(name) or database_kind(name) is not None
     return [Path(name)] if is_file else find_files(name, what="input")
 

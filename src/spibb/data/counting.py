@@ -16,6 +16,7 @@ from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.ends import Ends
 from spibb.data.episodes import check_times, n_late_starts, sorted_rows
 from spibb.data.log import Log
+from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.readers import read_columns, streamed_columns
 from spibb.data.return_sums import ReturnSums, ReturnTally
@@ -51,7 +52,7 @@ def count_log(
         query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
         progress: Told how many rows were read, and which share of all.
     """
-    if query is not None:
+    if query is not None or is_minari(path):
         return _counted_in_memory(path, columns, keep_ends, gamma, query)
     try:
         try:
@@ -102,10 +103,15 @@ def _counted_in_memory(
     query: str | None = None,
 ) -> Counts:
     """Count a log that has to be read as a whole; refuse it, and say why, where it is none."""
+    episodes: Any
     try:
         if query is not None:
             raise NotStreamedError("a query")
-        given, sizes, episodes = streamed_columns(path, columns)
+        if is_minari(path):
+            refuse_beside_minari(path, columns=columns)
+            (given, sizes), episodes = minari_columns(path), None
+        else:
+            given, sizes, episodes = streamed_columns(path, columns)
         is_counted = "step" in given
     except NotStreamedError:
         given, episodes, is_counted = read_columns(path, columns, query)
@@ -139,12 +145,12 @@ def _counts(
     """Turn a tally into counts, under the names of its states and actions."""
     tally.finish()
     counters = tally.counters
-    # One row of each episode a day tells nothing alone, and everything with those of other days.
-    if ends is None and not tally.n_entries:
-        refuse_without_transitions()
     if ends is None and not tally.has_next:
         told = t.N_FOLLOWED, t.N_GAPS_TO_FOLLOWER, t.N_JUMPS, t.SMALLEST_JUMP
         check_times(*(int(counters[name]) for name in told))
+    # One row of each episode a day tells nothing alone, and everything with those of other days.
+    if ends is None and not tally.n_entries:
+        refuse_without_transitions()
     to_state, n_states, state_labels = states
     to_action, n_actions, action_labels = actions
     n_initial = np.zeros(n_states, np.int64)

@@ -31,7 +31,7 @@ class Log(Named, Display):
     """Transitions (x, a, r, x') with the episode they belong to.
 
     Build one with :meth:`from_arrays`, :meth:`from_dataframe`, :meth:`from_episodes`,
-    :meth:`sample` or :func:`spibb.read_log`.
+    :meth:`from_minari`, :meth:`sample` or :func:`spibb.read_log`.
 
     Attributes:
         state: State before the step, an integer from 0.
@@ -192,6 +192,18 @@ class Log(Named, Display):
 
         sizes = {"n_states": n_states, "n_actions": n_actions}
         return log_from_table(arrow_table(frame), columns, FRAME, by, **sizes)
+
+    @classmethod
+    def from_minari(cls, dataset: Any) -> Log:
+        """Build a log from a data set of Minari with discrete observations and actions.
+
+        Args:
+            dataset: The data set, or the name of one that is on this machine.
+        """
+        from spibb.data.minari_sets import minari_columns
+
+        columns, sizes = minari_columns(dataset)
+        return cls.from_arrays(**columns, **sizes)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:

@@ -15,6 +15,7 @@ from spibb.data.continuous import refuse_continuous
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
 from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.minari_sets import is_minari, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
@@ -55,7 +56,8 @@ def read_log(
     States and actions are integers or labels; those that occur are numbered in their order.
 
     Args:
-        path: Where the log is; or the log as a pandas, polars or Arrow table.
+        path: Where the log is; or the log as a pandas, polars or Arrow table; or
+            ``"minari:NAME"`` for a data set of Minari.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
         by: A column of groups that reports tell apart.
         query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
@@ -66,6 +68,9 @@ def read_log(
     given = {"n_states": n_states, "n_actions": n_actions}
     if not isinstance(path, str | Path):
         return Log.from_dataframe(path, columns, by, **given)
+    if is_minari(path):
+        refuse_beside_minari(path, columns=columns, by=by, query=query, **given)
+        return Log.from_minari(path)
     if by is None and query is None:
         with suppress(NotStreamedError):
             found, sizes, _ = streamed_columns(path, columns, progress, **given)
