@@ -217,11 +217,11 @@ def test_a_package_that_is_not_there_is_named(ward, refused, monkeypatch):
 
 @pytest.mark.parametrize("name", ["state", "action"])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
-def test_measurements_are_no_states(ward, refused, kind, name):
-    values = np.random.default_rng(8).normal(size=50)
-    rows = {"episode": np.arange(50), "state": np.zeros(50, int), "action": np.zeros(50, int),
-            "reward": np.ones(50), name: values}  # fmt: skip
-    path = ward.folder / f"log.{kind}"
+def test_measurements_are_no_states(ward, spibb, refused, kind, name):
+    values = np.random.default_rng(8).normal(size=60)
+    rows = {"episode": np.arange(60), "state": np.zeros(60, int), "action": np.zeros(60, int),
+            "reward": np.ones(60), name: values}  # fmt: skip
+    path, counts = ward.folder / f"log.{kind}", ward.folder / "counts.npz"
     frame = pa.table(rows).to_pandas()
     if kind == "csv":
         frame.to_csv(path, index=False)
@@ -229,11 +229,16 @@ def test_measurements_are_no_states(ward, refused, kind, name):
         frame.to_parquet(path)
     else:
         frame.to_json(path, orient="records", lines=True)
-    for command in (ward.improve(log=path), ["inspect", path], count(ward, path)):
-        assert_says(refused(*command), f"the {name} of", "looks continuous: 50 different values",
-                    f"{name}s that occur again", "group the values")  # fmt: skip
+    assert spibb("count", path, "--out", counts).code == 0
+    for log in (path, counts):
+        assert_says(refused(*ward.improve("--baseline", "estimate", log=log)),
+                    f"the {name} looks continuous: there are 60 different {name}s in 60 rows",
+                    f"{name}s that occur again", "group the readings")  # fmt: skip
+    inspected = spibb("inspect", path)
+    assert inspected.code == 1
+    assert "Commands refuse it" in " ".join(inspected.out.split())
 
 
 def test_fractions_that_repeat_are_states(ward):
-    text = HEAD + "".join(f"{k},0,{k % 7 / 4},0,1\n" for k in range(50))
+    text = HEAD + "".join(f"{k},0,{k % 7 / 4},0,1\n" for k in range(60))
     assert read_log(ward.write("halves.csv", text)).n_states == 7

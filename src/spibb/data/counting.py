@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data import tally as t
-from spibb.data.continuous import refuse_continuous
 from spibb.data.count_tables import tables_of
 from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.ends import Ends
@@ -89,8 +88,6 @@ def _counted(
     if keep_ends and tally.has_episodes:
         ends = _ends(tally, None if rows.episodes is None else rows.episodes.identifiers())
     states, actions = rows.states.decided(), rows.actions.decided()
-    refuse_continuous("state", states[2], rows.n_rows, path)
-    refuse_continuous("action", actions[2], rows.n_rows, path)
     check_size(states[1], actions[1], path)
     return _counts(tally, states, actions, ends, None if returns is None else returns.finished())
 

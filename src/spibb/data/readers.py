@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.continuous import refuse_continuous
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
 from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
@@ -96,8 +95,6 @@ def streamed_columns(
     found = rows.gathered(progress)
     to_state, n_states, state_labels = rows.states.decided(n_states)
     to_action, n_actions, action_labels = rows.actions.decided(n_actions)
-    refuse_continuous("state", state_labels, rows.n_rows, path)
-    refuse_continuous("action", action_labels, rows.n_rows, path)
     check_size(n_states, n_actions, path)
     for name, known in (("state", to_state), ("next_state", to_state), ("action", to_action)):
         if name in found:
@@ -187,8 +184,6 @@ def given_columns(
     action, action_labels = encode(
         table["action"], "action", path, are_indices=n_actions is not None
     )
-    refuse_continuous("state", state_labels, len(action), path)
-    refuse_continuous("action", action_labels, len(action), path)
     found: dict[str, Any] = dict(zip(places, codes, strict=True))
     for name in ("terminated", "truncated"):
         if name in present:
