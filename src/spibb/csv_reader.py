@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from spibb.csv_delimiters import DELIMITERS, find_delimiter
 from spibb.csv_quotes import scan_quotes
 from spibb.errors import DataError
+from spibb.file_formats import opened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +27,22 @@ _WHOLE = r"^(-?[1-9][0-9]{0,17}|0)$"
 _UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
 # Longer names of columns are no names.
 _LONGEST_HEADER = 1 << 20
+# Lines that tell what separates fields, beside the header.
+_N_LINES = 20
+
+
+class CsvLayout(NamedTuple):
+    """How a CSV file is written.
+
+    Attributes:
+        names: The names of its columns, as they stand there.
+        has_newlines: Whether fields go over lines.
+        delimiter: What separates fields.
+    """
+
+    names: list[str]
+    has_newlines: bool
+    delimiter: str
 
 
 def read_csv(
@@ -43,35 +61,32 @@ def read_csv(
     """
     import pyarrow as pa
 
-    raw, has_newlines = csv_header(file, what)
-    header = [name.strip() for name in raw]
+    layout = csv_layout(file, what)
+    header = [name.strip() for name in layout.names]
     text = pa.dictionary(pa.int32(), pa.string())
     kinds: dict[str, Any] = {name: text for name in header if name in names}
     kinds |= {name: pa.float64() for name in header if name in numbers}
     try:
-        table = _read(file, what, raw, kinds, has_newlines)
+        table = _read(file, what, layout, kinds)
     except pa.ArrowInvalid as error:
         if "conversion error to double" not in str(error):
             raise
         # Only text can say which row is wrong.
         kinds |= dict.fromkeys(set(numbers) & set(header), text)
-        table = _read(file, what, raw, kinds, has_newlines)
+        table = _read(file, what, layout, kinds)
     columns = [table[name] if name in kinds else pa.nulls(len(table)) for name in header]
     return pa.table(columns, names=header)
 
 
-def csv_header(file: Path, what: str) -> tuple[list[str], bool]:
-    """Return the names of the columns as they stand there, and whether fields go over lines.
-
-    Nothing is there twice, and quotation marks are closed.
-    """
+def csv_layout(file: Path, what: str) -> CsvLayout:
+    """Find out how a file is written: nothing is there twice, and quotation marks are closed."""
     _check_encoding(file, what)
-    has_newlines = scan_quotes(file, what)
-    return list(_header(file, what)), has_newlines
+    names, delimiter = _header(file, what)
+    return CsvLayout(names, scan_quotes(file, what, delimiter), delimiter)
 
 
 def csv_blocks(
-    file: Path, raw: Sequence[str], kinds: Mapping[str, Any], n_bytes: int
+    file: Path, layout: CsvLayout, kinds: Mapping[str, Any], n_bytes: int
 ) -> Iterator[tuple[pa.Table, int]]:
     """Read columns of a CSV file whose fields stay on their lines, block by block.
 
@@ -79,12 +94,12 @@ def csv_blocks(
 
     Args:
         file: The file.
-        raw: The names of its columns, as they stand there.
-        kinds: What is read, by such names.
+        layout: How it is written.
+        kinds: What is read, by names as they stand there.
         n_bytes: Size of a block, or of a line, if that is longer.
 
     Yields:
-        Tables with the bytes that each is made of.
+        Tables with the place in the file, packed or not, up to which they go.
     """
     import pyarrow as pa
     import pyarrow.csv
@@ -93,54 +108,59 @@ def csv_blocks(
         strings_can_be_null=True, null_values=[""], column_types=dict(kinds),
         include_columns=list(kinds),
     )  # fmt: skip
+    parse = pyarrow.csv.ParseOptions(delimiter=layout.delimiter)
     names: list[str] | None = None
-    with file.open("rb") as stream:
+    with opened(file) as (stream, raw):
         while block := stream.read(n_bytes):
             block += stream.readline()
             if not block.strip():
                 continue
             options = pyarrow.csv.ReadOptions(column_names=names)
-            table = pyarrow.csv.read_csv(pa.BufferReader(block), options, None, convert)
-            names = list(raw)
-            yield table, len(block)
+            table = pyarrow.csv.read_csv(pa.BufferReader(block), options, parse, convert)
+            names = layout.names
+            yield table, raw.tell()
 
 
 def _check_encoding(file: Path, what: str) -> None:
-    with file.open("rb") as stream:
+    with opened(file) as (stream, _):
         start = stream.read(4096)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\x00" in start:
         raise DataError(
             f"cannot read the {what} {file}: it is not text in UTF-8, but UTF-16 or so",
-            expected="text in UTF-8, fields separated by commas",
+            expected="text in UTF-8, fields separated by commas or the like",
             hint="save it as CSV in UTF-8",
         )
 
 
-def _header(file: Path, what: str) -> Sequence[str]:
-    """Return the names of the columns as they stand there; refuse one that is there twice."""
+def _header(file: Path, what: str) -> tuple[list[str], str]:
+    """Return the names of the columns as they stand there, each once, and what separates them."""
     import pyarrow as pa
     import pyarrow.csv
 
     lines = b""
-    with file.open("rb") as stream:
+    with opened(file) as (stream, _):
         # Names in quotation marks may go over several lines.
         while len(lines) < _LONGEST_HEADER:
             line = stream.readline(_LONGEST_HEADER)
             lines += line
             if not line or (lines.strip() and lines.count(b'"') % 2 == 0):
                 break
+        more = b"".join(stream.readline(_LONGEST_HEADER) for _ in range(_N_LINES))
     if not lines.strip(b"\xef\xbb\xbf \t\r\n"):
         raise DataError(
             f"cannot read the {what} {file}: it is empty",
             expected="a header with the names of the columns",
         )
+    delimiter = find_delimiter(lines + more, file, what)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter)
     try:
-        found = pyarrow.csv.read_csv(io.BytesIO(lines.rstrip(b"\r\n") + b"\n")).column_names
+        text = io.BytesIO(lines.rstrip(b"\r\n") + b"\n")
+        found = pyarrow.csv.read_csv(text, parse_options=parse).column_names
     except pa.ArrowInvalid:
         # A file of one line without an end, or of old Macintosh line ends.
-        found = pyarrow.csv.open_csv(file).schema.names
+        found = pyarrow.csv.open_csv(file, parse_options=parse).schema.names
     check_once([name.strip() for name in found], file)
-    return list(found)
+    return list(found), delimiter
 
 
 def check_once(names: Sequence[str], path: str | Path) -> None:
@@ -154,25 +174,25 @@ def check_once(names: Sequence[str], path: str | Path) -> None:
             )
 
 
-def _read(
-    file: Path, what: str, header: Sequence[str], kinds: dict[str, Any], has_newlines: bool
-) -> pa.Table:
+def _read(file: Path, what: str, layout: CsvLayout, kinds: dict[str, Any]) -> pa.Table:
     import pyarrow as pa
     import pyarrow.csv
 
-    chosen = {raw: kinds[raw.strip()] for raw in header if raw.strip() in kinds}
+    chosen = {raw: kinds[raw.strip()] for raw in layout.names if raw.strip() in kinds}
 
     def read(use_threads: bool) -> pa.Table:
         return pyarrow.csv.read_csv(
             file,
             read_options=pyarrow.csv.ReadOptions(use_threads=use_threads),
-            parse_options=pyarrow.csv.ParseOptions(newlines_in_values=has_newlines),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=layout.delimiter, newlines_in_values=layout.has_newlines
+            ),
             convert_options=pyarrow.csv.ConvertOptions(
                 # An empty cell is a missing value in every column; "NA" may be a label.
                 strings_can_be_null=True,
                 null_values=[""],
                 column_types=chosen,
-                include_columns=list(chosen) or [header[0]],
+                include_columns=list(chosen) or [layout.names[0]],
             ),
         )
 
@@ -189,18 +209,18 @@ def _read(
         uneven = _UNEVEN.search(str(error))
         if uneven is None:
             raise
-        raise _uneven(uneven, file, what) from None
+        raise _uneven(uneven, file, what, DELIMITERS[layout.delimiter]) from None
     return table.rename_columns([name.strip() for name in table.column_names])
 
 
-def _uneven(found: re.Match[str], file: Path, what: str) -> DataError:
+def _uneven(found: re.Match[str], file: Path, what: str, marks: str) -> DataError:
     row, n_expected, n_found = (int(number) for number in found.groups())
     return DataError(
         f"cannot read the {what} {file}: a row has {n_found} field{'' if n_found == 1 else 's'}",
         # The header is the first row of the file, but not of the table.
         where=f"row {row - 1}",
-        expected=f"{n_expected}, as in the header",
-        hint="complete the row, or put quotation marks around fields that contain commas",
+        expected=f"{n_expected}, as in the header, separated by {marks}",
+        hint=f"complete the row, or put quotation marks around fields that contain {marks}",
     )
 
 

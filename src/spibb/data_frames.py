@@ -23,11 +23,13 @@ def arrow_table(frame: Any) -> pa.Table:
     try:
         if isinstance(frame, pa.Table):
             return frame
+        if hasattr(frame, "collect_schema") and hasattr(frame, "collect"):  # polars, not yet run
+            frame = frame.collect()
         if hasattr(frame, "to_arrow"):
             return frame.to_arrow()
         if hasattr(frame, "__arrow_c_stream__") and not hasattr(frame, "iloc"):
             return pa.table(frame)
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        return pa.Table.from_pandas(_with_index(frame), preserve_index=False)
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
         is_path = isinstance(frame, str | Path)
         raise DataError(
@@ -35,6 +37,17 @@ def arrow_table(frame: Any) -> pa.Table:
             expected="a pandas, polars or Arrow table whose columns hold one kind of value",
             hint="read a file by spibb.read_log or TabularPolicy.read" if is_path else None,
         ) from None
+
+
+def _with_index(frame: Any) -> Any:
+    """Make columns of what an index of pandas names; the numbers of rows have no name."""
+    names = frame.index.names
+    levels = [
+        level
+        for level, name in enumerate(names)
+        if (name is not None or len(names) > 1) and name not in frame.columns
+    ]
+    return frame.reset_index(level=levels) if levels else frame
 
 
 def as_text(table: pa.Table, names: Collection[str], path: str | Path) -> pa.Table:

@@ -64,11 +64,11 @@ class Names:
         if self.labels is None and others.labels is None:
             return Names(None, max(self.size, others.size))
         both = {*self, *others}
-        if not all(name.isascii() and name.isdigit() for name in both):
+        if not all(name.isascii() and name.removeprefix("-").isdigit() for name in both):
             return Names(tuple(sorted(both)), len(both))
         # "7" and "07" are different names of the same size.
         ordered = tuple(sorted(both, key=lambda name: (int(name), name)))
-        is_plain = self.labels is None and ordered == tuple(Names(None, len(both)))
+        is_plain = ordered == tuple(Names(None, len(both)))
         return Names(None if is_plain else ordered, len(both))
 
 

@@ -1,8 +1,7 @@
-"""CSV and Parquet files as Arrow tables, and their columns of names as integers."""
+"""Files as Arrow tables, and their columns of names as integers."""
 
 from __future__ import annotations
 
-import glob
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.csv_reader import check_once, numbers_or_names, read_csv
-from spibb.errors import DataError, SpibbError
+from spibb.errors import MOST_WHOLE, DataError, SpibbError
+from spibb.file_formats import find_files, partition_of, table_format
+from spibb.json_lines import read_json_lines
 from spibb.names import nearest
 
 if TYPE_CHECKING:
@@ -22,14 +23,11 @@ if TYPE_CHECKING:
 
 Labels = tuple[str, ...] | None
 
-_FORMATS = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _MISSING = -1
-# A table of this many states by one action is 80 MB; beyond it integers are surely identifiers.
+# A table of this many states by one action is 80 MB.
 LARGEST_INDEX = 10_000_000
 # Four gigabytes for one table of numbers, of which an algorithm needs several.
 _LARGEST_TABLE = 500_000_000
-# Integers from 0 to the largest of which fewer than one in so many occur are identifiers.
-_SPARSEST, _SMALLEST_SPARSE = 100, 100_000
 # What a row of a log takes while it is read, sorted and counted.
 _BYTES_A_ROW = 120
 
@@ -47,10 +45,10 @@ def read_table(
 ) -> pa.Table:
     """Read some columns of a file, of the files of a folder, or of those matching a glob.
 
-    The other columns are there by name, but empty.
+    The other columns are there by name, but empty. Folders called ``ward=icu`` are columns.
 
     Args:
-        path: A ``.csv`` or ``.parquet`` file, a folder of such files, or a glob.
+        path: A file in CSV, JSON lines, Parquet or Arrow, a folder of such files, or a glob.
         what: What the file is to the user, for messages: "log", "policy".
         names: Columns of integers or labels, those together that share them, as state and next
             state: a CSV file does not say which of the two they are, but all of them are the same.
@@ -64,7 +62,8 @@ def read_table(
     tables: dict[Path, pa.Table] = {}
     for file in find_files(path, what=what):
         with naming(file, what):
-            tables[file] = _read_file(file, what, {*texts, *chain(*names)}, numbers)
+            table = _read_file(file, what, {*texts, *chain(*names)}, numbers)
+        tables[file] = _partitioned(table, partition_of(file, path), {*texts, *chain(*names)})
     for group in names:
         _decide(tables, group, may_lack)
     is_ordered = all(ordered in one.column_names for one in tables.values())
@@ -96,10 +95,9 @@ def naming(file: Path, what: str) -> Iterator[None]:
 def _decide(
     tables: dict[Path, pa.Table], group: Collection[str], may_lack: Collection[str]
 ) -> None:
-    """Make whole numbers or names of columns of CSV files that share them."""
-    files = [file for file in tables if table_format(file) == "csv"]
+    """Make whole numbers or names of columns of texts, as in CSV files, that share them."""
     found = {
-        name: {file: tables[file][name] for file in files if is_dictionary(tables[file], name)}
+        name: {file: tables[file][name] for file in tables if is_dictionary(tables[file], name)}
         for name in group
     }
     decided = numbers_or_names(
@@ -139,44 +137,11 @@ def _check_unshared(tables: Mapping[Path, pa.Table], name: str) -> None:
 
 
 _ADVICE = {
-    "csv": "check that it is text in UTF-8, fields separated by commas, with a header",
+    "csv": "check that it is text in UTF-8, separated by commas, with a header, and complete",
+    "json": "check that it is text in UTF-8, an object on each line, and complete",
     "parquet": "check that the file is complete, and is what its name says",
+    "arrow": "check that the file is complete, and is what its name says",
 }
-
-
-def find_files(path: str | Path, *, what: str) -> list[Path]:
-    """Return the table files that a path, folder or glob stands for, sorted by name."""
-    root = Path(path)
-    nothing = f"no such {what}: {path}"
-    try:
-        if root.is_dir():
-            files = sorted(file for file in root.iterdir() if table_format(file))
-            nothing += " is a folder without tables"
-        elif root.exists():
-            files = [root]
-        else:
-            files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    except OSError as error:
-        raise DataError(f"cannot read the {what} {path}: {error.strerror}") from None
-    if not files:
-        raise DataError(
-            nothing,
-            expected="a CSV or Parquet file, folder or glob",
-            hint="check the path; for files in sub-folders, give a glob as 'logs/**/*.csv'",
-        )
-    for file in files:
-        if not table_format(file):
-            raise DataError(
-                f"cannot tell the format of the {what} {file}",
-                expected="a name in .csv or .parquet",
-                hint="save the table as CSV or Parquet",
-            )
-    return files
-
-
-def table_format(file: Path) -> str:
-    """Return csv or parquet, by the name of a file; an empty text for other files."""
-    return _FORMATS.get(file.suffix.lower(), "")
 
 
 def _read_file(file: Path, what: str, names: Collection[str], numbers: Collection[str]) -> pa.Table:
@@ -186,9 +151,46 @@ def _read_file(file: Path, what: str, names: Collection[str], numbers: Collectio
             expected="a file",
             hint="write the table to a file first",
         )
-    if table_format(file) == "parquet":
-        return _read_parquet(file, what, {*names, *numbers})
-    return without_unnamed(read_csv(file, what=what, names=names, numbers=numbers), file)
+    kind = table_format(file)
+    if kind == "csv":
+        return without_unnamed(read_csv(file, what=what, names=names, numbers=numbers), file)
+    if kind == "json":
+        wanted = {*names, *numbers}
+        return without_unnamed(read_json_lines(file, what=what, wanted=wanted), file)
+    read = _read_parquet if kind == "parquet" else _read_arrow
+    return read(file, what, {*names, *numbers})
+
+
+def _partitioned(table: pa.Table, values: Mapping[str, str | None], texts: Collection[str]) -> Any:
+    """Add what folders say of a file, as a CSV file would; a column of the file itself counts."""
+    import pyarrow as pa
+
+    for name, value in values.items():
+        if name not in table.column_names:
+            column = pa.array([value] if name in texts else [None], pa.string())
+            column = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), column)
+            table = table.append_column(name, pa.chunked_array([column]))
+    return table
+
+
+def _read_arrow(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
+    import pyarrow as pa
+
+    with pa.memory_map(str(file)) as source:
+        try:
+            whole = pa.ipc.open_file(source).read_all()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            whole = pa.ipc.open_stream(source).read_all()
+        check_memory(whole.num_rows, f"the {what} {file}")
+        names = without_unnamed(whole, file).column_names
+        kept = {name: whole[name] for name in names if name.strip() in wanted}
+        # Offsets of a damaged file may lead anywhere.
+        pa.table(kept).validate(full=True)
+        columns = [
+            decoded(kept[name], name) if name in kept else pa.nulls(len(whole)) for name in names
+        ]
+    return without_unnamed(pa.table(columns, names=[name.strip() for name in names]), file)
 
 
 def _read_parquet(file: Path, what: str, wanted: Collection[str]) -> pa.Table:
@@ -391,8 +393,8 @@ def require_columns(
         hint = "rename the column"
         if can_rename:
             hint += f", or say --columns {name}={near or 'YOUR_COLUMN'}"
-        if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
-            hint = "separate the fields by commas"
+        if len(present) == 1 and re.search(r"\W", present[0]):
+            hint = "separate the fields by commas, semicolons, tabs or vertical bars"
         raise DataError(
             f"{path} has no column {name!r}" + (f", but it has {near!r}" if near else ""),
             expected=f"it among {', '.join(present)}",
@@ -452,103 +454,132 @@ def _first_without_number(column: Any) -> tuple[int, Any]:
     return 0, str(column.type)
 
 
-def encode(column: Any, name: str, path: str | Path) -> tuple[NDArray[np.int64], Labels]:
+def encode(
+    column: Any, name: str, path: str | Path, *, are_indices: bool = False
+) -> tuple[NDArray[np.int64], Labels]:
     """Turn one column of integers or labels into integer codes; see :func:`encode_together`."""
-    (codes,), labels = encode_together({name: column}, path)
+    (codes,), labels = encode_together({name: column}, path, are_indices=are_indices)
     return codes, labels
 
 
 def encode_together(
-    columns: dict[str, Any], path: str | Path, *, missing_allowed: Sequence[str] = ()
+    columns: dict[str, Any],
+    path: str | Path,
+    *,
+    missing_allowed: Sequence[str] = (),
+    are_indices: bool = False,
 ) -> tuple[list[NDArray[np.int64]], Labels]:
     """Turn columns that share one set of names into integer codes.
 
-    Integers stand for themselves. Anything else is a label; labels are sorted, and a code is the
-    label's place in that order.
+    A code is the place of a name among those that occur: integers in their order as numbers, and
+    anything else, as text, in that of text.
 
     Args:
         columns: Arrow columns by name.
         path: The file they come from, for messages.
-        missing_allowed: Names of columns that may have empty cells, which become -1.
+        missing_allowed: Names of columns that may have empty cells, which become -1, and may be
+            written so: no state is an integer below 0.
+        are_indices: Integers stand for themselves, whichever occur.
 
     Returns:
-        The codes of each column, and the labels, or None where the columns hold integers.
+        The codes of each column, and the labels, or None where these are the integers from 0 on.
     """
     columns = {name: _plain(column) for name, column in columns.items()}
     for name, column in columns.items():
         if name not in missing_allowed:
             check_filled(column, name, path)
-    integers = [_as_integers(column) for column in columns.values()]
-    if all(codes is not None for codes in integers):
-        found = [codes for codes in integers if codes is not None]
-        for name, codes in zip(columns, found, strict=True):
-            _check_index(name, codes, path, missing_allowed=name in missing_allowed)
-        _check_dense(next(iter(columns)), found, path)
+    integers = [_as_integers(column, name, path) for name, column in columns.items()]
+    if not all(codes is not None for codes in integers):
+        return _as_labels(columns, path)
+    found = [codes for codes in integers if codes is not None]
+    for name, codes in zip(columns, found, strict=True):
+        if name != "action" or are_indices:
+            lowest = _MISSING if name in missing_allowed else 0
+            largest = LARGEST_INDEX - 1 if are_indices else None
+            _check_integers(name, codes, path, lowest, largest)
+    if are_indices:
         return found, None
-    return _as_labels(columns, path)
+    together = np.concatenate(found)
+    places, labels = numbered(together, together[together > _MISSING] if missing_allowed else None)
+    return np.split(places, np.cumsum([len(codes) for codes in found])[:-1]), labels
 
 
-def _as_integers(column: Any) -> NDArray[np.int64] | None:
+def numbered(
+    integers: NDArray[np.int64], met: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], Labels]:
+    """Return the places of integers among those that are met, -1 for others, and their labels.
+
+    Args:
+        integers: Integers.
+        met: Those that are met; None: all.
+
+    Example:
+        >>> places, labels = numbered(np.array([30, -1, 200]), np.array([30, 200]))
+        >>> places.tolist(), labels
+        ([0, -1, 1], ('30', '200'))
+    """
+    known = np.unique(integers if met is None else met)
+    if len(known) == 0 or (known[0] == 0 and known[-1] == len(known) - 1):
+        return integers, None
+    places = np.searchsorted(known, integers)
+    is_known = known[np.minimum(places, len(known) - 1)] == integers
+    return np.where(is_known, places, _MISSING), tuple(map(str, known.tolist()))
+
+
+def _as_integers(column: Any, name: str, path: str | Path) -> NDArray[np.int64] | None:
     """Return the integers of a column with -1 for empty cells, or None if it holds labels."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), _MISSING, dtype=np.int64)
-    if pa.types.is_floating(kind) or pa.types.is_uint64(kind):
+    if pa.types.is_floating(kind):
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
         whole = np.isnan(values) | (values == np.floor(values))
         if not whole.all() or np.isinf(values).any():
             return None
-        # The limits only have to survive the cast; both are refused as out of range later.
-        limited = np.clip(np.where(np.isnan(values), _MISSING, values), -(2.0**62), 2.0**62)
-        return limited.astype(np.int64)
+        # Beyond it, different numbers were rounded to one.
+        large = np.abs(np.nan_to_num(values)) > MOST_WHOLE
+        if large.any():
+            row = int(np.argmax(large))
+            raise _out_of_range(name, f"{values[row]:.0f}", row, path, "integers up to 2^53")
+        return np.where(np.isnan(values), _MISSING, values).astype(np.int64)
+    if pa.types.is_uint64(kind) and (pc.max(column).as_py() or 0) >= 2**63:
+        return None
     if pa.types.is_integer(kind):
         return np.asarray(column.cast(pa.int64()).fill_null(_MISSING).to_numpy(), dtype=np.int64)
     return None
 
 
-def _check_index(
-    name: str, codes: NDArray[np.int64], path: str | Path, *, missing_allowed: bool
+def _check_integers(
+    name: str, codes: NDArray[np.int64], path: str | Path, lowest: int, largest: int | None
 ) -> None:
-    lowest = _MISSING if missing_allowed else 0
-    bad = (codes < lowest) | (codes >= LARGEST_INDEX)
+    bad = codes < lowest
+    if largest is not None:
+        bad |= codes > largest
     if bad.any():
         row = int(np.argmax(bad))
-        raise DataError(
-            f"{name} {codes[row]} is out of range",
-            where=f"row {row + 1} of {path}",
-            expected=f"an integer from 0 to {LARGEST_INDEX - 1}, or a label",
-            hint="number them from 0, or write identifiers as text",
-        )
+        most = "on" if largest is None else f"to {largest}"
+        raise _out_of_range(name, str(codes[row]), row, path, f"an integer from 0 {most}")
 
 
-def _check_dense(name: str, found: list[NDArray[np.int64]], path: str | Path) -> None:
-    """Refuse integers that are identifiers: a table up to the largest would be nearly empty."""
-    largest = max((int(codes.max()) for codes in found if len(codes)), default=0)
-    if largest < _SMALLEST_SPARSE:
-        return
-    n_met = len(np.unique(np.concatenate(found)))
-    if not are_dense(n_met, largest):
-        raise DataError(
-            f"the {name}s of {path} go up to {largest}, and only {n_met} of them occur",
-            expected="integers from 0 without large gaps, or labels",
-            hint=f"number the {name}s from 0, or write them as text, as s{largest}",
-        )
-
-
-def are_dense(n_met: int, largest: int) -> bool:
-    """Whether integers up to the largest, of which so many occur, may be numbers and not names."""
-    return largest < _SMALLEST_SPARSE or n_met * _SPARSEST >= largest
+def _out_of_range(name: str, value: str, row: int, path: str | Path, expected: str) -> DataError:
+    return DataError(
+        f"{name} {value} is out of range",
+        where=f"row {row + 1} of {path}",
+        expected=f"{expected}, or a label",
+        hint="number them from 0, or write identifiers as text",
+    )
 
 
 def check_size(n_states: int, n_actions: int, path: str | Path) -> None:
     """Refuse numbers of states and actions whose table would not fit into memory."""
     if n_states * n_actions > _LARGEST_TABLE:
         raise DataError(
-            f"{path} has {n_states} states and {n_actions} actions, counted up to the largest",
+            f"{path} has {n_states} states and {n_actions} actions",
             expected=f"at most {_LARGEST_TABLE} pairs",
-            hint="number states and actions from 0 without gaps, or write identifiers as text",
+            hint="group states that are alike, or leave out columns that tell rows apart",
         )
 
 

@@ -263,8 +263,8 @@ def test_pandas_categories_are_labels():
 def test_pandas_categories_of_integers_are_integers():
     frame = pd.DataFrame({**FRAME, "state": pd.Categorical([10, 2, 10])})
     log = Log.from_dataframe(frame)
-    assert log.state_labels is None
-    assert log.state.tolist() == [10, 2, 10]
+    assert log.state_labels == ("2", "10")
+    assert log.state.tolist() == [1, 0, 1]
 
 
 def test_pandas_missing_integers():

@@ -85,13 +85,14 @@ def test_steps_stored_as_text_are_numbers_all_the_same(tmp_path, kind):
         log = Log.from_dataframe(table)
     else:
         log = read_log(path)
-    assert log.state.tolist() == [0, 1, 2, 10, 11]
+    assert [log.states[x] for x in log.state] == ["0", "1", "2", "10", "11"]
 
 
 def test_steps_of_fixed_width(tmp_path):
     steps = pa.array([b"00", b"01", b"10", b"11", b"02"], pa.binary(2))
     path = parquet(tmp_path / "log.parquet", state=[0, 1, 10, 11, 2], episode=[0] * 5, step=steps)
-    assert read_log(path).state.tolist() == [0, 1, 2, 10, 11]
+    log = read_log(path)
+    assert [log.states[x] for x in log.state] == ["0", "1", "2", "10", "11"]
 
 
 def test_steps_and_episodes_beyond_what_a_signed_number_holds(tmp_path):
@@ -116,7 +117,7 @@ def test_steps_and_episodes_beyond_what_a_signed_number_holds(tmp_path):
 )
 def test_steps_that_are_times(tmp_path, steps):
     path = parquet(tmp_path / "log.parquet", state=[3, 1, 2], episode=[0] * 3, step=steps)
-    assert read_log(path).state.tolist() == [1, 2, 3]
+    assert read_log(path).state.tolist() == [0, 1, 2]
 
 
 def test_steps_that_are_nothing_of_the_kind(tmp_path):
@@ -219,11 +220,13 @@ def test_more_rows_than_memory_are_foreseen(tmp_path, monkeypatch):
         read_log(path)
 
 
-def test_identifiers_as_integers_are_told_so(tmp_path):
-    with pytest.raises(DataError, match=r"states of .* go up to 9999999, and only 1 of them"):
-        read_log(csv(tmp_path / "log.csv", HEAD + "0,9999999,0,1\n"))
-    sparse = read_log(csv(tmp_path / "log.csv", HEAD + "0,99999,0,1\n"))
-    assert sparse.n_states == 100_000
+def test_integers_that_are_identifiers_are_as_many_states_as_occur(tmp_path):
+    path = csv(tmp_path / "log.csv", HEAD + "0,9999999,0,1\n0,123456789012345678,0,1\n0,7,0,1\n")
+    log = read_log(path)
+    assert log.state_labels == ("7", "9999999", "123456789012345678")
+    assert log.state.tolist() == [1, 2, 0]
+    with pytest.raises(DataError, match=r"state \d+ is out of range"):
+        read_log(path, n_states=10)
 
 
 @pytest.mark.parametrize(
@@ -278,15 +281,15 @@ def test_files_of_data_frames_with_and_without_empty_cells(tmp_path):
     csv(folder / "a.csv", head + "0,1,0,1,2\n0,2,0,1,1\n")
     csv(folder / "b.csv", head + "1,1,0,1,2.0\n1,2,0,1,\n")
     log = read_log(folder)
-    assert log.state_labels is None
-    assert log.next_state.tolist() == [2, 1, 2, -1]
+    assert log.state_labels == ("1", "2")
+    assert log.next_state.tolist() == [1, 0, 1, -1]
 
 
 def test_an_empty_cell_that_is_written_nan_is_empty_whatever_the_column_is_called(tmp_path):
     path = csv(tmp_path / "log.csv", "episode,state,action,reward,after\n0,1,0,1,2\n0,2,0,1,nan\n")
     log = read_log(path, {"next_state": "after"})
-    assert log.state_labels is None
-    assert log.next_state.tolist() == [2, -1]
+    assert log.state_labels == ("1", "2")
+    assert log.next_state.tolist() == [1, -1]
 
 
 @pytest.mark.parametrize("labels", [[1, "1"], [["a"], ["b"]]])

@@ -65,11 +65,22 @@ def test_labels(tmp_path):
     assert log.truncated.tolist() == [False, True, False, False]
 
 
-def test_integers_stand_for_themselves(tmp_path):
+def test_integers_are_labels_in_their_order_as_numbers(tmp_path):
     pyarrow.csv.write_csv(NUMBERED, tmp_path / "log.csv")
     log = read_log(tmp_path / "log.csv")
+    assert (log.state_labels, log.action_labels) == (("0", "2", "4", "12"), None)
+    assert (log.n_states, log.n_actions) == (4, 2)
+    assert log.state.tolist() == [2, 0, 1]
+    assert log.next_state.tolist() == [0, -1, 3]
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet", "frame"])
+def test_integers_stand_for_themselves_where_their_number_is_given(tmp_path, name):
+    pyarrow.csv.write_csv(NUMBERED, tmp_path / "log.csv")
+    pq.write_table(NUMBERED, tmp_path / "log.parquet")
+    log = read_log(NUMBERED if name == "frame" else tmp_path / name, n_states=13, n_actions=5)
     assert (log.state_labels, log.action_labels) == (None, None)
-    assert (log.n_states, log.n_actions) == (13, 2)
+    assert (log.n_states, log.n_actions) == (13, 5)
     assert log.state.tolist() == [4, 0, 2]
     assert log.next_state.tolist() == [0, -1, 12]
 
@@ -117,9 +128,9 @@ def test_labels_come_as_they_are_written(tmp_path, labels):
 def test_integers_may_be_written_as_numbers_are(tmp_path, states, next_states):
     rows = "".join(f"0,{x},0,1,{y}\n" for x, y in zip(states, next_states, strict=True))
     log = read_log(csv(tmp_path / "log.csv", "episode,state,action,reward,next_state\n" + rows))
-    assert log.state_labels is None
-    assert log.state.tolist() == [3, 1]
-    assert log.next_state.tolist() == [1, -1]
+    assert log.state_labels == ("1", "3")
+    assert log.state.tolist() == [1, 0]
+    assert log.next_state.tolist() == [0, -1]
 
 
 def test_fractions_are_the_same_labels_in_both_formats(tmp_path):
@@ -152,7 +163,7 @@ def test_windows_line_ends_and_byte_order_mark(tmp_path):
 
 def test_columns_without_a_name_are_passed_over(tmp_path):
     text = "episode,state,action,reward,,\n0,3,0,1,,\n"
-    assert read_log(csv(tmp_path / "log.csv", text)).state.tolist() == [3]
+    assert read_log(csv(tmp_path / "log.csv", text)).state_labels == ("3",)
 
 
 def test_episodes_named_by_text(tmp_path):
@@ -306,7 +317,7 @@ HEAD = "episode,step,state,action,reward,next_state,terminated\n"
         ("state,acton,reward\n0,0,1\n", r"no column 'action', but it has 'acton'"),
         ("state,action,reward\n0,0,1\n", r"neither a column 'episode' nor 'next_state'.*episode="),
         ("state,action,reward,Episodes\n0,0,1,2\n", r"neither.*--columns episode=Episodes"),
-        ("state;action;reward\n0;0;1\n", r"no column 'state'.*separate the fields by commas"),
+        ("state action reward\n0 0 1\n", r"no column 'state'.*separate the fields by commas"),
         ("state,state,action,reward\n0,0,0,1\n", r"has 2 columns called 'state'"),
         (HEAD + ",0,0,0,0,0,0\n", r"column 'episode' of .* has an empty cell \(first at row 1\)"),
         (HEAD + "0,0,0,0,0,0,0\n0,,0,0,0,0,0\n", r"column 'step' .* empty cell \(first at row 2"),
@@ -320,8 +331,6 @@ HEAD = "episode,step,state,action,reward,next_state,terminated\n"
         (HEAD + "0,0,0,0,0,0,perhaps\n", r"'terminated' holds 'perhaps' \(first at row 1 of"),
         (HEAD + "0,0,-4,0,0,0,0\n", r"state -4 is out of range \(first at row 1 of"),
         (HEAD + "0,0,0,0,0,-2,0\n", r"next_state -2 is out of range"),
-        (HEAD + "0,0,12345678,0,0,0,0\n", r"state 12345678 is out of range.*identifiers as text"),
-        (HEAD + "0,0,9999999,999,0,0,0\n", r"go up to 9999999, and only 2 of them occur"),
         (HEAD + "0,0,0\n", r"a row has 3 fields \(first at row 1\); expected 7, as in the header"),
     ],
 )  # fmt: skip
@@ -344,7 +353,6 @@ ROW = {"episode": [0], "step": [0], "state": [0], "action": [0], "reward": [1.0]
         ({"step": [[1, 2]]}, r"column 'step' of .* holds values of type list"),
         ({"terminated": [[True]]}, r"column 'terminated' of .* holds values of type list"),
         ({"reward": [[1.0]]}, r"column 'reward' of .* not a number"),
-        ({"state": pa.array([2**63 + 1], pa.uint64())}, r"state \d+ is out of range"),
         ({"state": [1e300]}, r"state \d+ is out of range"),
         ({"state": [b"\xff"]}, r"cannot read the log .*'state'.*[Ii]nvalid UTF8"),
     ],

@@ -226,8 +226,12 @@ def test_columns_that_are_something_else():
     assert "action-index" in found_in(frame.assign(action=rng.permutation(n)))
     assert "continuous-states" in found_in(frame.assign(state=rng.normal(size=n).round(5)))
     assert "one-action" in found_in(frame.assign(action=0))
-    assert "state-gaps" in found_in(frame.assign(state=frame["state"] * 1_000))
-    worst = inspect(frame.assign(state=frame["state"] * 1_000, action=0)).findings
+    # Of arrays, that is: in tables integers are labels.
+    columns = {name: frame[name].to_numpy() for name in frame}
+    sparse = Log.from_arrays(**columns | {"state": 1_000 * columns["state"]})
+    assert "state-gaps" in {one.check for one in inspect(sparse).findings}
+    assert "state-gaps" not in found_in(frame.assign(state=frame["state"] * 1_000))
+    worst = inspect(sparse.take(sparse.action == 0)).findings
     assert [one.check for one in worst[:1]] == ["one-action"]
     assert worst[-1].check == "state-gaps"
 

@@ -32,6 +32,7 @@ def audit(
     cap_increase: o.CapIncrease = None,
     max_states: o.MaxStates = None,
     min_gain: o.MinGain = None,
+    query: o.Query = None,
     columns: o.Columns = None,
     accept_baseline: o.AcceptBaseline = False,
     printed: o.PrintFormat = o.Format.table,
@@ -52,9 +53,9 @@ def audit(
         forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
     )
     problem = read_problem(
-        log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
-        states_complete=states_complete, never_ends=never_ends, successors=successors,
-        accept_baseline=accept_baseline, limits=limits,
+        log, baseline, gamma, columns, None, query, reward_range=reward_range, initial=initial,
+        unseen=unseen, states_complete=states_complete, never_ends=never_ends,
+        successors=successors, accept_baseline=accept_baseline, limits=limits,
     )  # fmt: skip
     judged = problem.align(spibb.TabularPolicy.read(policy))
     chosen = None if error is None else find_error(error)

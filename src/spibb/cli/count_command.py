@@ -19,6 +19,7 @@ def count(
     out: Annotated[Path, Option(metavar="FILE", help=_OUT)],
     added: Annotated[str | None, Option("--add-to", metavar="FILE", help=_ADDED)] = None,
     returns: Annotated[float | None, Option(metavar="GAMMA", help=_RETURNS)] = None,
+    query: o.Query = None,
     columns: o.Columns = None,
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -43,13 +44,14 @@ def count(
     gamma = None if returns is None else checked_gamma(returns)
     if before is not None and before.returns is not None and gamma is None:
         gamma = before.returns.gamma
-    if is_counts_file(log):
+    if is_counts_file(log) and query is None:
         found = Counts.load(log)
     else:
         with shown_progress("Counting", "rows") as progress:
             found = count_log(
-                log, parse_columns(columns), keep_ends=True, gamma=gamma, progress=progress
-            )
+                log, parse_columns(columns), keep_ends=True, gamma=gamma, query=query,
+                progress=progress,
+            )  # fmt: skip
     if before is not None:
         found = before.update(found)
     found.save(out)

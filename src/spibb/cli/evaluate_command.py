@@ -36,6 +36,7 @@ def evaluate(
     reward_range: o.Rewards = None,
     return_range: Returns = None,
     unseen: o.Unseen = "average",
+    query: o.Query = None,
     columns: o.Columns = None,
     same_log: SameLog = False,
     accept_baseline: o.AcceptBaseline = False,
@@ -55,7 +56,7 @@ def evaluate(
         check_replaceable(out, overwrite=overwrite, known=FILES)
         check_inputs_outside(out, log, baseline, policy)
     problem = read_problem(
-        log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen,
+        log, baseline, gamma, columns, None, query, reward_range=reward_range, unseen=unseen,
         accept_baseline=accept_baseline,
     )  # fmt: skip
     judged = spibb.TabularPolicy.read(policy)

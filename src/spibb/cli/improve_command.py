@@ -57,6 +57,7 @@ def improve(
     cap_increase: o.CapIncrease = None,
     max_states: o.MaxStates = None,
     min_gain: o.MinGain = None,
+    query: o.Query = None,
     columns: o.Columns = None,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
@@ -85,7 +86,7 @@ def improve(
         forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
     )
     problem = read_problem(
-        log, baseline, gamma, columns, by, reward_range=reward_range, initial=initial,
+        log, baseline, gamma, columns, by, query, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, model=model, accept_baseline=accept_baseline,
         limits=limits,

@@ -14,11 +14,12 @@ from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.counts_file import is_counts_file
 from spibb.data.declarations import read_allowed, read_start, read_states, read_successors
 from spibb.data.log import Log
+from spibb.data.minari_sets import is_minari
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
+from spibb.file_formats import database_kind, find_files
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Limits, Problem
-from spibb.table_files import find_files
 
 # Options that say where a result goes, not what it is.
 _ABOUT_OUTPUT = ("--out", "--format")
@@ -31,6 +32,7 @@ def read_problem(
     gamma: float,
     columns: str | None,
     by: str | None = None,
+    query: str | None = None,
     **options: Any,
 ) -> Problem:
     """Read a log, its baseline, and the files that options of a problem name."""
@@ -38,7 +40,7 @@ def read_problem(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    rows = read_rows(log, parse_columns(columns), by)
+    rows = read_rows(log, parse_columns(columns), by, query)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
 
@@ -106,17 +108,20 @@ def _shares(parts: list[str] | None, option: str) -> dict[str, float]:
     return found
 
 
-def read_rows(log: str, columns: Mapping[str, str], by: str | None = None) -> Log | Counts:
+def read_rows(
+    log: str, columns: Mapping[str, str], by: str | None = None, query: str | None = None
+) -> Log | Counts:
     """Read a log, or the counts of one, which know no groups."""
     if is_counts_file(log):
-        if by is not None:
-            raise SettingsError(f"--by {by} with counts", expected="the log itself")
+        for option, given in (("--by", by), ("--query", query)):
+            if given is not None:
+                raise SettingsError(f"{option} {given} with counts", expected="the log itself")
         counts = Counts.load(log)
         if not counts.n_sa.any():
             refuse_without_transitions()
         return counts
     with shown_progress("Reading", "rows") as progress:
-        return read_log(log, columns, by, progress=progress)
+        return read_log(log, columns, by, query=query, progress=progress)
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:
@@ -138,7 +143,10 @@ def check_inputs_outside(out: Path, *names: str | None) -> None:
 
 
 def _files(name: str) -> list[Path]:
-    return [Path(name)] if is_counts_file(name) else find_files(name, what="input")
+    if is_minari(name):
+        return []
+    is_file = is_counts_file(name) or database_kind(name) is not None
+    return [Path(name)] if is_file else find_files(name, what="input")
 
 
 def parse_pairs(parts: Iterable[str], option: str, example: str) -> dict[str, str]:

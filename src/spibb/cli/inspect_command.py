@@ -19,6 +19,7 @@ def inspect(
     log: o.LogFile,
     baseline: Baseline = None,
     reward_range: o.Rewards = None,
+    query: o.Query = None,
     columns: o.Columns = None,
     picture: Picture = None,
     printed: o.PrintFormat = o.Format.table,
@@ -42,7 +43,7 @@ def inspect(
             f"{log} holds counts", expected="a log: what is asked of it, counts do not keep",
             hint="inspect the log itself",
         )  # fmt: skip
-    rows = spibb.read_log(log, columns=parse_columns(columns))
+    rows = spibb.read_log(log, columns=parse_columns(columns), query=query)
     is_file = baseline not in (None, ESTIMATE)
     found = spibb.inspect(
         rows,

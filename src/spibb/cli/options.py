@@ -19,10 +19,16 @@ class Format(StrEnum):
     csv = "csv"
 
 
+_LOG = (
+    "Log: CSV, JSON lines, Parquet or Arrow, as a file, a folder or a glob; a database with "
+    "--query; or its counts."
+)
 LogFile = Annotated[
     str,
-    Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob; or its counts."),
+    Argument(metavar="LOG", help=_LOG),
 ]
+_QUERY = "The SELECT that finds the rows, where LOG is a DuckDB or SQLite file."
+Query = Annotated[str | None, Option(metavar="SELECT", help=_QUERY)]
 _BASELINE = "The policy that made the log (state, action, probability), or 'estimate'."
 Baseline = Annotated[str, Option(metavar="FILE", help=_BASELINE)]
 Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]

@@ -15,6 +15,7 @@ from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.ends import Ends
 from spibb.data.episodes import check_times, n_late_starts, sorted_rows
 from spibb.data.log import Log
+from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.readers import read_columns, streamed_columns
 from spibb.data.return_sums import ReturnSums, ReturnTally
@@ -30,6 +31,7 @@ def count_log(
     *,
     keep_ends: bool = False,
     gamma: float | None = None,
+    query: str | None = None,
     progress: Progress | None = None,
 ) -> Counts:
     """Count the rows of a log in CSV or Parquet without holding them in memory.
@@ -37,7 +39,7 @@ def count_log(
     The counts are those of ``Counts.from_log(read_log(path))``, and hold how rewards spread, too.
     Memory grows with the transitions that occur; with the episodes, where rows of others come
     between those of an episode, or where ends are kept; and with the rows only where steps have to
-    be sorted.
+    be sorted, and where the log is in JSON lines, in Arrow or in a database.
 
     Args:
         path: A file, a folder of files or a glob, as for :func:`spibb.read_log`.
@@ -46,8 +48,11 @@ def count_log(
             that go on in tomorrow's file.
         gamma: Count the first-visit returns at this discount, too, which some algorithms and error
             functions need; their episodes cannot go on in another file.
+        query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
         progress: Told how many rows were read, and which share of all.
     """
+    if query is not None or is_minari(path):
+        return _counted_in_memory(path, columns, keep_ends, gamma, query)
     try:
         try:
             return _counted(path, columns, keep_ends, gamma, progress, in_between=keep_ends)
@@ -88,14 +93,25 @@ def _counted(
 
 
 def _counted_in_memory(
-    path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool, gamma: float | None
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    keep_ends: bool,
+    gamma: float | None,
+    query: str | None = None,
 ) -> Counts:
     """Count a log that has to be read as a whole; refuse it, and say why, where it is none."""
+    episodes: Any
     try:
-        given, sizes, episodes = streamed_columns(path, columns)
+        if query is not None:
+            raise NotStreamedError("a query")
+        if is_minari(path):
+            refuse_beside_minari(path, columns=columns)
+            (given, sizes), episodes = minari_columns(path), None
+        else:
+            given, sizes, episodes = streamed_columns(path, columns)
         is_counted = "step" in given
     except NotStreamedError:
-        given, episodes, is_counted = read_columns(path, columns)
+        given, episodes, is_counted = read_columns(path, columns, query)
         # The checks of a log, which this may be none.
         log = Log.from_arrays(**given)
         names = "n_states", "n_actions", "state_labels", "action_labels"
@@ -126,10 +142,10 @@ def _counts(
     """Turn a tally into counts, under the names of its states and actions."""
     tally.finish()
     counters = tally.counters
-    # One row of each episode a day tells nothing alone, and everything with those of other days.
     if ends is None and not tally.has_next:
         told = t.N_FOLLOWED, t.N_GAPS_TO_FOLLOWER, t.N_JUMPS, t.SMALLEST_JUMP
         check_times(*(int(counters[name]) for name in told))
+    # One row of each episode a day tells nothing alone, and everything with those of other days.
     if ends is None and not tally.n_entries:
         refuse_without_transitions()
     to_state, n_states, state_labels = states

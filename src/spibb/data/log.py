@@ -32,7 +32,7 @@ class Log(Named, Display):
     """Transitions (x, a, r, x') with the episode they belong to.
 
     Build one with :meth:`from_arrays`, :meth:`from_dataframe`, :meth:`from_episodes`,
-    :meth:`sample` or :func:`spibb.read_log`.
+    :meth:`from_minari`, :meth:`sample` or :func:`spibb.read_log`.
 
     Attributes:
         state: State before the step, an integer from 0.
@@ -172,7 +172,13 @@ class Log(Named, Display):
 
     @classmethod
     def from_dataframe(
-        cls, frame: Any, columns: Mapping[str, str] | None = None, by: str | None = None
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        by: str | None = None,
+        *,
+        n_states: int | None = None,
+        n_actions: int | None = None,
     ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
@@ -180,10 +186,25 @@ class Log(Named, Display):
             frame: Anything pyarrow can read as a table.
             columns: Where to find a column that is called differently: ``{"state": "ward"}``.
             by: A column of groups that reports tell apart.
+            n_states: Number of states, where they are the integers from 0, whichever occur.
+            n_actions: Number of actions, likewise.
         """
         from spibb.data.readers import log_from_table
 
-        return log_from_table(arrow_table(frame), columns, FRAME, by)
+        sizes = {"n_states": n_states, "n_actions": n_actions}
+        return log_from_table(arrow_table(frame), columns, FRAME, by, **sizes)
+
+    @classmethod
+    def from_minari(cls, dataset: Any) -> Log:
+        """Build a log from a data set of Minari with discrete observations and actions.
+
+        Args:
+            dataset: The data set, or the name of one that is on this machine.
+        """
+        from spibb.data.minari_sets import minari_columns
+
+        columns, sizes = minari_columns(dataset)
+        return cls.from_arrays(**columns, **sizes)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:

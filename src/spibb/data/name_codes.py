@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spibb.csv_reader import numbers_or_names
 from spibb.errors import MOST_WHOLE
-from spibb.table_files import LARGEST_INDEX, Labels, are_dense
+from spibb.table_files import LARGEST_INDEX, Labels, numbered
 
 MISSING = -1
 
@@ -44,13 +44,13 @@ class NumberCodes:
         self._is_met[values[values >= 0] if lowest < 0 else values] = True
         return values
 
-    def decided(self) -> tuple[NDArray[np.int64], int, Labels]:
-        """Return what each number stands for, how many there are, and no labels."""
-        met = np.flatnonzero(self._is_met)
-        size = int(met[-1]) + 1 if len(met) else 1
-        if not are_dense(len(met), size - 1):
-            raise NotStreamedError("integers are identifiers")
-        return np.arange(size), size, None
+    def decided(self, size: int | None = None) -> tuple[NDArray[np.int64], int, Labels]:
+        """Return what each number stands for, how many there are, and the labels, if they are any.
+
+        Args:
+            size: How many there are, where integers stand for themselves.
+        """
+        return _decided(np.arange(len(self._is_met)), np.flatnonzero(self._is_met), size)
 
 
 class TextCodes:
@@ -83,20 +83,16 @@ class TextCodes:
         self._met[name, file] = met
         return np.asarray(found)
 
-    def decided(self) -> tuple[NDArray[np.int64], int, Labels]:
-        """Return what each code stands for, how many there are, and the labels, if they are any."""
+    def decided(self, size: int | None = None) -> tuple[NDArray[np.int64], int, Labels]:
+        """Return what each code stands for; see :meth:`NumberCodes.decided`."""
         texts = np.array(list(self._codes), dtype=object)
         values = self._decided_values(texts)
         if all(isinstance(value, int) for value in values if value is not None):
             given = [MISSING if value is None else value for value in values]
             numbers = np.array(given, np.int64) if given else np.zeros(0, np.int64)
-            largest = int(numbers.max(initial=0))
-            is_below = any(value is not None and value < 0 for value in values)
-            if is_below or largest >= LARGEST_INDEX:
-                raise NotStreamedError("integers are out of range")
-            if not are_dense(len(np.unique(numbers[numbers >= 0])), largest):
-                raise NotStreamedError("integers are identifiers")
-            return numbers, largest + 1, None
+            if any(value is not None and value < 0 for value in values):
+                raise NotStreamedError("integers below 0")
+            return _decided(numbers, numbers[numbers >= 0], size)
         labels = tuple(sorted({value for value in values if value is not None}))
         places = {label: place for place, label in enumerate(labels)}
         return np.array([places.get(value, MISSING) for value in values]), len(labels), labels
@@ -133,6 +129,19 @@ class TextCodes:
             # Counted as a state, but none; or as two, but one.
             raise NotStreamedError("names of different spelling")
         return values
+
+
+def _decided(
+    codes: NDArray[np.int64], met: NDArray[np.int64], size: int | None
+) -> tuple[NDArray[np.int64], int, Labels]:
+    """Return the places of integers among those that are met, or as they are."""
+    places, labels = (codes, None) if size is not None else numbered(codes, met)
+    largest = int(met.max(initial=0))
+    if labels is None and size is None:
+        size = largest + 1
+    elif size is not None and largest >= size:
+        raise NotStreamedError("integers are out of range")
+    return places, len(labels or ()) if size is None else size, labels
 
 
 def whole_numbers(column: Any, *, may_lack: bool = False) -> NDArray[np.int64]:

@@ -1,9 +1,10 @@
-"""Log files: CSV or Parquet, with labels, renamed columns and missing ones."""
+"""Logs in files and databases, with labels, renamed columns and missing ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
 from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.minari_sets import is_minari, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
+from spibb.databases import read_query
 from spibb.errors import MOST_WHOLE, DataError
 from spibb.table_files import (
     check_filled,
@@ -40,31 +43,47 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     by: str | None = None,
     *,
+    query: str | None = None,
+    n_states: int | None = None,
+    n_actions: int | None = None,
     progress: Progress | None = None,
 ) -> Log:
-    """Read a log from CSV or Parquet, a file, a folder of files or a glob; or from a table.
+    """Read a log from files, a database or a table.
 
-    Columns ``state, action, reward`` and, if present, ``episode, step, next_state, terminated,
-    truncated``. States and actions are integers from 0 or labels.
+    Files are in CSV, JSON lines, Parquet or Arrow: one, a folder of them, or a glob. Columns
+    ``state, action, reward`` and, if present, ``episode, step, next_state, terminated, truncated``.
+    States and actions are integers or labels; those that occur are numbered in their order.
 
     Args:
-        path: Where the log is; or the log as a pandas, polars or Arrow table.
+        path: Where the log is; or the log as a pandas, polars or Arrow table; or
+            ``"minari:NAME"`` for a data set of Minari.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
         by: A column of groups that reports tell apart.
+        query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
+        n_states: Number of states, where they are the integers from 0, whichever occur.
+        n_actions: Number of actions, likewise.
         progress: Told how many rows were read, and which share of all.
     """
+    given = {"n_states": n_states, "n_actions": n_actions}
     if not isinstance(path, str | Path):
-        return Log.from_dataframe(path, columns, by)
-    if by is None:
+        return Log.from_dataframe(path, columns, by, **given)
+    if is_minari(path):
+        refuse_beside_minari(path, columns=columns, by=by, query=query, **given)
+        return Log.from_minari(path)
+    if by is None and query is None:
         with suppress(NotStreamedError):
-            found, sizes, _ = streamed_columns(path, columns, progress)
+            found, sizes, _ = streamed_columns(path, columns, progress, **given)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
-    return log_from_table(_table(path, columns, by), columns, path, by)
+    return log_from_table(_table(path, columns, by, query), columns, path, by, **given)
 
 
 def streamed_columns(
-    path: str | Path, columns: Mapping[str, str] | None, progress: Progress | None = None
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    progress: Progress | None = None,
+    n_states: int | None = None,
+    n_actions: int | None = None,
 ) -> tuple[dict[str, Any], dict[str, Any], NDArray[Any] | None]:
     """Read a log chunk by chunk, so that nothing but its numbers is ever in memory.
 
@@ -74,8 +93,8 @@ def streamed_columns(
     """
     rows = LogRows(path, columns)
     found = rows.gathered(progress)
-    to_state, n_states, state_labels = rows.states.decided()
-    to_action, n_actions, action_labels = rows.actions.decided()
+    to_state, n_states, state_labels = rows.states.decided(n_states)
+    to_action, n_actions, action_labels = rows.actions.decided(n_actions)
     check_size(n_states, n_actions, path)
     for name, known in (("state", to_state), ("next_state", to_state), ("action", to_action)):
         if name in found:
@@ -92,7 +111,7 @@ def streamed_columns(
 
 
 def read_columns(
-    path: str | Path, columns: Mapping[str, str] | None
+    path: str | Path, columns: Mapping[str, str] | None, query: str | None = None
 ) -> tuple[dict[str, Any], NDArray[Any] | None, bool]:
     """Read what a log says, for those who complete and count it themselves.
 
@@ -102,7 +121,7 @@ def read_columns(
     """
     import pyarrow as pa
 
-    table = _table(path, columns)
+    table = _table(path, columns, query=query)
     given, ours = given_columns(table, columns, path), _ours(table, columns, path)
     names = None
     if "episode" in given and not _are_numbers(ours["episode"]):
@@ -111,38 +130,60 @@ def read_columns(
     return given, names, is_counted
 
 
-def _table(path: str | Path, columns: Mapping[str, str] | None, by: str | None = None) -> pa.Table:
+def _table(
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    by: str | None = None,
+    query: str | None = None,
+) -> pa.Table:
     columns = columns or {}
 
     def theirs(*known: str) -> list[str]:
         return [columns.get(name, name) for name in known]
 
     whole = columns.get("episode", "episode")
+    texts = [*theirs(*_TEXTS), *([] if by is None else [by])]
+    if query is not None:
+        wanted = {*theirs(*chain(*_NAMES), "reward"), *texts}
+        return read_query(
+            path, query, what="log", wanted=wanted, whole=whole, ordered=theirs("step")[0]
+        )
     return read_table(
         path, what="log", names=[theirs(*group) for group in _NAMES],
-        may_lack=theirs("next_state"), texts=[*theirs(*_TEXTS), *([] if by is None else [by])],
-        numbers=theirs("reward"),
+        may_lack=theirs("next_state"), texts=texts, numbers=theirs("reward"),
         whole=whole, ordered=columns.get("step", "step"),
     )  # fmt: skip
 
 
 def log_from_table(
-    table: pa.Table, columns: Mapping[str, str] | None, path: str | Path, by: str | None = None
+    table: pa.Table,
+    columns: Mapping[str, str] | None,
+    path: str | Path,
+    by: str | None = None,
+    **sizes: Any,
 ) -> Log:
-    """Build a log from an Arrow table."""
+    """Build a log from an Arrow table; sizes are those of :func:`read_log`."""
     groups = {} if by is None else encode_groups(without_unnamed(table, path), by, path)
-    return Log.from_arrays(**given_columns(table, columns, path), **groups)
+    return Log.from_arrays(**given_columns(table, columns, path, **sizes), **groups, **sizes)
 
 
 def given_columns(
-    table: pa.Table, columns: Mapping[str, str] | None, path: str | Path
+    table: pa.Table,
+    columns: Mapping[str, str] | None,
+    path: str | Path,
+    n_states: int | None = None,
+    n_actions: int | None = None,
 ) -> dict[str, Any]:
     """Return what a table says, as `Log.from_arrays` takes it."""
     table = _ours(table, columns, path)
     present = [name for name in OPTIONAL if name in table.column_names]
     places = {name: table[name] for name in ("state", "next_state") if name in table.column_names}
-    codes, state_labels = encode_together(places, path, missing_allowed=("next_state",))
-    action, action_labels = encode(table["action"], "action", path)
+    codes, state_labels = encode_together(
+        places, path, missing_allowed=("next_state",), are_indices=n_states is not None
+    )
+    action, action_labels = encode(
+        table["action"], "action", path, are_indices=n_actions is not None
+    )
     found: dict[str, Any] = dict(zip(places, codes, strict=True))
     for name in ("terminated", "truncated"):
         if name in present:

@@ -16,18 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.csv_reader import csv_blocks, csv_header
+from spibb.csv_reader import csv_blocks, csv_layout
 from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
 from spibb.data.name_codes import NotStreamedError, NumberCodes, TextCodes, whole_numbers
 from spibb.data.tally import CHUNK, RowChunk, row_chunk
-from spibb.table_files import (
-    check_memory,
-    find_files,
-    naming,
-    table_format,
-    united,
-    without_unnamed,
-)
+from spibb.file_formats import find_files, partition_of, table_format
+from spibb.table_files import check_memory, naming, united, without_unnamed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +49,10 @@ class LogRows:
         self.path = path
         self.files = find_files(path, what="log")
         self._formats = {table_format(file) for file in self.files}
+        if not self._formats <= {"csv", "parquet"}:
+            raise NotStreamedError("files that are read as a whole")
+        # Columns that names of folders make.
+        self._in_path: set[str] = set()
         heads = [self._head(file) for file in self.files]
         self._theirs = _theirs(united(heads, path, "log", self.files), columns, path)
         self._check_kinds(heads)
@@ -78,15 +76,19 @@ class LogRows:
             if not file.is_file():
                 raise NotStreamedError("no file")
             if table_format(file) == "csv":
-                names, has_newlines = csv_header(file, "log")
-                if has_newlines:
+                layout = csv_layout(file, "log")
+                if layout.has_newlines:
                     raise NotStreamedError("fields that go over lines")
                 text = pa.dictionary(pa.int32(), pa.string())
-                head = pa.table({name.strip(): pa.array([], text) for name in names})
+                head = pa.table({name.strip(): pa.array([], text) for name in layout.names})
             else:
                 schema = pyarrow.parquet.read_schema(file)
                 head = schema.empty_table()
                 head = head.rename_columns([name.strip() for name in head.column_names])
+        for name in partition_of(file, self.path):
+            if name not in head.column_names:
+                head = head.append_column(name, pa.nulls(0))
+                self._in_path.add(name)
         return without_unnamed(head, file)
 
     def _kind(self, head: pa.Table, name: str) -> str:
@@ -109,6 +111,8 @@ class LogRows:
 
     def _check_kinds(self, heads: list[pa.Table]) -> None:
         """Refuse what only a whole table can be made of."""
+        if self._in_path & set(self._theirs.values()):
+            raise NotStreamedError("names of folders are a column")
         if len(self._formats) > 1:
             raise NotStreamedError("CSV and Parquet files")
         if self._formats == {"csv"}:
@@ -199,17 +203,17 @@ class LogRows:
         ours = {theirs: name for name, theirs in self._theirs.items()}
         for place, file in enumerate(self.files):
             with naming(file, "log"):
-                raw, _ = csv_header(file, "log")
+                layout = csv_layout(file, "log")
                 kinds = {
                     name: text if ours[name.strip()] in _TEXTS else pa.float64()
-                    for name in raw
+                    for name in layout.names
                     if name.strip() in ours
                 }
             try:
-                for table, n_bytes in csv_blocks(file, raw, kinds, _CSV_BYTES):
-                    n += n_bytes
+                for table, n_here in csv_blocks(file, layout, kinds, _CSV_BYTES):
                     for batch in table.to_batches(max_chunksize=CHUNK):
-                        yield batch, place, min(n / n_all, 1.0)
+                        yield batch, place, (n + n_here) / n_all
+                n += file.stat().st_size
             except (pa.ArrowException, OSError, UnicodeError) as error:
                 raise NotStreamedError(str(error)) from None
 

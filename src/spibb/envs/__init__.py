@@ -20,6 +20,7 @@ __all__ = [
 if find_spec("gymnasium") is not None:
     from spibb.envs.gym import TabularEnv, from_gymnasium, register
     from spibb.envs.gym_continuous import HelicopterEnv, collect_transitions
+    from spibb.envs.rollouts import roll_out
 
     register()
-    __all__ += ["HelicopterEnv", "TabularEnv", "collect_transitions", "from_gymnasium"]
+    __all__ += ["HelicopterEnv", "TabularEnv", "collect_transitions", "from_gymnasium", "roll_out"]

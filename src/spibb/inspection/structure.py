@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.continuous import are_decimals, hardly_repeat
 from spibb.data.log import Log
 from spibb.inspection.facts import met_values
 from spibb.inspection.finding import Finding
@@ -15,11 +15,8 @@ from spibb.names import Names
 
 # Steps that do not lead to where the following row is, beyond this share, are no missing steps.
 _SHUFFLED = 0.2
-# A column with so many different values for each row is an index, or a reading of an instrument.
-_INDEX_SHARE, _INDEX_ROWS = 0.5, 50
 # Integers of which fewer than one in so many occur, where there are many.
 _SPARSE, _SPARSE_IDS = 10, 1_000
-_DECIMAL = re.compile(r"\s*-?(\d+\.\d+|\d+(\.\d*)?[eE][-+]?\d+|\.\d+)\s*")
 # Agreement of what follows beyond chance; less is as good as none.
 _UNRELATED, _UNRELATED_ROWS = 0.02, 1_000_000
 
@@ -175,17 +172,16 @@ def _columns(log: Log) -> Iterator[Finding]:
 
 
 def _index_like(what: str, n_values: int, n_rows: int, names: Names) -> Iterator[Finding]:
-    if n_rows < _INDEX_ROWS or n_values < _INDEX_SHARE * n_rows:
+    if not hardly_repeat(n_values, n_rows):
         return
-    sample = [names[place] for place in range(min(names.size, 200))]
-    decimal = sum(_DECIMAL.fullmatch(name) is not None for name in sample) > len(sample) / 2
+    decimal = are_decimals(names)
     yield Finding(
         check=f"continuous-{what}s" if decimal else f"{what}-index",
-        severity="void",
+        severity="refused" if decimal else "void",
         found=f"There are {n_values:,} different {what}s in {n_rows:,} rows"
-        + (f", decimal numbers such as {sample[0]}." if decimal else "."),
+        + (f", decimal numbers such as {names[0]}." if decimal else "."),
         effect=f"Hardly any {what} is ever met again: nothing is learnt of it, and nothing can be "
-        "certified.",
+        "certified." + (" Commands refuse it." if decimal else ""),
         advice=f"Group the readings into {what}s (intervals, clusters), or use networks."
         if decimal
         else f"Check that this is the column of the {what}s, and not a number of the row.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ LOG_HASH = "log_hash"
 # Files round to six digits: a row that misses one by this much for each action is rescaled, by
 # more it is refused.
 _SUM_TOLERANCE = 1e-6
+_WHOLE = re.compile(r"-?[1-9][0-9]{0,17}|0")
 # How much of a table is shown.
 _N_STATES, _N_ACTIONS = 5, 6
 
@@ -265,6 +267,9 @@ def _named(indices: NDArray[np.int64], labels: tuple[str, ...] | None) -> Any:
 
     if labels is None:
         return pa.array(indices)
+    # Names that are integers go out as such, as they came in.
+    if all(_WHOLE.fullmatch(label) for label in labels):
+        return pa.array(np.array(labels, dtype=np.int64)[indices])
     return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(labels)).cast(pa.string())
 
 

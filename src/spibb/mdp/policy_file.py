@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from spibb.data_frames import FRAME, arrow_table, as_text
 from spibb.errors import PolicyError
+from spibb.file_formats import find_files, table_format
 from spibb.mdp.policy import LOG_HASH, TabularPolicy
 from spibb.table_files import (
     Labels,
     check_size,
     encode,
-    find_files,
     read_numbers,
     read_table,
     require_columns,
@@ -42,7 +42,7 @@ def _log_hash(path: str | Path) -> str | None:
     import pyarrow.parquet
 
     files = find_files(path, what="policy")
-    if len(files) > 1 or files[0].suffix.lower() == ".csv":
+    if len(files) > 1 or table_format(files[0]) != "parquet":
         return None
     try:
         facts = json.loads((pyarrow.parquet.read_schema(files[0]).metadata or {})[b"spibb"])
@@ -65,8 +65,8 @@ def policy_from_table(
 ) -> TabularPolicy:
     """Make a policy of an Arrow table."""
     require_columns(table.column_names, _COLUMNS, path, can_rename=False)
-    states, state_labels = _without_gaps(*encode(table["state"], "state", path))
-    actions, action_labels = _without_gaps(*encode(table["action"], "action", path))
+    states, state_labels = encode(table["state"], "state", path)
+    actions, action_labels = encode(table["action"], "action", path)
     probability = read_numbers(table["probability"], "probability", path, error=PolicyError)
     _check_present(probability, path)
     shape = (_size(states, state_labels), _size(actions, action_labels))
@@ -75,16 +75,6 @@ def policy_from_table(
     probabilities = np.zeros(shape)
     probabilities[states, actions] = probability
     return TabularPolicy(probabilities, state_labels, action_labels, log_hash=log_hash)
-
-
-def _without_gaps(codes: NDArray[np.int64], labels: Labels) -> tuple[NDArray[np.int64], Labels]:
-    """Name integers if some are left out, so that a missing state or action stays missing."""
-    if labels is not None:
-        return codes, labels
-    present, places = np.unique(codes, return_inverse=True)
-    if len(present) == int(present[-1]) + 1:
-        return codes, None
-    return places.astype(np.int64), tuple(str(code) for code in present)
 
 
 def _check_present(probability: NDArray[np.float64], path: str | Path) -> None:

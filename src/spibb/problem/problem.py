@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.baseline_fit import check_fit
+from spibb.data.continuous import refuse_continuous
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import Hazards, careful_model
@@ -133,6 +134,7 @@ class Problem(Display):
         data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
         kept = data if isinstance(data, Log) else None
         counts = data if isinstance(data, Counts) else Counts.from_log(data)
+        refuse_continuous(counts)
         policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)

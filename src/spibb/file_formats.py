@@ -1,0 +1,139 @@
+"""Which files are tables, by their names; how they are found, and opened where they are packed."""
+
+from __future__ import annotations
+
+import glob
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from spibb.errors import DataError
+
+_FORMATS = {
+    ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet",
+    ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
+}  # fmt: skip
+# What packs a whole file; Parquet and Arrow pack what is inside of them.
+_PACKED = {".gz": "gzip", ".zst": "zstd"}
+_EXPECTED = "a table in CSV, JSON lines (.jsonl), Parquet or Arrow: a file, folder or glob"
+# What the first bytes of a database say.
+_DATABASES = {"sqlite": (0, b"SQLite format 3\x00"), "duckdb": (8, b"DUCK")}
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+def table_format(file: Path) -> str:
+    """Return csv, json, parquet or arrow, by the name of a file; an empty text for other files."""
+    packing = _packing(file)
+    found = _FORMATS.get((file.with_suffix("") if packing else file).suffix.lower(), "")
+    return "" if packing and found not in ("csv", "json") else found
+
+
+def _packing(file: Path) -> str | None:
+    return _PACKED.get(file.suffix.lower())
+
+
+@contextmanager
+def opened(file: Path) -> Iterator[tuple[io.BufferedReader, io.BufferedReader]]:
+    """Open a file for reading, unpacked, and as it is: the place there tells how far it was read.
+
+    What is packed and damaged raises OSError when it is read.
+    """
+    import pyarrow as pa
+
+    packing = _packing(file)
+    with file.open("rb") as raw:
+        if packing is None:
+            yield raw, raw
+            return
+        unpacked: Any = pa.CompressedInputStream(raw, packing)
+        with io.BufferedReader(unpacked) as stream:
+            yield stream, raw
+
+
+def database_kind(path: str | Path) -> str | None:
+    """Return sqlite or duckdb, by the first bytes of a file; None for anything else."""
+    try:
+        if not Path(path).is_file():
+            return None
+        with Path(path).open("rb") as stream:
+            start = stream.read(16)
+    except (OSError, ValueError):
+        return None
+    found = (name for name, (at, mark) in _DATABASES.items() if start[at:].startswith(mark))
+    return next(found, None)
+
+
+def find_files(path: str | Path, *, what: str) -> list[Path]:
+    """Return the table files that a path, folder or glob stands for, sorted by name.
+
+    Those of a folder are the ones in it, and in folders of partitions, which are called ``day=3``.
+    """
+    root = Path(path)
+    nothing = f"no such {what}: {path}"
+    try:
+        if root.is_dir():
+            files = sorted(_tables_in(root))
+            nothing += " is a folder without tables"
+        elif root.exists():
+            files = [root]
+        else:
+            files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+            nothing += " matches no file" if glob.has_magic(str(path)) else ""
+    except OSError as error:
+        raise DataError(f"cannot read the {what} {path}: {error.strerror}") from None
+    if not files:
+        raise DataError(
+            nothing,
+            expected=_EXPECTED,
+            hint="check the path; for files in sub-folders, give a glob as 'logs/**/*.csv'",
+        )
+    for file in files:
+        if table_format(file):
+            continue
+        if database_kind(file):
+            raise DataError(
+                f"the {what} {file} is a database",
+                expected="a query beside it",
+                hint="say --query 'SELECT ...' (in Python read_log(path, query=...))",
+            )
+        raise DataError(
+            f"cannot tell the format of the {what} {file}",
+            expected="a name in .csv, .jsonl, .parquet or .arrow (.csv and .jsonl with .gz or "
+            ".zst, too)",
+            hint="save the table as CSV or Parquet",
+        )
+    return files
+
+
+def _tables_in(folder: Path) -> Iterator[Path]:
+    for found in folder.iterdir():
+        if found.is_dir() and "=" in found.name:
+            yield from _tables_in(found)
+        elif table_format(found):
+            yield found
+
+
+def partition_of(file: Path, path: str | Path) -> dict[str, str | None]:
+    """Return what the folders between a path and a file of it say: ``ward=icu`` is a column.
+
+    Args:
+        file: One of the files that `find_files` found.
+        path: The folder or glob.
+    """
+    root = Path(path)
+    given = list(file.parts[:-1])
+    if root.is_dir():
+        given = given[len(root.parts) :]
+    elif root == file:
+        given = []
+    else:
+        is_fixed = [not glob.has_magic(part) for part in root.parts]
+        given = given[[*is_fixed, False].index(False) :]
+    pairs = (part.split("=", 1) for part in given if "=" in part)
+    return {
+        unquote(name).strip(): None if value == _NO_VALUE else unquote(value)
+        for name, value in pairs
+    }
