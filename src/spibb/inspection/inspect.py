@@ -87,6 +87,8 @@ class Inspection(Display):
             )
             if lengths["least"] == lengths["largest"]:
                 episodes = f"{facts['episodes']:,} episodes of {lengths['least']:,} rows each"
+        if facts["one_step"]:
+            episodes = "each a decision of its own (a one-step log)"
         return (
             f"{facts['rows']:,} rows, {episodes}, {facts['states_met']:,} states acted in, "
             f"{facts['actions_taken']:,} actions; rewards from {rewards['least']:g} to "
