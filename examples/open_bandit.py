@@ -1,10 +1,10 @@
 """Evaluate the policy of a shop from the log of random choices: Open Bandit, real clicks.
 
-Six logs of 10,000 rows are inside the wheel of ``obp`` 0.4.1 (data: ZOZO, Inc., CC BY 4.0). It is
-read as the archive it is, and neither installed nor imported:
+Six logs of 10,000 rows are inside the package ``obp`` 0.4.1 (data: ZOZO, Inc., CC BY 4.0). They
+are read where they lie; the package is not imported, and what it asks for need not be there:
 
-    pip download obp==0.4.1 --no-deps
-    python examples/open_bandit.py obp-0.4.1-py3-none-any.whl
+    pip install --no-deps obp==0.4.1
+    python examples/open_bandit.py
 
 The shop shows items in three positions. One log chose them at random; another by Thompson sampling
 (BTS), whose item frequencies in each position are taken for its policy, and whose own click rate is
@@ -13,8 +13,7 @@ clicked, which is all that is used, and what the tests keep.
 """
 
 import argparse
-import io
-import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -25,16 +24,17 @@ from spibb import Log, TabularPolicy, evaluate_policy
 CAMPAIGNS = ("men", "women", "all")
 
 
-def read_table(wheel):
-    """Return rows and clicks of each item in each position, of all six logs, from the wheel."""
-    tables = []
-    with zipfile.ZipFile(wheel) as archive:
-        for campaign in CAMPAIGNS:
-            for policy in ("random", "bts"):
-                name = f"obp/dataset/obd/{policy}/{campaign}/{campaign}.csv"
-                log = pd.read_csv(io.BytesIO(archive.read(name)))
-                counted = log.groupby(["position", "item_id"])["click"].agg(["size", "sum"])
-                tables.append(counted.reset_index().assign(campaign=campaign, policy=policy))
+def read_table():
+    """Return rows and clicks of each item in each position, of all six logs of the package."""
+    package = find_spec("obp")
+    if package is None or package.origin is None:
+        raise SystemExit("Open Bandit needs the package obp: pip install --no-deps obp==0.4.1")
+    folder, tables = Path(package.origin).parent / "dataset" / "obd", []
+    for campaign in CAMPAIGNS:
+        for policy in ("random", "bts"):
+            log = pd.read_csv(folder / policy / campaign / f"{campaign}.csv")
+            counted = log.groupby(["position", "item_id"])["click"].agg(["size", "sum"])
+            tables.append(counted.reset_index().assign(campaign=campaign, policy=policy))
     table = pd.concat(tables).rename(columns={"item_id": "item", "size": "rows", "sum": "clicks"})
     return table[["campaign", "policy", "position", "item", "rows", "clicks"]]
 
@@ -61,10 +61,9 @@ def open_bandit(table, campaign):
 def main():
     """Print the intervals of each campaign."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("wheel", type=Path)
     parser.add_argument("--table", type=Path, help="where to write the counts")
     asked = parser.parse_args()
-    table = read_table(asked.wheel)
+    table = read_table()
     if asked.table is not None:
         table.to_csv(asked.table, index=False)
     for campaign in CAMPAIGNS:
