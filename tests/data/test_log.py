@@ -216,7 +216,11 @@ def test_sizes_may_be_larger_than_what_was_met():
         ({"n_states": 2}, r"state 2 is out of range \(first at row 2\).*n_states = 2"),
         ({"n_actions": 1}, r"action 1 is out of range \(first at row 1\).*n_actions = 1"),
         ({"state_labels": ("a", "b")}, r"2 labels; expected one for each of 3"),
-        ({"next_state": None}, r"neither next_state nor episode is given.*To fix it"),
+        (
+            {"next_state": None, "terminated": [True] * 3},
+            r"neither next_state nor episode is given.*To fix it.*leave out step, terminated",
+        ),
+        ({"next_state": None, "step": [0, 1, 2]}, r"neither next_state nor episode is given"),
     ],
 )
 def test_refused_columns(columns, message):

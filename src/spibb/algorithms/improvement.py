@@ -215,12 +215,18 @@ def start_remarks(problem: Problem) -> tuple[str, ...]:
 
 def _remarks(problem: Problem) -> tuple[str, ...]:
     counts = problem.counts
+    alone = "no column says what follows it" if _is_alone(problem) else "it ends the process"
     remarks = {
+        f"A one-step log: each row is a decision of its own, as {alone}.": counts.is_one_step,
         f"{counts.n_dropped:,} rows left out: their next state is unknown.": counts.n_dropped,
         f"In {counts.n_gaps:,} places steps of an episode are missing.": counts.n_gaps,
         "The baseline was estimated from the log.": problem.baseline.is_estimated,
     }
     return tuple(text for text, is_so in remarks.items() if is_so)
+
+
+def _is_alone(problem: Problem) -> bool:
+    return problem.log is not None and problem.log.is_one_step
 
 
 def _told_limits(result: Improvement) -> tuple[str, ...]:

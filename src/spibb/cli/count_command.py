@@ -56,7 +56,10 @@ def count(
         found = before.update(found)
     found.save(out)
     kept = "" if found.ends is None else f", {len(found.ends):,} episodes"
+    transitions = f"{found.n_sas.nnz:,} transitions"
+    if found.is_one_step:
+        transitions = "each row a decision of its own"
     print_sentence(
         f"{int(found.n_sa.sum()):,} rows{kept}, {found.n_states:,} states, "
-        f"{found.n_actions:,} actions, {found.n_sas.nnz:,} transitions. Written to {out}"
+        f"{found.n_actions:,} actions, {transitions}. Written to {out}"
     )

@@ -29,7 +29,7 @@ def evaluate(
     log: o.LogFile,
     baseline: o.Baseline,
     policy: Annotated[str, Option(metavar="FILE", help="The policy to estimate.")],
-    gamma: o.Gamma,
+    gamma: o.Gamma = None,
     estimator: Estimators = None,
     bound: Bound = "bca",
     delta: o.Level = 0.05,

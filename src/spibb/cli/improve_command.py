@@ -29,8 +29,8 @@ CertificateDelta = Annotated[float, Option(help="Allowed probability of error of
 def improve(
     log: o.LogFile,
     baseline: o.Baseline,
-    gamma: o.Gamma,
     out: o.ResultFolder,
+    gamma: o.Gamma = None,
     algorithm: AlgorithmId = None,
     epsilon: Epsilon = None,
     n_wedge: NWedge = None,

@@ -29,7 +29,7 @@ ESTIMATE, SEEN = "estimate", "seen"
 def read_problem(
     log: str,
     baseline: str,
-    gamma: float,
+    gamma: float | None,
     columns: str | None,
     by: str | None = None,
     query: str | None = None,

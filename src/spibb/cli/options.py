@@ -31,7 +31,8 @@ _QUERY = "The SELECT that finds the rows, where LOG is a DuckDB or SQLite file."
 Query = Annotated[str | None, Option(metavar="SELECT", help=_QUERY)]
 _BASELINE = "The policy that made the log (state, action, probability), or 'estimate'."
 Baseline = Annotated[str, Option(metavar="FILE", help=_BASELINE)]
-Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]
+_GAMMA = "Discount, 0 <= gamma <= 1; to be left out for one-step logs."
+Gamma = Annotated[float | None, Option(help=_GAMMA)]
 Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]
 Level = Annotated[float, Option("--delta", help="Allowed probability of error.")]
 _ERROR = (

@@ -13,7 +13,13 @@ from spibb.data import tally as t
 from spibb.data.count_tables import tables_of
 from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.ends import Ends
-from spibb.data.episodes import check_times, n_late_starts, sorted_rows
+from spibb.data.episodes import (
+    check_times,
+    is_one_step,
+    n_late_starts,
+    sorted_rows,
+    with_own_episodes,
+)
 from spibb.data.log import Log
 from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
@@ -72,7 +78,9 @@ def _counted(
     path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool, gamma: float | None,
     progress: Progress | None, *, in_between: bool,
 ) -> Counts:  # fmt: skip
-    rows, tally = LogRows(path, columns), Tally(keeps_ends=in_between)
+    rows = LogRows(path, columns)
+    keep_ends &= not rows.is_one_step  # such episodes never go on
+    tally = Tally(keeps_ends=in_between and not rows.is_one_step)
     returns = None if gamma is None else ReturnTally(gamma)
     for chunk, file in rows.chunks(progress):
         if chunk.state.max() >= MOST_STATES or chunk.action.max() >= MOST_ACTIONS:
@@ -117,6 +125,8 @@ def _counted_in_memory(
         names = "n_states", "n_actions", "state_labels", "action_labels"
         sizes = {name: getattr(log, name) for name in names}
         given = {name: given[name] for name in RowChunk._fields if name in given}
+    if is_one_step(given):
+        given, keep_ends = with_own_episodes(given), False
     tally, returns = Tally(keeps_ends=keep_ends), None
     given = sorted_rows(given) if "episode" in given else given
     for chunk in row_chunks(given):

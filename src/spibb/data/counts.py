@@ -282,6 +282,11 @@ class Counts(Named):
         """Rows that ended the process."""
         return int(self.n_end.data.sum() + self.n_sa.sum() - self.n_sas.data.sum())
 
+    @property
+    def is_one_step(self) -> bool:
+        """Whether every row ended the process, so that no discount matters."""
+        return self.n_dropped == 0 and self.n_ended == int(self.n_sa.sum())
+
     def renamed(self, states: Names, actions: Names) -> Counts:
         """Return the same counts under larger or reordered lists of names."""
         if (states, actions) == (self.states, self.actions):

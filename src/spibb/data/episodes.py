@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from spibb.compiled.jit import jit
 from spibb.errors import DataError
 
 _UNKNOWN = -1
+_CONNECTING = {"episode", "step", "next_state", "terminated", "truncated"}
 _FAR = np.iinfo(np.int64).max
 
 
@@ -20,8 +22,11 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
     * rows are sorted by step within their episode; the same step twice is refused;
     * without ``next_state``, it is the state of the following row, unknown on the last one and
       where steps are missing in between;
-    * without ``terminated``, the last row of an episode ends it unless it is truncated.
+    * without ``terminated``, the last row of an episode ends it unless it is truncated;
+    * without any of them each row is a decision of its own, an episode that ends with it.
     """
+    if is_one_step(columns):
+        columns = {**with_own_episodes(columns), "is_one_step": True}
     if "episode" in columns:
         columns = sorted_rows(columns)
     n_rows = len(columns["state"])
@@ -41,7 +46,8 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
             raise DataError(
                 "neither next_state nor episode is given",
                 expected="one of them",
-                hint="without episodes, every transition needs its next state",
+                hint="without episodes, every transition needs its next state; if each row is a "
+                "decision of its own, leave out step, terminated and truncated",
             )
         next_state, counters = _followers(
             columns["state"], columns["step"], is_last, terminated, truncated
@@ -49,6 +55,17 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
         check_times(*map(int, counters))
     filled = {"terminated": terminated, "truncated": truncated, "next_state": next_state}
     return {"episode": None, "step": None, **columns, **filled}
+
+
+def is_one_step(columns: Iterable[str]) -> bool:
+    """Whether no column says what follows a row, or that anything does."""
+    return not _CONNECTING & set(columns)
+
+
+def with_own_episodes(columns: dict[str, Any], first: int = 0) -> dict[str, Any]:
+    """Make each row an episode that ends with it, numbered from a first one on."""
+    n = len(columns["state"])
+    return {**columns, "episode": np.arange(first, first + n), "terminated": np.ones(n, np.bool_)}
 
 
 def find_gaps(

@@ -49,6 +49,8 @@ class Log(Named, Display):
         action_labels: Names of the actions.
         group: Which group the row belongs to, where groups were asked for; reports tell them apart.
         group_labels: Names of the groups.
+        is_one_step: Whether no column said what follows a row, so that each was taken for a
+            decision of its own: an episode that ends with it.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 1], action=[1, 0], reward=[0.0, 2.0],
@@ -71,6 +73,7 @@ class Log(Named, Display):
     action_labels: tuple[str, ...] | None = None
     group: NDArray[np.int64] | None = None
     group_labels: tuple[str, ...] = ()
+    is_one_step: bool = False
 
     def __len__(self) -> int:
         return len(self.state)
@@ -118,7 +121,8 @@ class Log(Named, Display):
             next_state: Integers from 0, -1 where unknown; None: the following row of the episode.
             terminated: Booleans; None: the last row of each episode that is not truncated ends it.
             truncated: Booleans; None: no row.
-            episode: Any integer for each row; None: independent transitions in any order.
+            episode: Any integer for each row; None: independent transitions in any order, or,
+                without any of the three above and without steps, decisions that lead nowhere.
             step: Place within the episode: rows are sorted by it, and a jump is a missing step.
                 None: the order of the rows.
             n_states: Number of states; None: the largest one met plus one.
@@ -131,8 +135,8 @@ class Log(Named, Display):
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
             columns["episode"] = _integers(episode, "episode", lowest=None)
-            if step is not None:
-                columns["step"] = _integers(step, "step", lowest=None)
+        if step is not None and (episode is not None or next_state is None):
+            columns["step"] = _integers(step, "step", lowest=None)
         if group is not None:
             columns["group"] = _integers(group, "group", lowest=0)
             _checked_size(len(group_labels), "group", columns["group"])

@@ -61,14 +61,21 @@ def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> p
 
 
 def _check_connected(names: list[str], path: str | Path) -> None:
-    """Refuse a log without episodes and next states, since nothing can be learnt from it."""
+    """Refuse a log that does not say what follows a row, unless nothing speaks of steps at all.
+
+    Then each row is a decision of its own: see `spibb.data.episodes.complete_episodes`.
+    """
     if "episode" in names or "next_state" in names:
         return
     others = [name for name in names if name not in (*REQUIRED, *OPTIONAL)]
     near = {name: nearest(name, others) for name in ("episode", "next_state")}
-    meant = next((f"{name}={column}" for name, column in near.items() if column), "episode=COLUMN")
+    meant = [f"{name}={column}" for name, column in near.items() if column]
+    spoken = [name for name in OPTIONAL if name in names]
+    if not meant and not spoken:
+        return
     raise DataError(
         f"{path} has neither a column 'episode' nor 'next_state'",
         expected=f"one of them among {', '.join(names)}",
-        hint=f"rename the column, or say --columns {meant}",
+        hint=f"rename the column, or say --columns {(meant or ['episode=COLUMN'])[0]}; if each row "
+        f"is a decision of its own, leave out {', '.join(spoken) or meant[0].partition('=')[2]}",
     )

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.csv_reader import csv_blocks, csv_layout
+from spibb.data.episodes import is_one_step, with_own_episodes
 from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
 from spibb.data.name_codes import NotStreamedError, NumberCodes, TextCodes, whole_numbers
 from spibb.data.tally import CHUNK, RowChunk, row_chunk
@@ -41,6 +42,7 @@ class LogRows:
         states: The names of states and next states, by number of appearance.
         actions: The names of actions.
         episodes: The names of episodes; None where they are integers.
+        is_one_step: Whether each row is a decision of its own.
         n_rows: Rows that were read.
         share: How much of everything they are, or so.
     """
@@ -66,6 +68,7 @@ class LogRows:
         is_named = kinds[2] == "text"
         self.episodes = TextCodes((), is_csv=is_csv) if is_named else None
         self.n_rows, self.share = 0, 0.0
+        self.is_one_step = is_one_step(self._theirs)
 
     def _head(self, file: Path) -> pa.Table:
         """Return the columns of a file as a table without rows."""
@@ -231,6 +234,8 @@ class LogRows:
                 values[name] = _encoded(self.episodes, column, name, file)
             else:
                 values[name] = _READ[name](column)
+        if self.is_one_step:
+            values = with_own_episodes(values, first=self.n_rows - len(batch))
         return row_chunk(**values)
 
 

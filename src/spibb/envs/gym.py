@@ -17,6 +17,7 @@ from spibb.envs.gridworld import GridWorld
 from spibb.envs.inventory import Inventory
 from spibb.envs.maintenance import Maintenance
 from spibb.envs.queue import Queue
+from spibb.envs.sysadmin import SysAdmin
 from spibb.envs.wet_chicken import WetChicken
 from spibb.errors import ModelError, PolicyError
 from spibb.mdp.model import TabularMDP
@@ -30,6 +31,7 @@ ENTRIES = {
     "spibb/Queue-v0": ("spibb.envs.gym:make_queue", 1_000),
     "spibb/Inventory-v0": ("spibb.envs.gym:make_inventory", 1_000),
     "spibb/Maintenance-v0": ("spibb.envs.gym:make_maintenance", 1_000),
+    "spibb/SysAdmin-v0": ("spibb.envs.gym:make_sysadmin", 1_000),
     "spibb/Helicopter-v0": ("spibb.envs.gym_continuous:HelicopterEnv", None),
     "spibb/CartPole-v0": ("spibb.envs.cart_pole:CartPole", 200),
 }
@@ -142,6 +144,11 @@ def make_inventory() -> TabularEnv:
 def make_maintenance() -> TabularEnv:
     """Return the machine that wears out."""
     return TabularEnv(Maintenance().to_mdp())
+
+
+def make_sysadmin(n_machines: int = 7) -> TabularEnv:
+    """Return the machines that fail with others."""
+    return TabularEnv(SysAdmin(n_machines).to_mdp())
 
 
 def register() -> None:

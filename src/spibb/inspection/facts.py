@@ -33,6 +33,7 @@ def log_facts(log: Log) -> dict[str, Any]:
         "ended": int(log.terminated.sum()),
         "truncated": int(log.truncated.sum()),
         "gaps": log.n_gaps,
+        "one_step": bool(log.terminated.all()),
         "content_hash": log.content_hash,
     }
     facts["cut"] = 0

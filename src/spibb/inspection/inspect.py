@@ -90,6 +90,8 @@ class Inspection(Display):
         if facts["cut"]:
             cut = "all" if facts["cut"] == facts["episodes"] else f"{facts['cut']:,}"
             episodes += f", {cut} of them cut short"
+        if facts["one_step"]:
+            episodes = "each a decision of its own (a one-step log)"
         return (
             f"{facts['rows']:,} rows, {episodes}, {facts['states_met']:,} states acted in, "
             f"{facts['actions_taken']:,} actions; rewards from {rewards['least']:g} to "

@@ -12,6 +12,7 @@ from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.bounds import Ends
 from spibb.ope.fitted import fit_models
 from spibb.ope.rare_events import hidden_loss
+from spibb.ope.rare_rewards import RareTerms
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Problem
@@ -30,6 +31,8 @@ LARGEST_SHARE = 0.1
 _USUAL_MEAN = (0.5, 2.0)
 # On benign processes, logs of 60 to 200 episodes: docs/adversarial.md.
 _FEW = 250
+# Rewards that count as fewer equal ones than this are too few to be resampled.
+_TELLING = 50.0
 # What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
 _RARE, _RARE_SHARE = 0.05, 0.01
 
@@ -143,6 +146,18 @@ def range_warnings(chosen: Sequence[Bound]) -> tuple[str, ...]:
     )
 
 
+def rare_warnings(rare: RareTerms | None, chosen: Sequence[Bound]) -> tuple[str, ...]:
+    """Say where rare rewards make intervals by resampling too narrow, and whose are not."""
+    others = [one.estimator.id for one in chosen if not one.estimator.has_safe_tails]
+    if rare is None or rare.n_telling >= _TELLING or not others:
+        return ()
+    return (
+        f"Rewards are rare: those of the log count as {rare.n_telling:.0f} equal ones, and ends of "
+        f"{', '.join(others)} by resampling miss the truth several times as often as they say "
+        "(docs/evaluation.md). Those of is and pdis allow for it.",
+    )
+
+
 def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str, ...]:
     """Say where a log looks like those on which approximate intervals fail."""
     found = list(few_warnings(len(off.episodes)))
@@ -195,7 +210,11 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
 
 
 def assumptions(
-    chosen: Sequence[Bound], off: OffPolicy, problem: Problem, origin: Origin
+    chosen: Sequence[Bound],
+    off: OffPolicy,
+    problem: Problem,
+    origin: Origin,
+    rare: RareTerms | None = None,
 ) -> tuple[str, ...]:
     """Return what the estimates rest on and the log cannot show."""
     bound, missing = chosen[0], beyond_the_record(off, problem.values)
@@ -213,6 +232,11 @@ def assumptions(
         )
     if not bound.is_exact:
         found.append(bound.approximation)
+        if rare is not None and any(one.estimator.has_safe_tails for one in chosen):
+            found.append(
+                "Rewards are rare: ends of is and pdis are those of the gamma interval for "
+                f"weighted counts: no weight can exceed {off.largest_weight:.3g}."
+            )
     elif bound.known is not None:
         found.append(bound.known.statement(*(one.estimator for one in chosen)))
     n_cut, n = int(off.episodes.is_cut.sum()), len(off.episodes)

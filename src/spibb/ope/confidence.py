@@ -38,6 +38,7 @@ from spibb.ope.bounds import Ends
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.estimators.base import Estimator, MeanEstimator, OneSidedEstimator
 from spibb.ope.estimators.importance import ImportanceSampling
+from spibb.ope.rare_rewards import CAPPED_SHARE, RareTerms
 from spibb.ope.return_range import ReturnRange
 from spibb.ope.statistics import Array, Mean, Statistic
 from spibb.ope.weights import Walk
@@ -60,6 +61,7 @@ class Bound(ABC):
         low: Smallest return of the training split, which terms of gains are put about.
         hidden: What hidden extremes may take from the gain shown by n episodes, times n.
         fraction: What share of the wealth betting trusts most; None: the grid alone.
+        largest: The largest weight an episode can have, where that is known (one-step logs).
     """
 
     estimator: Estimator
@@ -68,6 +70,7 @@ class Bound(ABC):
     low: float = 0.0
     hidden: float = 0.0
     fraction: float | None = None
+    largest: float = math.inf
 
     id: ClassVar[str]
     # Whether it holds for every distribution and every number of episodes.
@@ -187,8 +190,31 @@ class ApproximateBound(Bound):
         if not isinstance(self.estimator, OneSidedEstimator):
             return self.ends(statistic, rng)
         extremes = float(walk.gain.min()), float(walk.gain.max())
-        lower, upper = self._about(self.estimator.about, walk, extremes, rng, policy)
+        rare = self.rare(walk, policy)
+        lower, upper = (
+            self._about(self.estimator.about, walk, extremes, rng, policy)
+            if rare is None
+            else rare.ends(self.delta)
+        )
         return min(lower, statistic.estimate), max(upper, statistic.estimate)
+
+    def rare(self, walk: Walk, policy: int = 0) -> RareTerms | None:
+        """Return the terms where rewards, or the lack of them, are rare; None where they are not.
+
+        Of one-step logs alone: of longer episodes no largest weight is known.
+        """
+        if not self.estimator.has_safe_tails or math.isinf(self.largest):
+            return None
+        # A return of one step is a reward, whatever the discount.
+        low, high = (0.0, 0.0) if self.known is None else self.known.rewards.ends
+        if not low < high:
+            return None
+        # Whoever weights otherwise, as by clipped weights, whose mean is less than 1, estimates the
+        # same value.
+        above, below = (
+            _RETURNS.above(side, end)[:, policy] for side, end in ((walk, low), (-walk, -high))
+        )
+        return RareTerms.of(above, below, (low, high), self.largest * (high - low))
 
     def predicted(self, walk: Walk, n_tested: int) -> Array:
         """Predict by Student's t, as in Thomas et al. (2015), BCa too."""
@@ -259,7 +285,22 @@ class ExactBound(Bound):
     def interval(self, statistic: Statistic, walk: Walk, rng: Rng, policy: int = 0) -> Ends:
         """Return both ends of the whole return, whatever follows a cut."""
         ends = self.estimator.ends(self.known)
-        return self._about(self.estimator.above, walk, ends, rng, policy)
+        if not 1.0 < self.largest < math.inf:
+            return self._about(self.estimator.above, walk, ends, rng, policy)
+        # Both kinds of terms of spibb.ope.rare_rewards, each with its share of delta.
+        plain = replace(self, delta=(1.0 - CAPPED_SHARE) * self.delta)
+        lower, upper = plain._about(self.estimator.above, walk, ends, rng, policy)
+        capped = replace(self, delta=CAPPED_SHARE * self.delta)
+        return (
+            max(lower, -capped._below(-walk, -ends[1], ends[1] - ends[0], rng, policy)),
+            min(upper, capped._below(walk, ends[0], ends[1] - ends[0], rng, policy)),
+        )
+
+    def _below(self, walk: Walk, end: float, width: float, rng: Rng, policy: int) -> float:
+        """Bound a value from above by terms that are known to be at most the largest."""
+        most = self.largest * width
+        terms = np.maximum(most - _RETURNS.above(walk, end)[:, policy], 0.0)
+        return end + most - self.lower(Mean(terms), rng)
 
 
 class Betting(ExactBound):

@@ -14,7 +14,7 @@ from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import caveats
 from spibb.ope.bounds import NO_BOUND, checked_level
-from spibb.ope.confidence import BOUNDS, Bound
+from spibb.ope.confidence import BOUNDS, ApproximateBound, Bound
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.estimators.base import Estimator
 from spibb.ope.log_return import LogReturn
@@ -185,7 +185,7 @@ def evaluate_policy(
         known = ReturnRange.of(problem.values, return_range, off.plain.gain)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
-    bounds = [kind(one, level, known) for one in chosen]
+    bounds = [kind(one, level, known, largest=off.largest_weight) for one in chosen]
     made: list[PolicyEstimate] = []
     for one in bounds:
         made.append(_estimate(off, one, rng, own))
@@ -194,7 +194,11 @@ def evaluate_policy(
     if origin == "same" and not same_log:
         made = [_without_interval(one) for one in made]
     by_baseline = replace(off, policy=off.baseline)
-    mean = _estimate(by_baseline, kind(ESTIMATORS["is"], level, known), rng)
+    own_bound = kind(ESTIMATORS["is"], level, known, largest=by_baseline.largest_weight)
+    mean = _estimate(by_baseline, own_bound, rng)
+    rare = None
+    if issubclass(kind, ApproximateBound):
+        rare = kind(ESTIMATORS["is"], level, known, largest=off.largest_weight).rare(off.plain)
     is_known = known is not None and known.is_known(*chosen)
     return PolicyEvaluation(
         estimates=tuple(made),
@@ -212,8 +216,9 @@ def evaluate_policy(
             *caveats.log_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
+            *caveats.rare_warnings(rare, bounds),
         ),
-        assumptions=caveats.assumptions(bounds, off, problem, origin),
+        assumptions=caveats.assumptions(bounds, off, problem, origin, rare),
         origin=origin,
         is_exact=kind.is_exact
         and is_known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -54,6 +55,17 @@ class OffPolicy:
     def unsupported(self) -> Array:
         """Probability that the policy leaves to actions the baseline never takes, in each state."""
         return np.asarray(np.where(self.baseline == 0.0, self.policy, 0.0).sum(axis=1))
+
+    @cached_property
+    def largest_weight(self) -> float:
+        """The largest weight an episode can have, known before any data.
+
+        Infinite where episodes go on, or where the policy leaves the baseline's support: there
+        weights have a mean below 1.
+        """
+        if not self.episodes.ended.all() or (self.unsupported > 0.0).any():
+            return math.inf
+        return float(self.tables().ratio.max())
 
     def weight(self, name: str) -> Array | None:
         """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""

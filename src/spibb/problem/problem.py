@@ -96,7 +96,9 @@ class Problem(Display):
             log: The log that the baseline made: a Log, a pandas, polars or Arrow table, or counts
                 where counts suffice. A problem is returned as it is, and takes no other arguments.
             baseline: The policy that made the log, or "estimate".
-            gamma: The discount, in [0, 1]; 1 where every policy in play ends.
+            gamma: The discount, in [0, 1]; 1 where every policy in play ends. It may be left out
+                where every row of the log ends its process (a one-step log, a bandit's), and is
+                then 0.
             **options: What else is known:
 
                 * reward_range: smallest and largest possible reward; None: those in the log.
@@ -125,16 +127,16 @@ class Problem(Display):
                     expected="a problem alone: it has its baseline, discount and declarations",
                 )
             return log
-        if baseline is None or gamma is None:
-            lacking = "baseline" if baseline is None else "gamma"
-            raise SettingsError(f"{lacking} is not given", expected="a baseline and a discount")
-        gamma = checked_gamma(gamma)
+        if baseline is None:
+            raise SettingsError("baseline is not given", expected="a baseline and a discount")
+        gamma = None if gamma is None else checked_gamma(gamma)
         data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
         policy = _checked_baseline(data, baseline)
         data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
         kept = data if isinstance(data, Log) else None
         counts = data if isinstance(data, Counts) else Counts.from_log(data)
         refuse_continuous(counts)
+        gamma = _known_gamma(counts, kept, gamma)
         policy = align_policy(counts, policy, role="baseline", log=kept)
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
@@ -292,6 +294,26 @@ class Problem(Display):
             values=ValueRange.of(counts, self.gamma, given, never_ends=values.never_ends),
             declared=self.declared.for_counts(counts),
         )
+
+
+def _known_gamma(counts: Counts, log: Log | None, gamma: float | None) -> float:
+    """Return the discount; of decisions that lead nowhere it is 0, and need not be said."""
+    if gamma is None and counts.is_one_step:
+        return 0.0
+    if gamma is None:
+        raise SettingsError(
+            "gamma is not given",
+            expected="a discount: it may be left out only where every row of the log ends its "
+            f"process, and {int(counts.n_sa.sum()) - counts.n_ended + counts.n_dropped:,} do not",
+        )
+    if gamma > 0.0 and log is not None and log.is_one_step:
+        raise SettingsError(
+            f"gamma is {gamma:g}, but no column of the log says what follows a row",
+            expected="a column 'episode' or 'next_state', or no gamma",
+            hint="if rows follow each other, name the column (--columns episode=COLUMN); if each "
+            "row is a decision of its own, leave gamma out",
+        )
+    return gamma
 
 
 def _checked_limits(limits: Any) -> Limits | None:

@@ -55,6 +55,7 @@ class Estimator(ABC):
             degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
         is_weighted: Whether it weights episodes, so that HCPI can test by it.
+        has_safe_tails: Whether its terms can be put about an end of their range.
         kind: What all of this class are, in words.
     """
 
@@ -64,6 +65,7 @@ class Estimator(ABC):
     is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
     is_weighted: ClassVar[bool] = True
+    has_safe_tails: ClassVar[bool] = False
     kind: ClassVar[str] = "estimator"
 
     def of_walk(self, walk: Walk, policy: int) -> Statistic:
@@ -110,6 +112,7 @@ class OneSidedEstimator(MeanEstimator):
     """A mean of terms that are never negative about the ends of their range: exact bounds apply."""
 
     kind = "mean of terms that are never negative"
+    has_safe_tails = True
 
     def ends(self, known: ReturnRange) -> tuple[float, float]:
         """Return the ends about which terms are never negative: of returns, or of rewards on."""

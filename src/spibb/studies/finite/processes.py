@@ -20,6 +20,7 @@ from spibb.envs.gridworld import GridWorld, softmax_policy
 from spibb.envs.inventory import Inventory
 from spibb.envs.maintenance import Maintenance
 from spibb.envs.queue import Queue
+from spibb.envs.sysadmin import SysAdmin
 from spibb.envs.wet_chicken import WetChicken
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import evaluate
@@ -170,6 +171,7 @@ PROCESSES: dict[str, Process] = {
     "queue": _heuristic("queue", Queue),
     "inventory": _heuristic("inventory", Inventory),
     "maintenance": _heuristic("maintenance", Maintenance),
+    "sysadmin": _heuristic("SysAdmin", SysAdmin),
     "frozen-lake": Process("FrozenLake", "eta", _frozen_lake, softened_optimum),
     "cliff-walking": Process(
         "CliffWalking", "eta", _toy_text("cliffwalking", "CliffWalkingEnv"), softened_optimum

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from spibb.envs.cliff import Cliff
 from spibb.envs.garnet import Garnet
+from spibb.envs.icu_sepsis import ICUSepsis
 from spibb.envs.inventory import Inventory
 from spibb.envs.maintenance import Maintenance
 from spibb.envs.queue import Queue
 from spibb.envs.rare_action import RareAction
-from spibb.errors import MissingDependencyError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.settings import checked_entry
@@ -81,19 +79,7 @@ def _process(name: str, gamma: float, strength: float) -> Callable[[np.random.Ge
 
 
 def _sepsis(rng: np.random.Generator) -> Made:
-    """Return ICU-Sepsis (Choudhary et al. 2024): the package's data file, no code of it."""
-    package = find_spec("icu_sepsis")
-    if package is None or package.origin is None:
-        raise MissingDependencyError("ICU-Sepsis needs the package icu-sepsis", hint="install it")
-    facts = np.load(Path(package.origin).parent / "envs" / "assets" / "dynamics.npz")
-    n_states = len(facts["d_0"])
-    terminal = np.arange(n_states) >= n_states - 3
-    paid = facts["r_mat"].max(axis=(0, 1))
-    truth = TabularMDP(facts["tx_mat"], None, 1.0, facts["d_0"], terminal, entry_reward=paid)
-    table = facts["expert_policy"]
-    acted = table.sum(axis=1, keepdims=True)
-    table = np.where(acted > 0, table / np.maximum(acted, 1e-9), 1.0 / table.shape[1])
-    return truth, TabularPolicy(table)
+    return ICUSepsis().to_mdp(), ICUSepsis().baseline()
 
 
 ETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
