@@ -11,9 +11,9 @@ from spibb.cli import options as o
 
 def audit(
     log: o.LogFile,
-    baseline: o.Baseline,
     policy: Annotated[str, Option(metavar="FILE", help="The policy to judge.")],
     gamma: o.Gamma,
+    baseline: o.Baseline = None,
     epsilon: Annotated[float | None, Option(help="Budget to hold the policy to.")] = None,
     n_wedge: Annotated[float | None, Option(help="Threshold to hold the policy to.")] = None,
     delta: o.Level = 0.05,

@@ -28,9 +28,9 @@ CertificateDelta = Annotated[float, Option(help="Allowed probability of error of
 
 def improve(
     log: o.LogFile,
-    baseline: o.Baseline,
     gamma: o.Gamma,
     out: o.ResultFolder,
+    baseline: o.Baseline = None,
     algorithm: AlgorithmId = None,
     epsilon: Epsilon = None,
     n_wedge: NWedge = None,
@@ -80,7 +80,7 @@ def improve(
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
-    check_inputs_outside(out, log, baseline, initial, successors, allowed, lock)
+    check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
     limits = read_limits(
         forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
     )

@@ -25,22 +25,34 @@ _ABOUT_OUTPUT = ("--out", "--format")
 ESTIMATE, SEEN = "estimate", "seen"
 
 
-def read_problem(
+def read_problem(*given: Any, **options: Any) -> Problem:
+    """Read a log, its baseline, and the files that options of a problem name."""
+    return Problem.of(**read_given(*given, **options))
+
+
+def read_given(
     log: str,
-    baseline: str,
+    baseline: list[str] | None,
     gamma: float,
     columns: str | None,
     by: str | None = None,
     **options: Any,
-) -> Problem:
-    """Read a log, its baseline, and the files that options of a problem name."""
+) -> dict[str, Any]:
+    """Read what a problem is made of, as `Problem.of` takes it."""
     if options.get("initial") is not None:
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
     rows = read_rows(log, parse_columns(columns), by)
-    policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
-    return Problem.of(rows, baseline=policy, gamma=gamma, **options)
+    return {"log": rows, "baseline": _read_baseline(baseline), "gamma": gamma, **options}
+
+
+def _read_baseline(given: list[str] | None) -> Any:
+    if not given:
+        return None
+    if len(given) > 1:
+        raise SettingsError("--baseline is given twice", expected="each option once")
+    return ESTIMATE if given[0] == ESTIMATE else TabularPolicy.read(given[0])
 
 
 def command_line() -> str:

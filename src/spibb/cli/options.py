@@ -23,8 +23,11 @@ LogFile = Annotated[
     str,
     Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob; or its counts."),
 ]
-_BASELINE = "The policy that made the log (state, action, probability), or 'estimate'."
-Baseline = Annotated[str, Option(metavar="FILE", help=_BASELINE)]
+_BASELINE = (
+    "The policy that made the log (state, action, probability), or 'estimate'; not needed where "
+    "the log has propensities."
+)
+Baseline = Annotated[list[str] | None, Option(metavar="FILE", help=_BASELINE)]
 Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]
 Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]
 Level = Annotated[float, Option("--delta", help="Allowed probability of error.")]

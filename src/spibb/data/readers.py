@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.acted_table import with_acted
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
-from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.log_columns import (
+    ACTED,
+    FALSE,
+    OF_AN_ACTION,
+    OPTIONAL,
+    REQUIRED,
+    TRUE,
+    named_columns,
+)
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
@@ -32,7 +41,7 @@ if TYPE_CHECKING:
 
 # Columns that share their names, and columns of texts.
 _NAMES = (("state", "next_state"), ("action",), ("episode",))
-_TEXTS = ("step", "terminated", "truncated")
+_TEXTS = ("step", "terminated", "truncated", "policy")
 
 
 def read_log(
@@ -45,7 +54,8 @@ def read_log(
     """Read a log from CSV or Parquet, a file, a folder of files or a glob; or from a table.
 
     Columns ``state, action, reward`` and, if present, ``episode, step, next_state, terminated,
-    truncated``. States and actions are integers from 0 or labels.
+    truncated``, and who acted: ``propensity, target_probability, policy`` and ``propensity_ACTION``
+    of every action. States and actions are integers from 0 or labels.
 
     Args:
         path: Where the log is; or the log as a pandas, polars or Arrow table.
@@ -57,14 +67,18 @@ def read_log(
         return Log.from_dataframe(path, columns, by)
     if by is None:
         with suppress(NotStreamedError):
-            found, sizes, _ = streamed_columns(path, columns, progress)
+            found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
     return log_from_table(_table(path, columns, by), columns, path, by)
 
 
 def streamed_columns(
-    path: str | Path, columns: Mapping[str, str] | None, progress: Progress | None = None
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    progress: Progress | None = None,
+    *,
+    with_acted: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any], NDArray[Any] | None]:
     """Read a log chunk by chunk, so that nothing but its numbers is ever in memory.
 
@@ -73,6 +87,8 @@ def streamed_columns(
         these are numbered anew.
     """
     rows = LogRows(path, columns)
+    if with_acted and rows.says_who_acted:
+        raise NotStreamedError("who acted is read with the whole table")
     found = rows.gathered(progress)
     to_state, n_states, state_labels = rows.states.decided()
     to_action, n_actions, action_labels = rows.actions.decided()
@@ -117,13 +133,19 @@ def _table(path: str | Path, columns: Mapping[str, str] | None, by: str | None =
     def theirs(*known: str) -> list[str]:
         return [columns.get(name, name) for name in known]
 
-    whole = columns.get("episode", "episode")
-    return read_table(
-        path, what="log", names=[theirs(*group) for group in _NAMES],
-        may_lack=theirs("next_state"), texts=[*theirs(*_TEXTS), *([] if by is None else [by])],
-        numbers=theirs("reward"),
-        whole=whole, ordered=columns.get("step", "step"),
-    )  # fmt: skip
+    def read(*more: str) -> pa.Table:
+        return read_table(
+            path, what="log", names=[theirs(*group) for group in _NAMES],
+            may_lack=theirs("next_state"), texts=[*theirs(*_TEXTS), *([] if by is None else [by])],
+            numbers=[*theirs("reward", *ACTED[:2]), *more],
+            whole=columns.get("episode", "episode"), ordered=columns.get("step", "step"),
+        )  # fmt: skip
+
+    table = read()
+    renamed = [column for name, column in columns.items() if name.startswith(OF_AN_ACTION)]
+    # Columns are there by name, though they were not read: what they are called says what they are.
+    every = [name for name in table.column_names if name.startswith(OF_AN_ACTION)]
+    return read(*every, *renamed) if every or renamed else table
 
 
 def log_from_table(
@@ -131,7 +153,8 @@ def log_from_table(
 ) -> Log:
     """Build a log from an Arrow table."""
     groups = {} if by is None else encode_groups(without_unnamed(table, path), by, path)
-    return Log.from_arrays(**given_columns(table, columns, path), **groups)
+    given = given_columns(table, columns, path)
+    return Log.from_arrays(**with_acted(given, _ours(table, columns, path), path), **groups)
 
 
 def given_columns(
@@ -158,7 +181,7 @@ def given_columns(
 
 
 def _ours(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> pa.Table:
-    return as_text(named_columns(table, columns, path), (*REQUIRED, *OPTIONAL), path)
+    return as_text(named_columns(table, columns, path), (*REQUIRED, *OPTIONAL, *ACTED), path)
 
 
 def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int:

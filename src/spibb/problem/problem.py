@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.acted import check_propensities, recorded_policy
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.baseline_fit import check_fit
 from spibb.data.counts import Counts
@@ -94,7 +95,8 @@ class Problem(Display):
         Args:
             log: The log that the baseline made: a Log, a pandas, polars or Arrow table, or counts
                 where counts suffice. A problem is returned as it is, and takes no other arguments.
-            baseline: The policy that made the log, or "estimate".
+            baseline: The policy that made the log, or "estimate". None: the log records the
+                probabilities of every action (propensity_ACTION, in Python ``propensities``).
             gamma: The discount, in [0, 1]; 1 where every policy in play ends.
             **options: What else is known:
 
@@ -124,9 +126,8 @@ class Problem(Display):
                     expected="a problem alone: it has its baseline, discount and declarations",
                 )
             return log
-        if baseline is None or gamma is None:
-            lacking = "baseline" if baseline is None else "gamma"
-            raise SettingsError(f"{lacking} is not given", expected="a baseline and a discount")
+        if gamma is None:
+            raise SettingsError("gamma is not given", expected="a baseline and a discount")
         gamma = checked_gamma(gamma)
         data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
         policy = _checked_baseline(data, baseline)
@@ -137,6 +138,8 @@ class Problem(Display):
         check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
         if not known.pop("accept_baseline", False) and not policy.is_estimated:
+            if kept is not None:
+                check_propensities(kept, policy)
             check_fit(counts.n_sa, policy)
         unseen = checked_unseen(known.pop("unseen", "average"))
         model_kind = _checked_kind(known.pop("model", "counts"))
@@ -303,11 +306,29 @@ def _checked_kind(model: Any) -> ModelKind:
     return cast(ModelKind, model)
 
 
+def _recorded_baseline(data: Log | Counts) -> TabularPolicy:
+    """Return the policy that the log itself records, or refuse a log that does not."""
+    acted = data.acted if isinstance(data, Log) else None
+    if acted is not None and acted.propensities is not None:
+        assert isinstance(data, Log)
+        return recorded_policy(acted, data.state, data)
+    logged = acted is not None and acted.propensity is not None
+    raise SettingsError(
+        "baseline is not given"
+        + (", and the log has the probabilities of logged actions alone" if logged else ""),
+        expected="the policy that made the log, 'estimate', or a log with the probabilities of "
+        "every action (propensity_ACTION)",
+        hint="give it (--baseline FILE)",
+    )
+
+
 def _checked_baseline(data: Log | Counts, baseline: Any) -> TabularPolicy:
     if isinstance(baseline, TabularPolicy):
         return baseline
     if isinstance(baseline, str) and baseline == "estimate":
         return estimate_baseline(data)
+    if baseline is None:
+        return _recorded_baseline(data)
     raise SettingsError(
         f"baseline is {baseline!r}",
         expected="a TabularPolicy, or 'estimate'",

@@ -45,7 +45,7 @@ def cross_fit(
     ]
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
     off = OffPolicy.of(problem, policy)
-    if (off.policy == off.baseline).all():
+    if (off.table == off.baseline).all():
         warnings = few_warnings(log.n_episodes)
     else:
         warnings = (*log_warnings(off, problem), *sample_warnings(off, problem, delta))
@@ -63,7 +63,7 @@ def cross_fit(
 def _judge(half: Problem, policy: TabularPolicy) -> tuple[Array, Array]:
     """Return doubly robust terms of one half's episodes, and their weights."""
     off = OffPolicy.of(half, policy)
-    if (off.policy == off.baseline).all():
+    if (off.table == off.baseline).all():
         # The log's own policy needs no estimator.
         return off.episodes.returns(off.gamma), np.ones(len(off.episodes))
     weight = off.weight("dr")

@@ -55,6 +55,8 @@ class Estimator(ABC):
             degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
         is_weighted: Whether it weights episodes, so that HCPI can test by it.
+        needs_table: Whether it asks what the policy does beyond the logged actions, or what follows
+            a state whoever acts: else the probabilities of the logged actions suffice.
         kind: What all of this class are, in words.
     """
 
@@ -64,6 +66,7 @@ class Estimator(ABC):
     is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
     is_weighted: ClassVar[bool] = True
+    needs_table: ClassVar[bool] = False
     kind: ClassVar[str] = "estimator"
 
     def of_walk(self, walk: Walk, policy: int) -> Statistic:
