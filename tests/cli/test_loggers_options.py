@@ -115,3 +115,75 @@ def test_what_is_lacking_is_said(ward, refused):
     twice = ("--baseline", ward.baseline)
     message = refused("improve", ward.log, *twice, *twice, *usual, "--out", ward.folder / "out")
     assert "--baseline is given twice" in message
+
+
+def shift(place, cells):
+    """Whose patient it is: every third stay is the night's."""
+    return "night" if int(cells["episode"]) % 3 == 0 else "day"
+
+
+def test_several_policies_and_the_one_that_runs_today(ward, spibb):
+    log = with_columns(ward, "two.csv", policy=shift)
+    each = ("--baseline", f"day={ward.baseline}", "--baseline", "night=estimate")
+    usual = ("--improve-on", "day", "--gamma", 0.9, "--format", "json")
+    ran = spibb("improve", log, *each, *usual, "--out", ward.folder / "out")
+    assert ran.code == 0, ran.err
+    facts = json.loads((ward.folder / "out" / "summary.json").read_text())
+    assert facts["policies"]["improved"] == "day"
+    assert facts["policies"]["n_episodes"] == {"day": 53, "night": 27}
+    assert facts["n_rows"] == len(ward.text.splitlines()) - 1
+    assert facts["log_return"]["n_episodes"] == 53
+    policy = ward.folder / "out" / "policy.csv"
+    found, told = estimates(spibb("evaluate", log, *each, *usual, "--policy", policy))
+    assert found
+    assert told["n_episodes"] == 53
+    assert told["improved_on"] == "day"
+    plain = ("--baseline", ward.baseline)
+    ran = spibb("audit", log, *plain, *usual, "--policy", policy)
+    assert ran.code == 0, ran.err
+    assert "counted together" in ran.out
+    for baseline in (each, plain, ()):
+        ran = spibb("inspect", log, *baseline, "--improve-on", "day", "--format", "json")
+        assert ran.code == 0, ran.err
+        assert json.loads(ran.out)["facts"]["policies"].keys() == {"day", "night"}
+    assert spibb("inspect", log).code == 0
+
+
+def test_a_file_may_be_called_with_an_equals_sign(ward, spibb, refused):
+    odd = ward.write("run=3.csv", ward.baseline.read_text())
+    assert spibb(*ward.improve(baseline=odd)).code == 0
+    log = with_columns(ward, "two.csv", policy=shift)
+    more = ("--improve-on", "day", "--overwrite")
+    assert spibb(*ward.improve(*more, log=log, baseline=odd.name)).code == 0
+    assert spibb(*ward.improve(*more, log=log, baseline=f"day={odd}")).code == 0
+    inside = ward.folder / "out" / "policy.csv"
+    message = refused(*ward.improve(*more, log=log, baseline=f"day={inside}"))
+    assert "which is read, so it is not replaced" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        ([], ["2 policies made the log: 'day', 'night'", "--improve-on day"]),
+        (["--improve-on", "evening"], ["improve_on is 'evening'", "one of 'day', 'night'"]),
+        (["--improve-on", "nigth"], ["write 'night'"]),
+        (["--improve-on", "day", "--baseline", "dya=b.csv"], ["no such policy: b.csv"]),
+        (["--improve-on", "day", "--baseline", "dya=baseline.csv"],
+         ["a baseline is given for 'dya'", "'day', 'night'", "write 'day'"]),
+        (["--improve-on", "day", "--baseline", "night=estimate"], ["baseline is not given"]),
+        (["--improve-on", "day", "--baseline", "day=estimate", "--baseline", "day=estimate"],
+         ["--baseline is given twice for day"]),
+        (["--improve-on", "day", "--baseline", "day=estimate", "--baseline", "baseline.csv"],
+         ["with and without a name"]),
+    ],
+)  # fmt: skip
+def test_refused_names(ward, refused, options, fragments):
+    log = with_columns(ward, "two.csv", policy=shift)
+    message = refused(*ward.improve(*options, log=log))
+    for fragment in fragments:
+        assert fragment in message
+
+
+def test_a_name_without_the_column(ward, refused):
+    message = refused(*ward.improve("--improve-on", "day"))
+    assert "a log with the column 'policy'" in message

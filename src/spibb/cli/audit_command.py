@@ -34,6 +34,7 @@ def audit(
     min_gain: o.MinGain = None,
     columns: o.Columns = None,
     accept_baseline: o.AcceptBaseline = False,
+    improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Judge any policy against a log and the baseline that made it.
@@ -54,7 +55,7 @@ def audit(
     problem = read_problem(
         log, baseline, gamma, columns, reward_range=reward_range, initial=initial, unseen=unseen,
         states_complete=states_complete, never_ends=never_ends, successors=successors,
-        accept_baseline=accept_baseline, limits=limits,
+        accept_baseline=accept_baseline, improve_on=improve_on, limits=limits,
     )  # fmt: skip
     judged = problem.align(spibb.TabularPolicy.read(policy))
     chosen = None if error is None else find_error(error)

@@ -41,6 +41,7 @@ def evaluate(
     columns: o.Columns = None,
     same_log: SameLog = False,
     accept_baseline: o.AcceptBaseline = False,
+    improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
     out: Page = None,
     overwrite: o.Overwrite = False,
@@ -58,7 +59,7 @@ def evaluate(
         check_inputs_outside(out, log, policy, *(baseline or []))
     given = read_given(
         log, baseline, gamma, columns, reward_range=reward_range, unseen=unseen,
-        accept_baseline=accept_baseline,
+        accept_baseline=accept_baseline, improve_on=improve_on,
     )  # fmt: skip
     judged = None if policy is None else spibb.TabularPolicy.read(policy)
     with shown_progress("Estimating", "estimates") as progress:

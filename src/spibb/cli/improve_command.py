@@ -60,6 +60,7 @@ def improve(
     columns: o.Columns = None,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
+    improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -87,7 +88,7 @@ def improve(
     problem = read_problem(
         log, baseline, gamma, columns, by, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
-        successors=successors, model=model, accept_baseline=accept_baseline,
+        successors=successors, model=model, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,
     )  # fmt: skip
     if compared is not None:

@@ -24,10 +24,12 @@ LogFile = Annotated[
     Argument(metavar="LOG", help="Log: a CSV or Parquet file, a folder or a glob; or its counts."),
 ]
 _BASELINE = (
-    "The policy that made the log (state, action, probability), or 'estimate'; not needed where "
-    "the log has propensities."
+    "The policy that made the log (state, action, probability), or 'estimate'; NAME=FILE for each "
+    "policy that the log names. Not needed where the log has propensities."
 )
-Baseline = Annotated[list[str] | None, Option(metavar="FILE", help=_BASELINE)]
+Baseline = Annotated[list[str] | None, Option(metavar="[NAME=]FILE", help=_BASELINE)]
+_IMPROVE_ON = "Which policy runs today, where the log names several (column 'policy')."
+ImproveOn = Annotated[str | None, Option("--improve-on", metavar="NAME", help=_IMPROVE_ON)]
 Gamma = Annotated[float, Option(help="Discount, 0 <= gamma <= 1.")]
 Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]
 Level = Annotated[float, Option("--delta", help="Allowed probability of error.")]

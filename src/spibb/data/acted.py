@@ -48,12 +48,15 @@ class Acted:
     row: NDArray[np.int64] | None = None
 
     def take(self, rows: NDArray[np.bool_]) -> Acted:
-        """Return the rows that are marked."""
+        """Return the rows that are marked, with the names of those who acted there."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         kept: dict[str, Any] = {
             name: values[rows] if isinstance(values, np.ndarray) else values
             for name, values in columns.items()
         }
+        if self.policy is not None:
+            present, kept["policy"] = np.unique(kept["policy"], return_inverse=True)
+            kept["names"] = tuple(self.names[place] for place in present)
         return Acted(**kept)
 
     def with_actions(self, places: NDArray[np.int64], n_actions: int) -> Acted:

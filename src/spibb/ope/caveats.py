@@ -236,6 +236,8 @@ def assumptions(
         _who_acted(off, problem),
         "Episodes are independent of each other and alike in distribution.",
     ]
+    if problem.loggers is not None:
+        found.append(problem.loggers.used)
     if off.policy is None:
         found.append(
             "target_probability is what the policy to be evaluated gives the logged action, by "

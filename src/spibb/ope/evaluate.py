@@ -81,6 +81,7 @@ class PolicyEvaluation(Display):
         assumptions: What the estimates rest on and a log cannot show.
         origin: Whether the policy was made of this log: "same", "other" or "unknown". Intervals
             around what a log says of its own policy are withheld unless asked for, and never exact.
+        improved_on: Whose episodes are used, where the log names several policies.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -98,6 +99,7 @@ class PolicyEvaluation(Display):
     is_exact: bool
     return_range: tuple[float, float] | None
     origin: Origin = "unknown"
+    improved_on: str | None = None
 
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
@@ -234,6 +236,7 @@ def evaluate_policy(
         ),
         assumptions=caveats.assumptions(bounds, off, problem, origin),
         origin=origin,
+        improved_on=None if problem.loggers is None else problem.loggers.improved,
         is_exact=kind.is_exact
         and is_known
         and not is_estimated
