@@ -250,7 +250,6 @@ def test_a_place_where_nothing_can_be_written(ward, refused):
     ("arguments", "fragment"),
     [
         (["improve"], "Missing argument"),
-        (["improve", "log.csv", "--gamma", "0.9", "--out", "out"], "--baseline"),
         (["improve", "log.csv", "--baseline", "b", "--gamma", "high", "--out", "out"], "--gamma"),
         (["improve", "log.csv", "--colour", "red"], "--colour"),
         (

@@ -458,3 +458,24 @@ def test_episodes_that_begin_late_lack_their_first_steps():
 def test_a_path_is_no_table():
     with pytest.raises(DataError, match=r"'visits.csv' is no table.*read a file by spibb.read_log"):
         Log.from_dataframe("visits.csv")
+
+
+def test_parts_of_a_log_are_logs():
+    """Columns of a part come when they are asked for; what is said of the whole stays said."""
+    log = Log.from_arrays(
+        state=[0, 1, 0, 1], action=[0, 1, 1, 0], reward=[1.0, 2.0, 3.0, 4.0], episode=[0, 0, 1, 1],
+        propensity=[0.5, 0.5, 0.25, 0.25], policy=["old", "old", "new", "new"],
+        state_labels=("a", "b"),
+    )  # fmt: skip
+    part = log.take(log.episode == 1)
+    assert len(part) == 2
+    assert part.acted.propensity.tolist() == [0.25, 0.25]
+    assert part.acted.names == ("new",)
+    wider = part.renamed(Names(("a", "b", "c"), 3), part.actions)
+    assert len(wider) == 2
+    assert wider.n_states == 3
+    assert wider.reward.tolist() == [3.0, 4.0]
+    assert wider.acted.names == ("new",)
+    bandit = Log.from_arrays(state=[0, 0, 1], action=[0, 1, 0], reward=[0.0, 1.0, 1.0])
+    assert bandit.is_one_step
+    assert bandit.take(bandit.reward > 0.0).is_one_step

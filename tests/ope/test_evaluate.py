@@ -292,7 +292,8 @@ def files(case, tmp_path):
 
 def run(files, printed, **asked):
     baseline = asked.pop("baseline", files["baseline"])
-    evaluate(files["log"], baseline, files["policy"], GAMMA, printed=printed, **asked)
+    given = {"baseline": [baseline], "policy": files["policy"]}
+    evaluate(files["log"], GAMMA, **given, printed=printed, **asked)
 
 
 def test_command_prints_a_table_of_80_columns(files, capsys, monkeypatch):

@@ -103,7 +103,8 @@ class Algorithm(Settings):
             certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
-                unseen, model, states_complete, never_ends, successors, accept_baseline, limits.
+                unseen, model, states_complete, never_ends, successors, accept_baseline, limits,
+                improve_on.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         self.check_limits(problem)
@@ -114,7 +115,7 @@ class Algorithm(Settings):
             found.policy[0],
             counts.state_labels,
             counts.action_labels,
-            log_hash=None if problem.log is None else problem.log.content_hash,
+            log_hash=None if problem.whole is None else problem.whole.content_hash,
         )
         values = Evaluation.of(problem.model, policy, found.v[0], found.q[0])
         # Guarantees are about the counts, whatever model the policy was made on.

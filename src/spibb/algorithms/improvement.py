@@ -222,7 +222,8 @@ def _remarks(problem: Problem) -> tuple[str, ...]:
         f"In {counts.n_gaps:,} places steps of an episode are missing.": counts.n_gaps,
         "The baseline was estimated from the log.": problem.baseline.is_estimated,
     }
-    return tuple(text for text, is_so in remarks.items() if is_so)
+    who = () if problem.loggers is None else (problem.loggers.used,)
+    return (*(text for text, is_so in remarks.items() if is_so), *who)
 
 
 def _is_alone(problem: Problem) -> bool:

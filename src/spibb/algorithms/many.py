@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -88,7 +88,7 @@ def improve_many(
     """
     if not algorithms or not problems:
         raise DataError(f"{len(algorithms)} algorithms on {len(problems)} problems", expected="any")
-    alike = baselines is None or isinstance(baselines, TabularPolicy | str)
+    alike = baselines is None or isinstance(baselines, TabularPolicy | str | Mapping)
     listed: Sequence[Any] = [baselines] * len(problems) if alike else baselines  # type: ignore[assignment]
     if len(listed) != len(problems):
         raise DataError(f"{len(listed)} baselines", expected=f"one, or {len(problems)}")

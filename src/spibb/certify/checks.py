@@ -133,7 +133,7 @@ def states_complete(case: Case) -> Condition:
 
 def rewards_known(case: Case) -> Condition:
     """Check that no pair has paid different rewards."""
-    log = case.problem.log
+    log = case.problem.whole
     statement = "rewards are known once seen: no pair of the log has paid different ones"
     if log is None:
         return Condition("rewards-known", statement, is_checked=False)

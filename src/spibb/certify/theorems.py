@@ -259,7 +259,8 @@ def _common_assumptions(problem: Problem) -> tuple[str, ...]:
         _TERMINAL: counts.terminal.any(),
         _STOPS: counts.n_dropped,
     }
-    return (*(text for text, holds in texts.items() if holds), *declared.statements)
+    pooled = () if problem.loggers is None else (problem.loggers.assumption,)
+    return (*(text for text, holds in texts.items() if holds), *pooled, *declared.statements)
 
 
 def _assumption_1(case: Case, needed: NDArray[np.float64]) -> Condition:

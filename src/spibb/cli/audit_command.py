@@ -11,9 +11,9 @@ from spibb.cli import options as o
 
 def audit(
     log: o.LogFile,
-    baseline: o.Baseline,
     policy: Annotated[str, Option(metavar="FILE", help="The policy to judge.")],
     gamma: o.Gamma = None,
+    baseline: o.Baseline = None,
     epsilon: Annotated[float | None, Option(help="Budget to hold the policy to.")] = None,
     n_wedge: Annotated[float | None, Option(help="Threshold to hold the policy to.")] = None,
     delta: o.Level = 0.05,
@@ -35,6 +35,7 @@ def audit(
     query: o.Query = None,
     columns: o.Columns = None,
     accept_baseline: o.AcceptBaseline = False,
+    improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
 ) -> None:
     """Judge any policy against a log and the baseline that made it.
@@ -55,7 +56,8 @@ def audit(
     problem = read_problem(
         log, baseline, gamma, columns, None, query, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
-        successors=successors, accept_baseline=accept_baseline, limits=limits,
+        successors=successors, accept_baseline=accept_baseline, improve_on=improve_on,
+        limits=limits,
     )  # fmt: skip
     judged = problem.align(spibb.TabularPolicy.read(policy))
     chosen = None if error is None else find_error(error)

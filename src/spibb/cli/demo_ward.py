@@ -30,7 +30,7 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
     with resources.as_file(resources.files("spibb.cli") / "demo") as folder:
         truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
         log, rule, rewards = f"{folder}/log.csv", f"{folder}/baseline.csv", truth["reward_range"]
-        problem = read_problem(log, rule, truth["gamma"], None, reward_range=rewards)
+        problem = read_problem(log, [rule], truth["gamma"], None, reward_range=rewards)
     console.print(
         f"A simulated ward: {problem.episodes().n_episodes} stays of patients with an infection. "
         f"Each morning the ward chooses one of {', '.join(truth['actions'])}.\nIts rule made the "

@@ -9,6 +9,8 @@ from typer import Option
 
 from spibb.cli import options as o
 
+_POLICY = "The policy to estimate [default: the log's target_probability]."
+Policy = Annotated[str | None, Option(metavar="FILE", help=_POLICY)]
 Estimators = Annotated[
     str | None, Option(help="is, pdis, wis, cwpdis, dr, model; several with commas.")
 ]
@@ -27,9 +29,9 @@ SameLog = Annotated[
 
 def evaluate(
     log: o.LogFile,
-    baseline: o.Baseline,
-    policy: Annotated[str, Option(metavar="FILE", help="The policy to estimate.")],
     gamma: o.Gamma = None,
+    baseline: o.Baseline = None,
+    policy: Policy = None,
     estimator: Estimators = None,
     bound: Bound = "bca",
     delta: o.Level = 0.05,
@@ -40,6 +42,7 @@ def evaluate(
     columns: o.Columns = None,
     same_log: SameLog = False,
     accept_baseline: o.AcceptBaseline = False,
+    improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
     out: Page = None,
     overwrite: o.Overwrite = False,
@@ -47,22 +50,22 @@ def evaluate(
     """Estimate what a policy would earn, from the log of another, with intervals."""
     import spibb
     from spibb.cli.evaluation_printing import print_evaluation
-    from spibb.cli.inputs import check_inputs_outside, command_line, read_problem
+    from spibb.cli.inputs import check_inputs_outside, command_line, read_given
     from spibb.cli.shown_progress import shown_progress
     from spibb.report.evaluation import FILES, evaluation_facts, write_evaluation
     from spibb.whole_folders import check_replaceable
 
     if out is not None:
         check_replaceable(out, overwrite=overwrite, known=FILES)
-        check_inputs_outside(out, log, baseline, policy)
-    problem = read_problem(
+        check_inputs_outside(out, log, policy, *(baseline or []))
+    given = read_given(
         log, baseline, gamma, columns, None, query, reward_range=reward_range, unseen=unseen,
-        accept_baseline=accept_baseline,
+        accept_baseline=accept_baseline, improve_on=improve_on,
     )  # fmt: skip
-    judged = spibb.TabularPolicy.read(policy)
+    judged = None if policy is None else spibb.TabularPolicy.read(policy)
     with shown_progress("Estimating", "estimates") as progress:
         found = spibb.evaluate_policy(
-            problem,
+            **given,
             policy=judged,
             estimators=None if estimator is None else [one.strip() for one in estimator.split(",")],
             bound=bound,

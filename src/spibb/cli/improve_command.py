@@ -28,9 +28,9 @@ CertificateDelta = Annotated[float, Option(help="Allowed probability of error of
 
 def improve(
     log: o.LogFile,
-    baseline: o.Baseline,
     out: o.ResultFolder,
     gamma: o.Gamma = None,
+    baseline: o.Baseline = None,
     algorithm: AlgorithmId = None,
     epsilon: Epsilon = None,
     n_wedge: NWedge = None,
@@ -61,6 +61,7 @@ def improve(
     columns: o.Columns = None,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
+    improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
 ) -> None:
@@ -81,14 +82,14 @@ def improve(
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
-    check_inputs_outside(out, log, baseline, initial, successors, allowed, lock)
+    check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
     limits = read_limits(
         forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
     )
     problem = read_problem(
         log, baseline, gamma, columns, by, query, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
-        successors=successors, model=model, accept_baseline=accept_baseline,
+        successors=successors, model=model, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,
     )  # fmt: skip
     if compared is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from spibb.errors import OutputError, SettingsError
 from spibb.file_formats import database_kind, find_files
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Limits, Problem
+from spibb.problem.loggers import names_of
 
 # Options that say where a result goes, not what it is.
 _ABOUT_OUTPUT = ("--out", "--format")
@@ -28,7 +29,7 @@ ESTIMATE, SEEN = "estimate", "seen"
 
 def read_problem(
     log: str,
-    baseline: str,
+    baseline: list[str] | None,
     gamma: float | None,
     columns: str | None,
     by: str | None = None,
@@ -36,13 +37,58 @@ def read_problem(
     **options: Any,
 ) -> Problem:
     """Read a log, its baseline, and the files that options of a problem name."""
+    return Problem.of(**read_given(log, baseline, gamma, columns, by, query, **options))
+
+
+def read_given(
+    log: str,
+    baseline: list[str] | None,
+    gamma: float | None,
+    columns: str | None,
+    by: str | None = None,
+    query: str | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Read what a problem is made of, as `Problem.of` takes it."""
     if options.get("initial") is not None:
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
     rows = read_rows(log, parse_columns(columns), by, query)
-    policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
-    return Problem.of(rows, baseline=policy, gamma=gamma, **options)
+    return {"log": rows, "baseline": read_baseline(baseline, rows), "gamma": gamma, **options}
+
+
+def read_baseline(given: list[str] | None, rows: Log | Counts) -> Any:
+    """Read the policy that made a log, or one for each policy that the log names."""
+    names, found = names_of(rows), dict[str | None, Any]()
+    for part in given or []:
+        name, file = named_file(part, names)
+        if name in found:
+            raise SettingsError(
+                "--baseline is given twice" + ("" if name is None else f" for {name}"),
+                expected="one baseline, or NAME=FILE once for each policy that the log names",
+            )
+        found[name] = ESTIMATE if file == ESTIMATE else TabularPolicy.read(file)
+    if None not in found:
+        return found or None
+    if len(found) > 1:
+        raise SettingsError(
+            "--baseline is given with and without a name",
+            expected="one baseline, or NAME=FILE for each policy",
+        )
+    return found[None]
+
+
+def named_file(part: str, names: Collection[str] | None) -> tuple[str | None, str]:
+    """Divide NAME=FILE; a file may hold an = itself, so that a name must be known, or no file.
+
+    Args:
+        part: What was given.
+        names: The policies of the log; None: not known yet.
+    """
+    name, sign, file = part.partition("=")
+    is_plain = not sign or (name not in (names or ()) and (names == () or Path(part).exists()))
+    return (None, part) if is_plain else (name, file)
 
 
 def command_line() -> str:
@@ -133,7 +179,8 @@ def check_inputs_outside(out: Path, *names: str | None) -> None:
     """Refuse to replace a folder that holds what is read."""
     if not out.exists():
         return
-    given = [name for name in names if name not in (None, ESTIMATE, SEEN)]
+    plain = [None if name is None else named_file(name, None)[1] for name in names]
+    given = [name for name in plain if name not in (None, ESTIMATE, SEEN)]
     for file in chain.from_iterable(_files(str(name)) for name in given):
         if out.resolve() in file.resolve().parents:
             raise OutputError(

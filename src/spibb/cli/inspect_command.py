@@ -9,8 +9,8 @@ from typer import Exit, Option
 
 from spibb.cli import options as o
 
-_BASELINE = "The policy that is said to have made the log (state, action, probability)."
-Baseline = Annotated[str | None, Option(metavar="FILE", help=_BASELINE)]
+_BASELINE = "The policy that is said to have made the log; NAME=FILE for each that it names."
+Baseline = Annotated[list[str] | None, Option(metavar="[NAME=]FILE", help=_BASELINE)]
 _PICTURE = "Draw what was found, as .svg or .png."
 Picture = Annotated[Path | None, Option(metavar="FILE", help=_PICTURE)]
 
@@ -21,6 +21,7 @@ def inspect(
     reward_range: o.Rewards = None,
     query: o.Query = None,
     columns: o.Columns = None,
+    improve_on: o.ImproveOn = None,
     picture: Picture = None,
     printed: o.PrintFormat = o.Format.table,
     overwrite: o.Overwrite = False,
@@ -30,7 +31,7 @@ def inspect(
     Exit code 1 if the other commands refuse the log with this baseline or range of rewards.
     """
     import spibb
-    from spibb.cli.inputs import ESTIMATE, parse_columns
+    from spibb.cli.inputs import parse_columns, read_baseline
     from spibb.cli.inspection_printing import print_inspection
     from spibb.data.counts_file import is_counts_file
     from spibb.errors import DataError
@@ -44,11 +45,11 @@ def inspect(
             hint="inspect the log itself",
         )  # fmt: skip
     rows = spibb.read_log(log, columns=parse_columns(columns), query=query)
-    is_file = baseline not in (None, ESTIMATE)
     found = spibb.inspect(
         rows,
-        baseline=spibb.TabularPolicy.read(str(baseline)) if is_file else None,
+        baseline=read_baseline(baseline, rows),
         reward_range=reward_range,
+        improve_on=improve_on,
     )
     if picture is not None:
         write_picture(found, picture)

@@ -29,8 +29,13 @@ LogFile = Annotated[
 ]
 _QUERY = "The SELECT that finds the rows, where LOG is a DuckDB or SQLite file."
 Query = Annotated[str | None, Option(metavar="SELECT", help=_QUERY)]
-_BASELINE = "The policy that made the log (state, action, probability), or 'estimate'."
-Baseline = Annotated[str, Option(metavar="FILE", help=_BASELINE)]
+_BASELINE = (
+    "The policy that made the log (state, action, probability), or 'estimate'; NAME=FILE for each "
+    "policy that the log names. Not needed where the log has propensities."
+)
+Baseline = Annotated[list[str] | None, Option(metavar="[NAME=]FILE", help=_BASELINE)]
+_IMPROVE_ON = "Which policy runs today, where the log names several (column 'policy')."
+ImproveOn = Annotated[str | None, Option("--improve-on", metavar="NAME", help=_IMPROVE_ON)]
 _GAMMA = "Discount, 0 <= gamma <= 1; to be left out for one-step logs."
 Gamma = Annotated[float | None, Option(help=_GAMMA)]
 Delta = Annotated[float | None, Option(help="Allowed probability of error [default: 0.05].")]

@@ -83,14 +83,16 @@ def align_policy(
     return TabularPolicy(table, *labels, is_estimated=policy.is_estimated, log_hash=policy.log_hash)
 
 
-def check_baseline(n_sa: NDArray[np.int64], baseline: TabularPolicy) -> None:
+def check_baseline(
+    n_sa: NDArray[np.int64], baseline: TabularPolicy, role: str = "baseline"
+) -> None:
     """Refuse a baseline that cannot have made a log in which pairs (S, A) were seen so often."""
     impossible = (n_sa > 0) & (baseline.probabilities == 0.0)
     if impossible.any():
         state, action = np.argwhere(impossible)[0]
         place = f"state {baseline.states[state]}, action {baseline.actions[action]}"
         raise PolicyError(
-            f"the baseline gives probability 0 to actions that were taken in "
+            f"the {role} gives probability 0 to actions that were taken in "
             f"{int(n_sa[impossible].sum())} rows of the log",
             where=f"{place}, {n_sa[state, action]} rows",
             expected="the policy that made the log",

@@ -86,7 +86,7 @@ def baseline_fit(n_sa: NDArray[np.int64], probabilities: Array) -> BaselineFit:
     )
 
 
-def check_fit(n_sa: NDArray[np.int64], baseline: TabularPolicy) -> None:
+def check_fit(n_sa: NDArray[np.int64], baseline: TabularPolicy, role: str = "baseline") -> None:
     """Refuse a baseline that the log contradicts beyond chance, and by more than it may be off."""
     b = baseline.probabilities
     if _best_ratio(n_sa, b) <= -math.log(REFUSED_P):
@@ -98,7 +98,7 @@ def check_fit(n_sa: NDArray[np.int64], baseline: TabularPolicy) -> None:
     taken, n = n_sa[worst], int(n_sa[worst].sum())
     action = int(np.argmax(np.abs(taken / n - b[worst])))
     raise PolicyError(
-        f"the baseline does not make the actions of this log: {told_fit(fit)}",
+        f"the {role} does not make the actions of this log: {told_fit(fit)}",
         where=f"state {baseline.states[worst]}, where {baseline.actions[action]} was taken in "
         f"{int(taken[action])} of {n} rows, and the baseline gives it "
         f"{b[worst, action]:.3g}",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.data.acted import Acted, acted_columns, acted_of
 from spibb.data.content_hash import hash_log
 from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
 from spibb.data.tally import RowChunk, row_chunks
@@ -25,6 +26,7 @@ UNKNOWN = -1
 # Beyond it, sums and squares of rewards are no longer numbers.
 _LARGEST_REWARD = 1e100
 _COLUMNS = ("state", "action", "reward", "next_state", "terminated", "truncated")
+_ACTED = ("propensity", "target_probability", "policy")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +53,7 @@ class Log(Named, Display):
         group_labels: Names of the groups.
         is_one_step: Whether no column said what follows a row, so that each was taken for a
             decision of its own: an episode that ends with it.
+        acted: What is said of who acted, and how likely actions were; None where nothing is.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 1], action=[1, 0], reward=[0.0, 2.0],
@@ -74,6 +77,7 @@ class Log(Named, Display):
     group: NDArray[np.int64] | None = None
     group_labels: tuple[str, ...] = ()
     is_one_step: bool = False
+    acted: Acted | None = None
 
     def __len__(self) -> int:
         return len(self.state)
@@ -111,6 +115,10 @@ class Log(Named, Display):
         action_labels: Sequence[str] | None = None,
         group: ArrayLike | None = None,
         group_labels: Sequence[str] = (),
+        propensity: ArrayLike | None = None,
+        propensities: ArrayLike | None = None,
+        target_probability: ArrayLike | None = None,
+        policy: ArrayLike | None = None,
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -131,6 +139,10 @@ class Log(Named, Display):
             action_labels: Names of the actions.
             group: Places in ``group_labels``; None: there are no groups.
             group_labels: Names of groups that reports tell apart.
+            propensity: Probability of the logged action under the policy that acted.
+            propensities: Those of every action, shape (rows, actions).
+            target_probability: Probability of the logged action under a policy to be evaluated.
+            policy: Names of the policies that acted.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
@@ -141,13 +153,23 @@ class Log(Named, Display):
             columns["group"] = _integers(group, "group", lowest=0)
             _checked_size(len(group_labels), "group", columns["group"])
         _check_lengths(columns)
+        more, names = acted_columns(
+            columns["action"],
+            propensity=propensity,
+            propensities=propensities,
+            target_probability=target_probability,
+            policy=policy,
+        )
+        if propensities is not None and n_actions is None:
+            n_actions = np.shape(propensities)[1]
         return cls.of_columns(
-            columns,
+            columns | more,
             n_states=n_states,
             n_actions=n_actions,
             state_labels=state_labels,
             action_labels=action_labels,
             group_labels=group_labels,
+            policy_names=names,
         )
 
     @classmethod
@@ -160,9 +182,11 @@ class Log(Named, Display):
         state_labels: Sequence[str] | None,
         action_labels: Sequence[str] | None,
         group_labels: Sequence[str] = (),
+        policy_names: tuple[str, ...] = (),
     ) -> Log:
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
+        acted = acted_of(columns, policy_names)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
         n_actions = _checked_size(n_actions, "action", columns["action"])
         return cls(
@@ -172,6 +196,7 @@ class Log(Named, Display):
             state_labels=_checked_labels(state_labels, "state_labels"),
             action_labels=_checked_labels(action_labels, "action_labels"),
             group_labels=tuple(group_labels),
+            acted=acted,
         )
 
     @classmethod
@@ -216,7 +241,8 @@ class Log(Named, Display):
 
         Args:
             episodes: Mappings with ``state, action, reward`` and, if known, ``next_state``,
-                ``terminated``, ``truncated``; every episode has the same columns.
+                ``terminated``, ``truncated``, ``propensity``, ``target_probability``, ``policy``;
+                every episode has the same columns.
             **sizes: ``n_states`` and ``n_actions``.
         """
         # An episode without steps says nothing, and its empty columns have no type to join.
@@ -333,6 +359,7 @@ class Log(Named, Display):
             episode=None if self.episode is None else self.episode[rows],
             step=None if self.step is None else self.step[rows],
             group=None if self.group is None else self.group[rows],
+            acted=None if self.acted is None else self.acted.take(rows),
         )
 
     def renamed(self, states: Names, actions: Names) -> Log:
@@ -350,6 +377,7 @@ class Log(Named, Display):
             n_actions=actions.size,
             state_labels=states.labels,
             action_labels=actions.labels,
+            acted=None if self.acted is None else self.acted.with_actions(to_action, actions.size),
         )
 
 
@@ -367,12 +395,12 @@ def _check_episode_columns(episodes: list[dict[str, Any]]) -> None:
     names = episodes[0].keys()
     if any(part.keys() != names for part in episodes):
         raise DataError("episodes with different columns", expected="the same columns in each")
-    odd = [name for name in names if name not in _COLUMNS]
+    odd = [name for name in names if name not in (*_COLUMNS, *_ACTED)]
     lacking = [name for name in ("state", "action", "reward") if name not in names]
     if odd or lacking:
         raise DataError(
             f"episodes with columns {', '.join(map(str, names))}",
-            expected=f"state, action, reward and, if known, {', '.join(_COLUMNS[3:])}",
+            expected=f"state, action, reward and, if known, {', '.join((*_COLUMNS[3:], *_ACTED))}",
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 REQUIRED = ("state", "action", "reward")
 OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
+# Who acted, and how likely that was.
+ACTED = ("propensity", "target_probability", "policy")
+OF_AN_ACTION = "propensity_"
 # How flags are written.
 TRUE, FALSE = ("true", "1", "1.0", "yes"), ("false", "0", "0.0", "no")
 
@@ -33,13 +36,19 @@ def named_columns(table: pa.Table, columns: Mapping[str, str] | None, path: str 
     return table
 
 
+def says_who_acted(names: Iterable[str]) -> bool:
+    """Whether columns, under the names they have here, may say who acted."""
+    return any(name in ACTED or name.startswith(OF_AN_ACTION) for name in names)
+
+
 def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> pa.Table:
     for name, column in columns.items():
-        if name not in (*REQUIRED, *OPTIONAL):
-            near = nearest(name, (*REQUIRED, *OPTIONAL))
+        known = (*REQUIRED, *OPTIONAL, *ACTED)
+        if name not in known and not name.startswith(OF_AN_ACTION):
+            near = nearest(name, known)
             raise DataError(
                 f"columns renames {name!r}",
-                expected=f"one of {', '.join((*REQUIRED, *OPTIONAL))}",
+                expected=f"one of {', '.join(known)}",
                 hint=f"write {near}={column}" if near else "write NAME=YOUR_COLUMN",
             )
         if column not in table.column_names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from typing import Any
 
@@ -36,13 +37,19 @@ class LogPart(Log):
     @classmethod
     def of(cls, log: Log, rows: NDArray[np.bool_]) -> Log:
         """Return the episodes whose rows are marked."""
-        part = cls.__new__(cls)
-        group = None if log.group is None else log.group[rows]
-        names = ("n_states", "n_actions", "state_labels", "action_labels", "group_labels")
-        kept = {name: getattr(log, name) for name in names}
+        part = object.__new__(cls)
+        kept = {one.name: getattr(log, one.name) for one in fields(log) if one.name not in _COLUMNS}
+        if log.group is not None:
+            kept["group"] = log.group[rows]
+        if log.acted is not None:
+            kept["acted"] = log.acted.take(rows)
         # Columns are not there until `__getattr__` is asked for them.
-        part.__dict__.update(_whole=log, _rows=rows, group=group, **kept)
+        part.__dict__.update(_whole=log, _rows=rows, **kept)
         return part
+
+    def __new__(cls, *args: Any, **columns: Any) -> Log:  # type: ignore[misc]
+        """Return a log with columns of its own, which is what `dataclasses.replace` makes."""
+        return Log(*args, **columns)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _COLUMNS or "_whole" not in self.__dict__:

@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.acted_table import with_acted
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
-from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.log_columns import (
+    ACTED,
+    FALSE,
+    OF_AN_ACTION,
+    OPTIONAL,
+    REQUIRED,
+    TRUE,
+    named_columns,
+)
 from spibb.data.minari_sets import is_minari, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
@@ -35,7 +44,7 @@ if TYPE_CHECKING:
 
 # Columns that share their names, and columns of texts.
 _NAMES = (("state", "next_state"), ("action",), ("episode",))
-_TEXTS = ("step", "terminated", "truncated")
+_TEXTS = ("step", "terminated", "truncated", "policy")
 
 
 def read_log(
@@ -51,8 +60,9 @@ def read_log(
     """Read a log from files, a database or a table.
 
     Files are in CSV, JSON lines, Parquet or Arrow: one, a folder of them, or a glob. Columns
-    ``state, action, reward`` and, if present, ``episode, step, next_state, terminated, truncated``.
-    States and actions are integers or labels; those that occur are numbered in their order.
+    ``state, action, reward`` and, if present, ``episode, step, next_state, terminated, truncated``,
+    and who acted: ``propensity, target_probability, policy`` and ``propensity_ACTION`` of every
+    action. States and actions are integers or labels; those that occur are numbered in their order.
 
     Args:
         path: Where the log is; or the log as a pandas, polars or Arrow table; or
@@ -72,7 +82,7 @@ def read_log(
         return Log.from_minari(path)
     if by is None and query is None:
         with suppress(NotStreamedError):
-            found, sizes, _ = streamed_columns(path, columns, progress, **given)
+            found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True, **given)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
     return log_from_table(_table(path, columns, by, query), columns, path, by, **given)
@@ -84,6 +94,8 @@ def streamed_columns(
     progress: Progress | None = None,
     n_states: int | None = None,
     n_actions: int | None = None,
+    *,
+    with_acted: bool = False,
 ) -> tuple[dict[str, Any], dict[str, Any], NDArray[Any] | None]:
     """Read a log chunk by chunk, so that nothing but its numbers is ever in memory.
 
@@ -92,6 +104,8 @@ def streamed_columns(
         these are numbered anew.
     """
     rows = LogRows(path, columns)
+    if with_acted and rows.says_who_acted:
+        raise NotStreamedError("who acted is read with the whole table")
     found = rows.gathered(progress)
     to_state, n_states, state_labels = rows.states.decided(n_states)
     to_action, n_actions, action_labels = rows.actions.decided(n_actions)
@@ -144,15 +158,24 @@ def _table(
     whole = columns.get("episode", "episode")
     texts = [*theirs(*_TEXTS), *([] if by is None else [by])]
     if query is not None:
-        wanted = {*theirs(*chain(*_NAMES), "reward"), *texts}
+        wanted = {*theirs(*chain(*_NAMES), "reward", *ACTED), *texts}
         return read_query(
             path, query, what="log", wanted=wanted, whole=whole, ordered=theirs("step")[0]
         )
-    return read_table(
-        path, what="log", names=[theirs(*group) for group in _NAMES],
-        may_lack=theirs("next_state"), texts=texts, numbers=theirs("reward"),
-        whole=whole, ordered=columns.get("step", "step"),
-    )  # fmt: skip
+
+    def read(*more: str) -> pa.Table:
+        return read_table(
+            path, what="log", names=[theirs(*group) for group in _NAMES],
+            may_lack=theirs("next_state"), texts=texts,
+            numbers=[*theirs("reward", *ACTED[:2]), *more], whole=whole,
+            ordered=columns.get("step", "step"),
+        )  # fmt: skip
+
+    table = read()
+    renamed = [column for name, column in columns.items() if name.startswith(OF_AN_ACTION)]
+    # Columns are there by name, though they were not read: what they are called says what they are.
+    every = [name for name in table.column_names if name.startswith(OF_AN_ACTION)]
+    return read(*every, *renamed) if every or renamed else table
 
 
 def log_from_table(
@@ -164,7 +187,10 @@ def log_from_table(
 ) -> Log:
     """Build a log from an Arrow table; sizes are those of :func:`read_log`."""
     groups = {} if by is None else encode_groups(without_unnamed(table, path), by, path)
-    return Log.from_arrays(**given_columns(table, columns, path, **sizes), **groups, **sizes)
+    given = with_acted(
+        given_columns(table, columns, path, **sizes), _ours(table, columns, path), path
+    )
+    return Log.from_arrays(**given, **groups, **sizes)
 
 
 def given_columns(
@@ -199,7 +225,7 @@ def given_columns(
 
 
 def _ours(table: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> pa.Table:
-    return as_text(named_columns(table, columns, path), (*REQUIRED, *OPTIONAL), path)
+    return as_text(named_columns(table, columns, path), (*REQUIRED, *OPTIONAL, *ACTED), path)
 
 
 def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int:

@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from spibb.csv_reader import csv_blocks, csv_layout
 from spibb.data.episodes import is_one_step, with_own_episodes
-from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.log_columns import (
+    FALSE,
+    OPTIONAL,
+    REQUIRED,
+    TRUE,
+    named_columns,
+    says_who_acted,
+)
 from spibb.data.name_codes import NotStreamedError, NumberCodes, TextCodes, whole_numbers
 from spibb.data.tally import CHUNK, RowChunk, row_chunk
 from spibb.file_formats import find_files, partition_of, table_format
@@ -45,6 +52,7 @@ class LogRows:
         is_one_step: Whether each row is a decision of its own.
         n_rows: Rows that were read.
         share: How much of everything they are, or so.
+        says_who_acted: Whether there are columns of who acted, which are not read here.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, str] | None = None) -> None:
@@ -56,7 +64,9 @@ class LogRows:
         # Columns that names of folders make.
         self._in_path: set[str] = set()
         heads = [self._head(file) for file in self.files]
-        self._theirs = _theirs(united(heads, path, "log", self.files), columns, path)
+        head = named_columns(united(heads, path, "log", self.files), columns, path)
+        self.says_who_acted = says_who_acted(head.column_names)
+        self._theirs = _theirs(head, columns)
         self._check_kinds(heads)
         is_csv = self._formats == {"csv"}
         kinds = [self._kind(heads[0], name) for name in ("state", "action", "episode")]
@@ -254,10 +264,9 @@ def _fill(
         found[name][n_rows - len(values) : n_rows] = values
 
 
-def _theirs(head: pa.Table, columns: Mapping[str, str] | None, path: str | Path) -> dict[str, str]:
+def _theirs(head: pa.Table, columns: Mapping[str, str] | None) -> dict[str, str]:
     """Return how the columns that count are called in the files, by their names here."""
-    present = named_columns(head, columns, path).column_names
-    known = [name for name in (*REQUIRED, *OPTIONAL) if name in present]
+    known = [name for name in (*REQUIRED, *OPTIONAL) if name in head.column_names]
     return {name: (columns or {}).get(name, name) for name in known}
 
 

@@ -21,13 +21,13 @@ _ROWS, _FEW_EPISODES, _QUARTERS = 200_000, 30, 4
 # States with the most rows are looked at, and among them none with fewer rows than this.
 _STATES, _FEWEST_ROWS = 300, 20
 _N_SHOWN = 5
-_QUESTION = "Do all parts of the log take the same actions in the same states?"
+DRIFT = "Do all parts of the log take the same actions in the same states?"
 
 
 def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
     """Test whether actions changed over the episodes of a log."""
     if log.episode is None:
-        return Tested("drift", _QUESTION, None, "the log has no episodes, and so no order"), None
+        return Tested("drift", DRIFT, None, "the log has no episodes, and so no order"), None
     assert log.is_first is not None
     first = np.flatnonzero(log.is_first)
     n_episodes, remark = len(first), ""
@@ -47,7 +47,7 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
     kept = place[state] >= 0
     place, action, rows = place[state][kept], action[kept], rows[kept]
     if len(rows) == 0:
-        return Tested("drift", _QUESTION, None, "no state has rows enough"), None
+        return Tested("drift", DRIFT, None, "no state has rows enough"), None
     if n_episodes < _FEW_EPISODES:
         quarter = _QUARTERS * rows // len(log)
         p_value = independence_p_value(place, [quarter], [action], seed=2)
@@ -56,8 +56,8 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
         quarter = _QUARTERS * episode // n_episodes
         p_value = _by_episodes(place, action, episode, n_episodes)
     if p_value is None:
-        return Tested("drift", _QUESTION, None, "no state has several actions"), None
-    tested = Tested("drift", _QUESTION, p_value, remark)
+        return Tested("drift", DRIFT, None, "no state has several actions"), None
+    tested = Tested("drift", DRIFT, p_value, remark)
     if p_value > level:
         return tested, None
     return tested, _finding(log, most, place, action, quarter, p_value)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from spibb.data.counts import Counts
 from spibb.data.log import Log
+from spibb.problem.loggers import Loggers, names_of
 
 # Pairs are counted by how often they were seen: from each of these numbers to the next.
 _SEEN = (0, 1, 10, 100)
@@ -37,6 +38,9 @@ def log_facts(log: Log) -> dict[str, Any]:
         "content_hash": log.content_hash,
     }
     facts["cut"] = 0
+    names = names_of(log)
+    if names:
+        facts["policies"] = Loggers.of(log, names[0]).n_rows
     lengths = episode_lengths(log)
     if lengths is not None:
         facts["cut"] = int((~log.terminated[np.cumsum(lengths) - 1]).sum())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,7 +18,7 @@ from spibb.data.readers import read_log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.inspection.costs import check_costs
-from spibb.inspection.drift import check_drift
+from spibb.inspection.drift import DRIFT, check_drift
 from spibb.inspection.duplicates import check_duplicates, without_copies
 from spibb.inspection.facts import coverage, episode_lengths, log_facts
 from spibb.inspection.finding import Finding, Tested
@@ -26,7 +26,8 @@ from spibb.inspection.fit import check_baseline
 from spibb.inspection.markov import check_markov
 from spibb.inspection.structure import check_structure
 from spibb.mdp.policy import TabularPolicy
-from spibb.problem import Problem
+from spibb.problem import Baseline, Problem
+from spibb.problem.loggers import checked_improved, names_of, own_baseline, own_rows
 from spibb.strict_json import strict_json
 
 FORMAT_VERSION = 1
@@ -140,8 +141,9 @@ class Inspection(Display):
 def inspect(
     log: Any,
     *,
-    baseline: TabularPolicy | Literal["estimate"] | None = None,
+    baseline: Baseline | None = None,
     reward_range: tuple[float, float] | None = None,
+    improve_on: str | None = None,
 ) -> Inspection:
     """Say what a log holds, whether the baseline made it, and what would spoil a result.
 
@@ -150,8 +152,11 @@ def inspect(
     Args:
         log: A Log, a path to one, a pandas, polars or Arrow table; or a problem, which has its
             baseline and range.
-        baseline: The policy that is said to have made it, if it is known.
+        baseline: The policy that is said to have made it, if it is known; or one for each that did,
+            by name.
         reward_range: Smallest and largest reward that are possible, if they are known.
+        improve_on: Which policy runs today, where the log names several: actions are held to its
+            own baseline, in its own episodes.
 
     Example:
         >>> log = Log.from_arrays(state=[0] * 60, action=[0, 1, 1] * 20, episode=range(60),
@@ -160,9 +165,10 @@ def inspect(
         >>> found.is_refused, [one.check for one in found.findings]
         (True, ['baseline', 'reward-range'])
     """
-    data, policy, reward_range, counts = _given(log, baseline, reward_range)
+    data, policy, reward_range, improved, counts = _given(log, baseline, reward_range, improve_on)
     findings = list(check_structure(data, reward_range))
-    of_baseline, found, fit = check_baseline(counts, policy, LEVELS["baseline"])
+    own = counts if improved is None else Counts.from_log(_made_by(data, improved))
+    of_baseline, found, fit = check_baseline(own, policy, LEVELS["baseline"])
     findings += [] if found is None else [found]
     of_copies, found = check_duplicates(data, LEVELS["duplicates"])
     findings += [] if found is None else [found]
@@ -171,7 +177,7 @@ def inspect(
     preferences = counts.n_sa.astype(np.float64) if policy is None else policy.probabilities
     tests = [of_baseline, of_copies]
     for tested, found in (
-        check_drift(rows, LEVELS["drift"]),
+        _check_drift(rows, improved),
         check_markov(rows, LEVELS["markov"]),
         check_costs(rows, preferences, LEVELS["costs"]),
     ):
@@ -189,6 +195,18 @@ def inspect(
     )
 
 
+def _made_by(log: Log, name: str | None) -> Log:
+    return log if name is None else log.take(own_rows(log, name))
+
+
+def _check_drift(log: Log, improved: str | None) -> tuple[Tested, Finding | None]:
+    """Test the episodes of one policy: those of several take different actions of course."""
+    if improved is None and len(names_of(log)) > 1:
+        remark = "several policies acted: improve_on says which of them is asked about"
+        return Tested("drift", DRIFT, None, remark), None
+    return check_drift(_made_by(log, improved), LEVELS["drift"])
+
+
 _INSPECTED: WeakKeyDictionary[Problem, Inspection] = WeakKeyDictionary()
 
 
@@ -204,30 +222,38 @@ def inspect_problem(problem: Problem) -> Inspection | None:
     return _INSPECTED[problem]
 
 
+_Given = tuple[Log, TabularPolicy | None, tuple[float, float] | None, str | None, Counts]
+
+
 def _given(
-    log: Any, baseline: Any, reward_range: tuple[float, float] | None
-) -> tuple[Log, TabularPolicy | None, tuple[float, float] | None, Counts]:
-    """Return the log, the baseline in its states and actions, the range, and counts of the log."""
+    log: Any, baseline: Any, reward_range: tuple[float, float] | None, improve_on: str | None
+) -> _Given:
+    """Return log, baseline in its states and actions, range, who runs today, and counts."""
     if isinstance(log, Problem):
-        if baseline is not None or reward_range is not None:
+        if baseline is not None or reward_range is not None or improve_on is not None:
             raise SettingsError(
                 "a problem was given, and more beside it",
                 expected="a problem alone: it has its baseline and its range of rewards",
             )
-        if log.log is None:
+        if log.whole is None:
             raise DataError(
                 "only counts were given", expected="a log", hint="inspect the log itself"
             )
-        values = log.values
+        values, loggers = log.values, log.loggers
         known = None if values.is_observed else (values.low, values.high)
-        return log.log, log.baseline, known, log.counts
+        improved = None if loggers is None else loggers.improved
+        return log.whole, log.baseline, known, improved, log.counts
     if isinstance(log, Counts):
         raise DataError("only counts were given", expected="a log", hint="inspect the log itself")
     data = log if isinstance(log, Log) else _read(log)
     if reward_range is not None:
         reward_range = _checked_range(reward_range)
+    improved = None
+    if baseline is not None or improve_on is not None:
+        improved = checked_improved(data, improve_on)
+        baseline, _ = own_baseline(data, baseline, improved)
     if baseline is None or (isinstance(baseline, str) and baseline == "estimate"):
-        return data, None, reward_range, Counts.from_log(data)
+        return data, None, reward_range, improved, Counts.from_log(data)
     if not isinstance(baseline, TabularPolicy):
         raise SettingsError(
             f"baseline is {baseline!r}",
@@ -237,7 +263,7 @@ def _given(
     data = data.renamed(data.states.union(baseline.states), data.actions.union(baseline.actions))
     counts = Counts.from_log(data)
     policy = align_policy(counts, baseline, role="baseline", log=data)
-    return data, policy, reward_range, counts
+    return data, policy, reward_range, improved, counts
 
 
 def _read(log: Any) -> Log:

@@ -115,7 +115,9 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
         )
     visited = np.unique(episodes.state)
     outside = visited[off.unsupported[visited] > 0.0]
-    if len(outside):
+    # An estimate beside recorded propensities knows only what happened, not what might have.
+    is_table_known = episodes.logged is None or not problem.baseline.is_estimated
+    if len(outside) and is_table_known:
         found.append(
             f"In {len(outside)} visited states the policy takes actions that the baseline never "
             f"takes (first: {problem.counts.states[int(outside[0])]}, with probability "
@@ -161,9 +163,7 @@ def rare_warnings(rare: RareTerms | None, chosen: Sequence[Bound]) -> tuple[str,
 def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str, ...]:
     """Say where a log looks like those on which approximate intervals fail."""
     found = list(few_warnings(len(off.episodes)))
-    is_rare = (off.baseline > 0.0) & (off.baseline < _RARE) & (off.policy > 2.0 * off.baseline)
-    rare = np.where(is_rare, off.policy, 0.0).sum(axis=1)
-    share = float(rare[off.episodes.state].mean())
+    share = _rare_share(off)
     if share > _RARE_SHARE:
         found.append(
             f"{100 * share:.1f} % of the policy's decisions are actions that the baseline takes in "
@@ -172,6 +172,17 @@ def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str
         )
     paid, hidden = problem.episodes().reward, _hidden(off, problem, delta)
     return (*found, *hidden_warnings(paid, off.plain.gain, problem.values, hidden))
+
+
+def _rare_share(off: OffPolicy) -> float:
+    """Return which share of the policy's decisions the baseline hardly ever makes."""
+    if off.is_by_row:
+        # In expectation a row's ratio is worth what the policy does beside what was logged.
+        ratio = off.wanted / off.logged
+        return float(np.where((off.logged < _RARE) & (ratio > 2.0), ratio, 0.0).mean())
+    policy, baseline = off.table, off.baseline
+    is_rare = (baseline > 0.0) & (baseline < _RARE) & (policy > 2.0 * baseline)
+    return float(np.where(is_rare, policy, 0.0).sum(axis=1)[off.episodes.state].mean())
 
 
 def hidden_warnings(paid: Array, gain: Array, rewards: ValueRange, loss: float) -> tuple[str, ...]:
@@ -188,7 +199,13 @@ def hidden_warnings(paid: Array, gain: Array, rewards: ValueRange, loss: float) 
 def _hidden(off: OffPolicy, problem: Problem, delta: float) -> float:
     if problem.values.is_observed:
         return 0.0
-    episodes = off.episodes
+    episodes, rewards = off.episodes, problem.values
+    if off.policy is None:
+        # What n episodes may hide is met with probability log(1 / delta) / n, under the policy as
+        # many times as often as the largest weight says.
+        gap = max(episodes.reward.min() - rewards.low, rewards.high - episodes.reward.max())
+        most = float(off.plain.weight.max()) * -math.log(delta) / len(episodes)
+        return float(gap) * min(1.0, most)
     models = fit_models([(episodes, episodes.everything)], off.gamma, unseen=off.unseen).models
     _, _, ends = evaluate_batch(models, off.policy[None].copy())
     return hidden_loss(problem, models, 0, off.policy, delta) if ends[0] else 0.0
@@ -209,6 +226,22 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
     return share * min(0.0, rewards.low), share * max(0.0, rewards.high)
 
 
+def _who_acted(off: OffPolicy, problem: Problem) -> str:
+    if off.episodes.logged is not None:
+        return (
+            "The logged actions were taken with the probabilities that the log records "
+            "(propensity), whatever else the policy that acted looked at."
+        )
+    if problem.baseline.is_estimated:
+        return (
+            "The baseline was estimated from this log: weights rest on estimated probabilities, "
+            "and the intervals do not show the error of that."
+        )
+    return (
+        "The log was made by the baseline, and the state it records is all that decides the action."
+    )
+
+
 def assumptions(
     chosen: Sequence[Bound],
     off: OffPolicy,
@@ -219,12 +252,17 @@ def assumptions(
     """Return what the estimates rest on and the log cannot show."""
     bound, missing = chosen[0], beyond_the_record(off, problem.values)
     found = [
-        "The log was made by the baseline, and the state it records is all that decides the action."
-        if not problem.baseline.is_estimated
-        else "The baseline was estimated from this log: weights rest on estimated probabilities, "
-        "and the intervals do not show the error of that.",
+        _who_acted(off, problem),
         "Episodes are independent of each other and alike in distribution.",
     ]
+    if problem.loggers is not None:
+        found.append(problem.loggers.used)
+    if off.policy is None:
+        found.append(
+            "target_probability is what the policy to be evaluated gives the logged action, by "
+            "what it looks at; whatever it may do was possible to the policy that acted, which the "
+            "log of logged actions alone cannot show (a mean weight far below 1 would)."
+        )
     if origin != "same":
         found.append(
             "The policy was not learnt from these episodes: one that was looks better on them than "

@@ -9,6 +9,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from spibb.data.acted import varies
+from spibb.data.counts import Counts
+from spibb.data.log import Log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
@@ -78,6 +81,7 @@ class PolicyEvaluation(Display):
         assumptions: What the estimates rest on and a log cannot show.
         origin: Whether the policy was made of this log: "same", "other" or "unknown". Intervals
             around what a log says of its own policy are withheld unless asked for, and never exact.
+        improved_on: Whose episodes are used, where the log names several policies.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -95,6 +99,7 @@ class PolicyEvaluation(Display):
     is_exact: bool
     return_range: tuple[float, float] | None
     origin: Origin = "unknown"
+    improved_on: str | None = None
 
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
@@ -125,7 +130,7 @@ class PolicyEvaluation(Display):
 def evaluate_policy(
     log: Any,
     *,
-    policy: TabularPolicy,
+    policy: TabularPolicy | None = None,
     baseline: Baseline | None = None,
     gamma: float | None = None,
     estimators: Sequence[str] | None = None,
@@ -142,8 +147,10 @@ def evaluate_policy(
     Args:
         log: The log that the baseline made, which must have episodes; or a problem; see
             :meth:`spibb.Problem.of`.
-        policy: The policy to estimate.
-        baseline: The policy that made the log, or "estimate", which the result then says.
+        policy: The policy to estimate. None: the one of which the log has target_probability, the
+            probability of each logged action, for the estimators that need no more.
+        baseline: The policy that made the log, or "estimate", which the result then says. None: the
+            log has the column propensity. Where it has, weights are made of it.
         gamma: The discount.
         estimators: Ids, of is, pdis, wis, cwpdis, dr, model; None: those the bound is valid for.
         bound: Approximate: "bca" or "student-t" (means only: is, pdis, dr). Exact: "betting" (is,
@@ -171,15 +178,29 @@ def evaluate_policy(
     """
     kind, level = checked_entry(bound, BOUNDS, "bound"), checked_level(delta) / 2.0
     kind.check_level(level)
-    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
-    policy = problem.align(policy)
-    off, origin = OffPolicy.of(problem, policy), policy_origin(problem, policy)
-    episodes, gamma, is_estimated = off.episodes, off.gamma, problem.baseline.is_estimated
+    data = log if isinstance(log, Log | Counts | Problem) else Log.from_dataframe(log)
+    if baseline is None and _has(data, "propensity"):
+        # What it is for, beside weights, is to say which actions the log hardly shows.
+        baseline = "estimate"
+    problem = Problem.of(data, baseline=baseline, gamma=gamma, **options)
+    if policy is not None:
+        policy = problem.align(policy)
+    elif not _has(problem.log, "target_probability"):
+        raise SettingsError(
+            "policy is not given",
+            expected="a policy, or a log with the column target_probability",
+        )
+    off = OffPolicy.of(problem, policy)
+    origin: Origin = "unknown" if policy is None else policy_origin(problem, policy)
+    episodes, gamma = off.episodes, off.gamma
+    is_estimated = problem.baseline.is_estimated and episodes.logged is None
     if len(episodes) < kind.fewest_episodes:
         needed = f"at least {kind.fewest_episodes} for an interval by {bound}"
         raise DataError(f"{len(episodes)} episodes", expected=needed)
-    episodes.check_propensities(problem.baseline)
-    chosen = _chosen_estimators(estimators, kind, problem)
+    if episodes.logged is None:
+        episodes.check_propensities(problem.baseline)
+    unfit = _unfit(off, problem)
+    chosen = _chosen_estimators(estimators, kind, problem, unfit)
     known = None
     if kind.is_exact or return_range is not None or gamma < 1.0:
         known = ReturnRange.of(problem.values, return_range, off.plain.gain)
@@ -193,7 +214,7 @@ def evaluate_policy(
             progress(len(made), len(made) / (len(bounds) + 1))
     if origin == "same" and not same_log:
         made = [_without_interval(one) for one in made]
-    by_baseline = replace(off, policy=off.baseline)
+    by_baseline = off.of_baseline
     own_bound = kind(ESTIMATORS["is"], level, known, largest=by_baseline.largest_weight)
     mean = _estimate(by_baseline, own_bound, rng)
     rare = None
@@ -213,6 +234,7 @@ def evaluate_policy(
         is_baseline_estimated=is_estimated,
         warnings=(
             *caveats.origin_warnings(origin, is_shown=same_log),
+            *_left_out({} if estimators else unfit),
             *caveats.log_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
@@ -220,6 +242,7 @@ def evaluate_policy(
         ),
         assumptions=caveats.assumptions(bounds, off, problem, origin, rare),
         origin=origin,
+        improved_on=None if problem.loggers is None else problem.loggers.improved,
         is_exact=kind.is_exact
         and is_known
         and not is_estimated
@@ -257,11 +280,40 @@ def _without_interval(part: PolicyEstimate) -> PolicyEstimate:
     return replace(part, interval=NO_BOUND)
 
 
+def _has(data: Any, column: str) -> bool:
+    """Whether a log has a column of who acted."""
+    return isinstance(data, Log) and getattr(data.acted, column, None) is not None
+
+
+def _unfit(off: OffPolicy, problem: Problem) -> dict[str, str]:
+    """Say which estimators need more than is known, and why."""
+    needy = [one for one in ESTIMATORS.values() if one.needs_table]
+    if off.policy is None:
+        why = "the whole policy is needed, and target_probability is of logged actions alone"
+        return {one.id: why for one in needy}
+    if off.episodes.logged is None or (where := varies(problem.log)) is None:
+        return {}
+    # Doubly robust terms are unbiased for any Q^; a model of the states is another's choice.
+    why = f"propensities vary in {where}: the policy that acted looked at more than the state"
+    return {one.id: why for one in needy if not one.is_weighted}
+
+
+def _left_out(unfit: dict[str, str]) -> tuple[str, ...]:
+    reasons: dict[str, list[str]] = {}
+    for name, why in unfit.items():
+        reasons.setdefault(why, []).append(name)
+    return tuple(f"Left out: {', '.join(names)}, since {why}." for why, names in reasons.items())
+
+
 def _chosen_estimators(
-    asked: Sequence[str] | None, bound: type[Bound], problem: Problem
+    asked: Sequence[str] | None, bound: type[Bound], problem: Problem, unfit: dict[str, str]
 ) -> tuple[Estimator, ...]:
     if asked is None:
-        valid = [e for e in ESTIMATORS.values() if bound.objection(e, problem.values) is None]
+        valid = [
+            one
+            for one in ESTIMATORS.values()
+            if one.id not in unfit and bound.objection(one, problem.values) is None
+        ]
         # Without a discount, rewards alone bound no terms.
         of_returns = bound.is_exact and problem.gamma >= 1.0
         return tuple(one for one in valid if one.is_of_returns or not of_returns)
@@ -269,5 +321,10 @@ def _chosen_estimators(
         raise SettingsError(f"estimators is {asked!r}", expected="a list of ids, as ['is', 'dr']")
     chosen = tuple(checked_entry(name, ESTIMATORS, "estimator") for name in asked)
     for one in chosen:
+        if one.id in unfit:
+            raise SettingsError(
+                f"estimator {one.id!r} cannot be used: {unfit[one.id]}",
+                expected=f"other estimators than {', '.join(unfit)}",
+            )
         bound.check(one, problem.values)
     return chosen

@@ -1,9 +1,14 @@
-"""A policy and the episodes of another, by which it is estimated."""
+"""A policy and the episodes of another, by which it is estimated.
+
+Weights are looked up in tables by state and action, or by row: where the log records how likely
+each logged action was (propensity), or what the policy to be estimated gives it
+(target_probability). Rows are then looked up as if each were a state of its own.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,45 +29,97 @@ class OffPolicy:
 
     Attributes:
         episodes: The episodes of the log.
-        policy: Probabilities of the policy, shape (S, A).
+        policy: Probabilities of the policy, shape (S, A); None: the log's target_probability.
         baseline: Probabilities of the policy that made the log, shape (S, A).
         gamma: The discount.
         unseen: What pairs without data do in fitted models.
     """
 
     episodes: Trajectories
-    policy: Array
+    policy: Array | None
     baseline: Array
     gamma: float
     unseen: Unseen = "average"
 
     @classmethod
-    def of(cls, problem: Problem, policy: TabularPolicy) -> OffPolicy:
-        """Take the episodes of a problem, and a policy in its states and actions."""
-        tables = policy.probabilities, problem.baseline.probabilities
+    def of(cls, problem: Problem, policy: TabularPolicy | None) -> OffPolicy:
+        """Take the episodes of a problem, and a policy in its states and actions.
+
+        None for a policy that the log alone knows, by target_probability.
+        """
+        tables = None if policy is None else policy.probabilities, problem.baseline.probabilities
         return cls(Trajectories.from_log(problem.log), *tables, problem.gamma, problem.unseen)
+
+    @property
+    def is_by_row(self) -> bool:
+        """Whether weights are those of rows, not of states and actions."""
+        return self.policy is None or self.episodes.logged is not None
+
+    @property
+    def table(self) -> Array:
+        """Probabilities of the policy, for estimators that need all of them."""
+        assert self.policy is not None, "estimators that need it are refused without it"
+        return self.policy
+
+    @cached_property
+    def logged(self) -> Array:
+        """Probability of the action of each row under the policy that acted."""
+        rows = self.episodes
+        return self.baseline[rows.state, rows.action] if rows.logged is None else rows.logged
+
+    @property
+    def wanted(self) -> Array:
+        """Probability of the action of each row under the policy to be estimated."""
+        rows = self.episodes
+        if self.policy is not None:
+            return np.asarray(self.policy[rows.state, rows.action])
+        assert rows.target is not None, "evaluations without a policy are of the log's target"
+        return rows.target
+
+    @cached_property
+    def walked(self) -> Trajectories:
+        """The episodes as walks go along them, by the tables of :meth:`tables`."""
+        return self.episodes.by_row() if self.is_by_row else self.episodes
+
+    @property
+    def of_baseline(self) -> OffPolicy:
+        """The policy that acted, on its own episodes: every weight is 1."""
+        if self.is_by_row:
+            return replace(self, policy=None, episodes=replace(self.episodes, target=self.logged))
+        return replace(self, policy=self.baseline)
 
     @cached_property
     def plain(self) -> Walk:
         """Weights, returns and per-decision estimates of all episodes."""
-        return walk(self.episodes, [(self.episodes.everything, self.tables())], self.gamma)
+        return walk(self.walked, [(self.episodes.everything, self.tables())], self.gamma)
 
     def tables(self, q: Array | None = None) -> Tables:
         """Return what a walk looks up, with Q^ of shape (S, A) if given."""
-        return Tables.of(self.policy[None], self.baseline, None if q is None else q[None])
+        if not self.is_by_row:
+            return Tables.of(self.table[None], self.baseline, None if q is None else q[None])
+        rows, ratio = self.episodes, self.wanted / self.logged
+        offset = np.zeros_like(ratio)
+        if q is not None:
+            v = (self.table * q).sum(axis=1)
+            offset = v[rows.state] - ratio * q[rows.state, rows.action]
+        return Tables(ratio[:, None, None], offset[:, None, None])
 
     @property
     def unsupported(self) -> Array:
         """Probability that the policy leaves to actions the baseline never takes, in each state."""
+        if self.policy is None:
+            return np.zeros(len(self.baseline))
         return np.asarray(np.where(self.baseline == 0.0, self.policy, 0.0).sum(axis=1))
 
     @cached_property
     def largest_weight(self) -> float:
         """The largest weight an episode can have, known before any data.
 
-        Infinite where episodes go on, or where the policy leaves the baseline's support: there
-        weights have a mean below 1.
+        Infinite where episodes go on, where the policy leaves the baseline's support, so that
+        weights have a mean below 1, and where weights are those of rows: others may be larger.
         """
+        if self.is_by_row:
+            return math.inf
         if not self.episodes.ended.all() or (self.unsupported > 0.0).any():
             return math.inf
         return float(self.tables().ratio.max())
@@ -81,7 +138,7 @@ class OffPolicy:
 
         The log's own policy needs no estimator: returns, each of which counts alike.
         """
-        if (self.policy == self.baseline).all():
+        if (self.table == self.baseline).all():
             return self.episodes.returns(self.gamma), np.ones(len(self.episodes))
         weight = self.weight("dr")
         assert weight is not None, "doubly robust terms are weighted"

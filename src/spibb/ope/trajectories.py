@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.acted import Acted
 from spibb.data.baseline import check_baseline
 from spibb.data.log import Log
 from spibb.errors import DataError
@@ -37,6 +38,8 @@ class Trajectories:
         n_states: Number of states.
         n_actions: Number of actions.
         n_after_end: Rows that were left out.
+        logged: Probability of the action under the policy that acted, where the log records it.
+        target: Probability of the action under a policy to be evaluated, where the log records it.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0, 1], action=[0, 1, 0], reward=[1.0, 2.0, 3.0],
@@ -55,6 +58,8 @@ class Trajectories:
     n_states: int
     n_actions: int
     n_after_end: int = 0
+    logged: NDArray[np.float64] | None = None
+    target: NDArray[np.float64] | None = None
 
     @classmethod
     def from_log(cls, log: Log | None) -> Trajectories:
@@ -69,7 +74,8 @@ class Trajectories:
         later = np.flatnonzero(log.episode[1:] != log.episode[:-1]) + 1
         start = np.concatenate([[0], later, [len(log)]])
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
-        n_after_end = 0
+        acted, n_after_end = log.acted or Acted(), 0
+        more: tuple[NDArray[np.float64] | None, ...] = acted.propensity, acted.target_probability
         n_ends, n_last = map(np.count_nonzero, (log.terminated, log.terminated[start[1:] - 1]))
         if n_ends > n_last:
             # Up to the first end of each episode.
@@ -77,8 +83,9 @@ class Trajectories:
             kept = earlier == np.repeat(earlier[start[:-1]], np.diff(start))
             n_after_end = int(len(kept) - np.count_nonzero(kept))
             columns = tuple(column[kept] for column in columns)
+            more = tuple(None if column is None else column[kept] for column in more)
             start = np.append(0, np.cumsum(np.add.reduceat(kept, start[:-1], dtype=np.int64)))
-        return cls(start, *columns, log.n_states, log.n_actions, n_after_end)
+        return cls(start, *columns, log.n_states, log.n_actions, n_after_end, *more)
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -115,7 +122,13 @@ class Trajectories:
         start = np.append(0, np.cumsum(lengths))
         rows = np.arange(start[-1]) + np.repeat(self.start[chosen] - start[:-1], lengths)
         columns = Columns(start, *(column[rows] for column in self.columns[1:]))
-        return Trajectories(*columns, self.n_states, self.n_actions)
+        more = (None if x is None else x[rows] for x in (self.logged, self.target))
+        return Trajectories(*columns, self.n_states, self.n_actions, 0, *more)
+
+    def by_row(self) -> Trajectories:
+        """Return the episodes with the number of each row in the place of its state."""
+        rows = np.arange(len(self.state))
+        return replace(self, state=rows, action=np.zeros_like(rows))
 
     def returns(self, gamma: float) -> NDArray[np.float64]:
         """Return the discounted return of each episode, as far as it is recorded."""

@@ -21,6 +21,6 @@ TOLD: dict[Origin, str] = {
 
 def policy_origin(problem: Problem, policy: TabularPolicy) -> Origin:
     """Compare the log of a problem with the one that a policy says it was made of."""
-    if policy.log_hash is None or problem.log is None:
+    if policy.log_hash is None or problem.whole is None:
         return "unknown"
-    return "same" if policy.log_hash == problem.log.content_hash else "other"
+    return "same" if policy.log_hash == problem.whole.content_hash else "other"

@@ -9,9 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
-from spibb.data.baseline_fit import check_fit
-from spibb.data.continuous import refuse_continuous
+from spibb.data.baseline import align_policy
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import Hazards, careful_model
@@ -26,13 +24,14 @@ from spibb.mdp.batch import ModelArrays, ModelBatch
 from spibb.mdp.evaluation import Evaluation, evaluate, evaluate_batch
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
+from spibb.problem.baselines import Baseline as Baseline
+from spibb.problem.baselines import bring_together
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.limits import Bounds, Limits
+from spibb.problem.loggers import Loggers
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
 
-# The policy that made a log: itself, or its estimate from the log.
-Baseline = TabularPolicy | Literal["estimate"]
 # How a model is estimated.
 ModelKind = Literal["counts", "shrunk", "careful"]
 
@@ -49,6 +48,7 @@ class ProblemOptions(TypedDict, total=False):
     successors: Successors | None
     accept_baseline: bool
     limits: Limits | None
+    improve_on: str | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,14 +56,16 @@ class Problem(Display):
     """A log and the policy that made it, in the same states and actions.
 
     Attributes:
-        counts: Counts of the log.
-        baseline: The policy that made the log.
+        counts: Counts of the log, of all of it.
+        baseline: The policy that made the log; where several did, the one that runs today.
         values: Range of rewards and values, with the discount.
-        log: The log itself, where it was given.
+        log: The log itself, where it was given; where several policies made it, the episodes of the
+            baseline alone.
         declared: What the user knows beyond it.
         unseen: What pairs without data do in a model of counts.
         model_kind: How the model is estimated.
         limits: What a new policy may do; None: anything.
+        loggers: The policies that made the log, where it names several.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
@@ -80,6 +82,7 @@ class Problem(Display):
     unseen: Unseen = "average"
     model_kind: ModelKind = "counts"
     limits: Limits | None = None
+    loggers: Loggers | None = None
 
     @classmethod
     def of(
@@ -95,7 +98,10 @@ class Problem(Display):
         Args:
             log: The log that the baseline made: a Log, a pandas, polars or Arrow table, or counts
                 where counts suffice. A problem is returned as it is, and takes no other arguments.
-            baseline: The policy that made the log, or "estimate".
+            baseline: The policy that made the log, or "estimate". None: the log records the
+                probabilities of every action (propensity_ACTION, in Python ``propensities``). Where
+                several policies made the log, that of the one that runs today, or one for each, by
+                name.
             gamma: The discount, in [0, 1]; 1 where every policy in play ends. It may be left out
                 where every row of the log ends its process (a one-step log, a bandit's), and is
                 then 0.
@@ -117,6 +123,7 @@ class Problem(Display):
                 * accept_baseline: take a baseline that the log contradicts (see
                   :mod:`spibb.data.baseline_fit`), which is refused otherwise.
                 * limits: what a new policy may do, a :class:`spibb.Limits`.
+                * improve_on: which policy runs today, where the log names several (``policy``).
         """
         for name in options:
             checked_entry(name, ProblemOptions.__annotations__, "option of a problem")
@@ -127,21 +134,16 @@ class Problem(Display):
                     expected="a problem alone: it has its baseline, discount and declarations",
                 )
             return log
-        if baseline is None:
-            raise SettingsError("baseline is not given", expected="a baseline and a discount")
         gamma = None if gamma is None else checked_gamma(gamma)
         data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
-        policy = _checked_baseline(data, baseline)
-        data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
-        kept = data if isinstance(data, Log) else None
-        counts = data if isinstance(data, Counts) else Counts.from_log(data)
-        refuse_continuous(counts)
-        gamma = _known_gamma(counts, kept, gamma)
-        policy = align_policy(counts, policy, role="baseline", log=kept)
-        check_baseline(counts.n_sa, policy)
         known: dict[str, Any] = dict(options)
-        if not known.pop("accept_baseline", False) and not policy.is_estimated:
-            check_fit(counts.n_sa, policy)
+        counts, policy, kept, loggers = bring_together(
+            data,
+            baseline,
+            known.pop("improve_on", None),
+            is_accepted=known.pop("accept_baseline", False),
+        )
+        gamma = _known_gamma(counts, kept, gamma)
         unseen = checked_unseen(known.pop("unseen", "average"))
         model_kind = _checked_kind(known.pop("model", "counts"))
         reward_range = known.pop("reward_range", None)
@@ -153,7 +155,7 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits)
+        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits, loggers)
         if limits is not None:
             made.bounds  # noqa: B018 - limits that cannot be kept are refused here
         return made
@@ -168,6 +170,8 @@ class Problem(Display):
         }
         if self.declared.statements:
             facts["declared"] = " ".join(self.declared.statements)
+        if self.loggers is not None:
+            facts["policies"] = self.loggers.used
         if self.limits is not None:
             facts["limits"] = "; ".join(self.limits.statements.values())
         return Card(
@@ -180,6 +184,11 @@ class Problem(Display):
     def gamma(self) -> float:
         """The discount."""
         return self.values.gamma
+
+    @property
+    def whole(self) -> Log | None:
+        """The log of all policies that made it, where it was given."""
+        return self.log if self.loggers is None else self.loggers.whole
 
     @cached_property
     def model(self) -> TabularMDP:
@@ -258,7 +267,7 @@ class Problem(Display):
     def align(self, policy: TabularPolicy) -> TabularPolicy:
         """Return another policy in the states and actions of the problem."""
         return align_policy(
-            self.counts, policy, role="policy", log=self.log, otherwise=self.baseline
+            self.counts, policy, role="policy", log=self.whole, otherwise=self.baseline
         )
 
     def episodes(self) -> Log:
@@ -282,6 +291,7 @@ class Problem(Display):
     def part(self, rows: NDArray[np.bool_]) -> Problem:
         """Return the problem that some rows of the log alone would pose.
 
+        Of several policies, those rows are the baseline's: others add nothing to it.
         A range of rewards, and successors, that were read off the log are read off these rows.
         """
         log = self.episodes().take(rows)
@@ -325,15 +335,3 @@ def _checked_limits(limits: Any) -> Limits | None:
 def _checked_kind(model: Any) -> ModelKind:
     checked_entry(model, dict.fromkeys(get_args(ModelKind), True), "model")
     return cast(ModelKind, model)
-
-
-def _checked_baseline(data: Log | Counts, baseline: Any) -> TabularPolicy:
-    if isinstance(baseline, TabularPolicy):
-        return baseline
-    if isinstance(baseline, str) and baseline == "estimate":
-        return estimate_baseline(data)
-    raise SettingsError(
-        f"baseline is {baseline!r}",
-        expected="a TabularPolicy, or 'estimate'",
-        hint="read a file by TabularPolicy.read, or make one of an array by TabularPolicy",
-    )

@@ -46,7 +46,7 @@ def cross_fit(
     ]
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
     off = OffPolicy.of(problem, policy)
-    if (off.policy == off.baseline).all():
+    if (off.table == off.baseline).all():
         warnings = few_warnings(log.n_episodes)
     else:
         warnings = (*log_warnings(off, problem), *sample_warnings(off, problem, delta))

@@ -72,6 +72,7 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
         "n_actions": counts.n_actions,
         "n_unseen_pairs": int((counts.n_sa[~counts.terminal] == 0).sum()),
         "is_baseline_estimated": result.baseline.policy.is_estimated,
+        "policies": _loggers(result),
         "log_return": _log_return(result),
         "estimated_performance": _plain(result.performance) if shown else None,
         "estimated_baseline_performance": _plain(result.baseline.performance) if shown else None,
@@ -118,6 +119,12 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
     low, high = map(_plain, found.interval)
     value = {"mean": found.mean, "low": low, "high": high, "level": LEVEL}
     return value | _facts(found, "n_episodes", "n_truncated", "warnings")
+
+
+def _loggers(result: Improvement) -> dict[str, Any] | None:
+    """Return who made the log, where it names several."""
+    found = result.problem.loggers
+    return None if found is None else _facts(found, "improved", "n_rows", "n_episodes", "n_mixed")
 
 
 def _limits(result: Improvement) -> dict[str, Any] | None:

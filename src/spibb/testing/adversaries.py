@@ -3,7 +3,8 @@
 Benign random problems find no errors. These do: records that stop, tails that are seldom seen, few
 long episodes, starts that vary, rare events, missing steps, baselines that are nearly or wholly
 certain, costs, ragged lengths, logs that stop when they look best, discounts from 0 to 1, a state
-that nobody named. spibb.testing.claims lists what is claimed of such a log.
+that nobody named, a second logger with other starts. spibb.testing.claims lists what is claimed of
+such a log.
 
 >>> log = ADVERSARIES["truncation"].draw(np.random.default_rng(0))
 >>> len(log), log.n_episodes
@@ -12,7 +13,7 @@ that nobody named. spibb.testing.claims lists what is claimed of such a log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -380,6 +381,47 @@ def _well_known() -> Adversary:
     )  # fmt: skip
 
 
+def _two_loggers() -> Adversary:
+    """Another policy made half of the log: it tries what the baseline never does, elsewhere."""
+    mdp = _random_mdp(42, 0.9)
+    table = np.random.default_rng(42).dirichlet(np.ones(3), 5) * 0.85 + 0.05
+    table[:, 2] = 0.0
+    baseline = TabularPolicy(table / table.sum(axis=1, keepdims=True))
+    best = np.eye(5)[int(evaluate(mdp, baseline).v.argmax())]
+    elsewhere = TabularMDP(mdp.transition, mdp.reward, 0.9, best, ending=mdp.ending)
+
+    def draw(rng: np.random.Generator) -> Log:
+        logs = [
+            _sampled(mdp, baseline, 60, 400, coins=(-1.0, 1.0))(rng),
+            _sampled(elsewhere, TabularPolicy.uniform(5, 3), 60, 400, coins=(-1.0, 1.0))(rng),
+        ]
+        return joined_logs(logs, ("old", "new"))
+
+    return Adversary(
+        "half of the log is another policy's, with other actions and other starts", mdp, baseline,
+        _towards(baseline.probabilities, 43, 0.3), draw, (-1.0, 1.0),
+        declared={"improve_on": "old"},
+    )  # fmt: skip
+
+
+def joined_logs(logs: Sequence[Log], names: Sequence[str]) -> Log:
+    """Return one log of several, each made by the policy of its name."""
+    columns = ("state", "action", "reward", "next_state", "terminated", "truncated", "step")
+    lengths = [len(log) for log in logs]
+    # Episodes of one come between those of the other.
+    numbers = [np.cumsum(np.asarray(log.is_first)) * len(logs) + k for k, log in enumerate(logs)]
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(log, name) for log in logs]) for name in columns
+    }
+    return Log.from_arrays(
+        **joined,
+        episode=np.concatenate(numbers),
+        policy=np.repeat(np.array(names), lengths),
+        n_states=max(log.n_states for log in logs),
+        n_actions=max(log.n_actions for log in logs),
+    )
+
+
 ADVERSARIES: dict[str, Adversary] = {
     "benign": _plain("random, nothing special", 0.9),
     "truncation": _truncation(),
@@ -400,4 +442,5 @@ ADVERSARIES: dict[str, Adversary] = {
     "gamma-0": _plain("gamma = 0, several states", 0.0),
     "gamma-0.99": _plain("gamma = 0.99", 0.99),
     "gamma-1": _undiscounted(),
+    "two-loggers": _two_loggers(),
 }

@@ -33,7 +33,6 @@ from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.certify.audit import audit
 from spibb.certify.certificate import Guarantee
 from spibb.certify.robust import obstacle
-from spibb.data.baseline import estimate_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.ope.confidence import BOUNDS
@@ -183,7 +182,7 @@ def _over_an_estimate(
     adversary: Adversary, log: Log, asked: dict[str, Any], delta: float
 ) -> Iterator[Statement]:
     """Yield what is claimed of the gain over the true baseline where only an estimate is known."""
-    known = asked | {"baseline": estimate_baseline(log), "states_complete": True}
+    known = asked | {"baseline": "estimate", "states_complete": True}
     result = ApproxSoftSPIBB(delta=delta).improve(log, **known, certificate_delta=delta / 2)
     claim = result.certificate.guarantee
     if claim.bound is not None and result.certificate.states.moved.any():
@@ -222,7 +221,11 @@ def _intervals(
 ) -> Iterator[Statement]:
     """Yield the off-policy intervals."""
     truth, gamma = adversary.value(adversary.policy), adversary.mdp.gamma
-    own = LogReturn.of(log, gamma, 1.0 - delta)
+    asked: dict[str, Any] = {
+        "baseline": adversary.baseline, "gamma": gamma, "reward_range": adversary.reward_range,
+        "improve_on": adversary.declared.get("improve_on"),
+    }  # fmt: skip
+    own = LogReturn.of(Problem.of(log, **asked).log, gamma, 1.0 - delta)
     if own is not None and not own.n_truncated:
         yield Statement(
             "mean return by student-t", False, *own.interval, adversary.value(adversary.baseline),
@@ -232,8 +235,7 @@ def _intervals(
         if BOUNDS[bound].is_exact and gamma >= 1.0 and adversary.return_range is None:
             continue
         found = evaluate_policy(
-            log, policy=adversary.policy, baseline=adversary.baseline, gamma=gamma, bound=bound,
-            delta=delta, reward_range=adversary.reward_range,
+            log, policy=adversary.policy, bound=bound, delta=delta, **asked,
             return_range=adversary.return_range if BOUNDS[bound].is_exact else None,
         )  # fmt: skip
         scale = _scale(adversary)

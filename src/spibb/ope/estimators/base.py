@@ -56,6 +56,8 @@ class Estimator(ABC):
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
         is_weighted: Whether it weights episodes, so that HCPI can test by it.
         has_safe_tails: Whether its terms can be put about an end of their range.
+        needs_table: Whether it asks what the policy does beyond the logged actions, or what follows
+            a state whoever acts: else the probabilities of the logged actions suffice.
         kind: What all of this class are, in words.
     """
 
@@ -66,6 +68,7 @@ class Estimator(ABC):
     needs_q: ClassVar[bool] = False
     is_weighted: ClassVar[bool] = True
     has_safe_tails: ClassVar[bool] = False
+    needs_table: ClassVar[bool] = False
     kind: ClassVar[str] = "estimator"
 
     def of_walk(self, walk: Walk, policy: int) -> Statistic:

@@ -32,6 +32,7 @@ class DoublyRobustEstimator(MeanEstimator):
     title = "doubly robust"
     is_per_step = True
     needs_q = True
+    needs_table = True
 
     def about(self, walk: Walk, end: float = 0.0) -> Array:
         """Return v_0: about any end, the tails of what Q^ did not foresee lie on both sides."""
@@ -43,10 +44,10 @@ class DoublyRobustEstimator(MeanEstimator):
         folds = np.array_split(shuffled, min(N_FOLDS, len(shuffled)))
         choices, unions = [(off.episodes, fold) for fold in folds], all_but_one(range(len(folds)))
         models = fit_models(choices, off.gamma, unseen=off.unseen, unions=unions).recorded
-        _, q, ends = evaluate_batch(models, np.broadcast_to(off.policy, models.shape).copy())
+        _, q, ends = evaluate_batch(models, np.broadcast_to(off.table, models.shape).copy())
         # Any Q^ will do; where gamma = 1 and the policy does not end in the model, there is none.
         q[~ends] = 0.0
         parts = [(fold, off.tables(q[k])) for k, fold in enumerate(folds)]
-        found, terms = walk(off.episodes, parts, off.gamma), np.empty(len(off.episodes))
+        found, terms = walk(off.walked, parts, off.gamma), np.empty(len(off.episodes))
         terms[found.chosen] = found.value[:, 0]
         return Mean(terms)

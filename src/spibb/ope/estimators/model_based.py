@@ -45,6 +45,7 @@ class ModelBasedEstimator(Estimator):
     id = "model"
     title = "model-based"
     is_weighted = False
+    needs_table = True
 
     def statistic(self, off: OffPolicy, rng: np.random.Generator) -> ModelValue:
         """Return the estimate."""
@@ -67,17 +68,17 @@ class ModelValue(Statistic):
     @property
     def estimate(self) -> float:
         """V^ averaged over the first states; NaN where the policy does not end and gamma = 1."""
-        return float(self._performance(self._fitted.models, self.off.policy)[0])
+        return float(self._performance(self._fitted.models, self.off.table)[0])
 
     @property
     def is_resampled(self) -> bool:
         """Whether the model is small enough."""
-        return len(self.off.policy) <= _LARGEST_RESAMPLED
+        return len(self.off.table) <= _LARGEST_RESAMPLED
 
     @property
     def warnings(self) -> list[str]:
         """On how little data the model rests, and whether it is too large to be refitted."""
-        found, unseen = [], self._visits(self.off.policy).never
+        found, unseen = [], self._visits(self.off.table).never
         if unseen > _LARGEST_UNSEEN:
             found.append(
                 f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on "
@@ -91,7 +92,7 @@ class ModelValue(Statistic):
 
     def withheld(self, found: LogReturn | None) -> str | None:
         """Say why the model is too poor to estimate this policy by, by the rule of `improve`."""
-        policy, baseline = self.off.policy, self.off.baseline
+        policy, baseline = self.off.table, self.off.baseline
         reason = too_little_data(self._visits(policy), self._visits(baseline), "policy")
         value = float(self._performance(self._fitted.models, baseline)[0])
         return reason or contradiction(found, value)
@@ -102,14 +103,14 @@ class ModelValue(Statistic):
 
         def part(places: NDArray[np.int64]) -> None:
             for chunk in np.array_split(places, max(1, len(places) // _CHUNK)):
-                found[chunk] = self._performance(self._fit(indices[chunk]).models, self.off.policy)
+                found[chunk] = self._performance(self._fit(indices[chunk]).models, self.off.table)
 
         over_chunks(part, np.arange(len(indices)))
         return found
 
     def jackknife(self) -> Array:
         """Return the infinitesimal jackknife values."""
-        rows, policy, models = self.off.episodes, self.off.policy, self._fitted.models
+        rows, policy, models = self.off.episodes, self.off.table, self._fitted.models
         v, q, _ = evaluate_batch(models, policy[None].copy())
         visits = discounted_visits(models, 0, policy)[:, None] * policy
         share = (visits / np.maximum(self._fitted.n_sa[0], 1.0))[rows.state, rows.action]

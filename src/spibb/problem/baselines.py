@@ -1,0 +1,136 @@
+"""A log and what is given as its baseline, brought to the same states and actions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.acted import check_propensities, recorded_policy
+from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
+from spibb.data.baseline_fit import check_fit
+from spibb.data.continuous import refuse_continuous
+from spibb.data.counts import Counts
+from spibb.data.log import Log
+from spibb.errors import SettingsError
+from spibb.mdp.policy import TabularPolicy
+from spibb.problem.loggers import Loggers, checked_improved, own_baseline, own_rows
+
+# The policy that made a log: itself, or its estimate from the log; or one for each that did.
+One = TabularPolicy | Literal["estimate"]
+Baseline = One | Mapping[str, One]
+
+
+class Together(NamedTuple):
+    """A log and its baseline, in the same states and actions.
+
+    Attributes:
+        counts: Counts of the log; first states are those of the baseline's episodes.
+        baseline: The policy that runs today.
+        log: Its episodes, where a log was given.
+        loggers: All policies that made the log, where it names several.
+    """
+
+    counts: Counts
+    baseline: TabularPolicy
+    log: Log | None
+    loggers: Loggers | None
+
+
+def bring_together(
+    data: Log | Counts, baseline: Any, improve_on: str | None, *, is_accepted: bool
+) -> Together:
+    """Align a log and its baseline, and refuse a baseline that the log contradicts.
+
+    Args:
+        data: The log, or its counts.
+        baseline: The policy, "estimate", None where the log records it, or one by name.
+        improve_on: Which policy runs today.
+        is_accepted: Whether a baseline is taken that could not have made the log but by a chance
+            too small to be one.
+    """
+    improved = checked_improved(data, improve_on)
+    baseline, others = own_baseline(data, baseline, improved)
+    policy = _checked_baseline(_own(data, improved), baseline)
+    for one in (policy, *others.values()):
+        if isinstance(one, TabularPolicy):
+            data = data.renamed(data.states.union(one.states), data.actions.union(one.actions))
+    log, loggers = (data if isinstance(data, Log) else None), None
+    counts = data if isinstance(data, Counts) else Counts.from_log(data)
+    refuse_continuous(counts)
+    policy, n_sa = align_policy(counts, policy, role="baseline", log=log), counts.n_sa
+    if log is not None and improved is not None:
+        loggers = Loggers.of(log, improved)
+        for name, other in others.items():
+            _check_other(counts, log, name, other, is_accepted=is_accepted)
+        log = log.take(own_rows(log, improved))
+        n_sa, counts = _pairs(log), replace(counts, n_initial=_starts(log))
+    check_baseline(n_sa, policy)
+    if not is_accepted and not policy.is_estimated:
+        if log is not None:
+            check_propensities(log, policy)
+        check_fit(n_sa, policy)
+    return Together(counts, policy, log, loggers)
+
+
+def _own(data: Log | Counts, improved: str | None) -> Log | Counts:
+    """Return what the policy that runs today has made."""
+    if improved is None or not isinstance(data, Log):
+        return data
+    return data.take(own_rows(data, improved))
+
+
+def _pairs(log: Log) -> NDArray[np.int64]:
+    shape = (log.n_states, log.n_actions)
+    taken = np.bincount(log.state * log.n_actions + log.action, minlength=shape[0] * shape[1])
+    return taken.reshape(shape)
+
+
+def _starts(log: Log) -> NDArray[np.int64]:
+    first = log.state[:0] if log.is_first is None else log.state[log.is_first]
+    return np.bincount(first, minlength=log.n_states)
+
+
+def _check_other(counts: Counts, log: Log, name: str, policy: Any, *, is_accepted: bool) -> None:
+    """Hold the policy of another logger to its rows; an estimate needs none."""
+    if isinstance(policy, str) and policy == "estimate":
+        return
+    rows, role = log.take(own_rows(log, name)), f"baseline of {name!r}"
+    aligned = align_policy(counts, _checked_baseline(rows, policy), role=role, log=rows)
+    check_baseline(_pairs(rows), aligned, role)
+    if not is_accepted:
+        check_propensities(rows, aligned)
+        check_fit(_pairs(rows), aligned, role)
+
+
+def _recorded_baseline(data: Log | Counts) -> TabularPolicy:
+    """Return the policy that the log itself records, or refuse a log that does not."""
+    acted = data.acted if isinstance(data, Log) else None
+    if acted is not None and acted.propensities is not None:
+        assert isinstance(data, Log)
+        return recorded_policy(acted, data.state, data)
+    logged = acted is not None and acted.propensity is not None
+    raise SettingsError(
+        "baseline is not given"
+        + (", and the log has the probabilities of logged actions alone" if logged else ""),
+        expected="the policy that made the log, 'estimate', or a log with the probabilities of "
+        "every action (propensity_ACTION)",
+        hint="give it (--baseline FILE)",
+    )
+
+
+def _checked_baseline(data: Log | Counts, baseline: Any) -> TabularPolicy:
+    if isinstance(baseline, TabularPolicy):
+        return baseline
+    if isinstance(baseline, str) and baseline == "estimate":
+        return estimate_baseline(data)
+    if baseline is None:
+        return _recorded_baseline(data)
+    raise SettingsError(
+        f"baseline is {baseline!r}",
+        expected="a TabularPolicy, or 'estimate'",
+        hint="read a file by TabularPolicy.read, or make one of an array by TabularPolicy",
+    )
