@@ -190,7 +190,8 @@ def log_from_table(
     given = with_acted(
         given_columns(table, columns, path, **sizes), _ours(table, columns, path), path
     )
-    return Log.from_arrays(**given, **groups, **sizes)
+    told = {name: size for name, size in sizes.items() if size is not None}
+    return Log.from_arrays(**{**given, **told}, **groups)
 
 
 def given_columns(
