@@ -56,7 +56,7 @@ def read_table(
     for file in find_files(path, what=what):
         with naming(file, what):
             table = _read_file(file, what, {*texts, *chain(*names)}, numbers)
-        tables[file] = _partitioned(table, partition_of(file, path), {*texts, *chain(*names)})
+        tables[file] = _partitioned(table, partition_of(file, path))
     for group in names:
         _decide(tables, group, may_lack)
     is_ordered = all(ordered in one.column_names for one in tables.values())
@@ -154,14 +154,16 @@ def _read_file(file: Path, what: str, names: Collection[str], numbers: Collectio
     return read(file, what, {*names, *numbers})
 
 
-def _partitioned(table: pa.Table, values: Mapping[str, str | None], texts: Collection[str]) -> Any:
+def _partitioned(table: pa.Table, values: Mapping[str, str | None]) -> pa.Table:
     """Add what folders say of a file, as a CSV file would; a column of the file itself counts."""
     import pyarrow as pa
 
     for name, value in values.items():
         if name not in table.column_names:
-            column = pa.array([value] if name in texts else [None], pa.string())
-            column = pa.DictionaryArray.from_arrays(pa.array([0] * len(table), pa.int32()), column)
+            known = pa.array([] if value is None else [value], pa.string())
+            zeros = np.zeros(len(table), np.int32)
+            places = pa.nulls(len(table), pa.int32()) if value is None else pa.array(zeros)
+            column = pa.DictionaryArray.from_arrays(places, known)
             table = table.append_column(name, pa.chunked_array([column]))
     return table
 
