@@ -6,11 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from spibb.errors import DataError
+from spibb.file_formats import find_files
+from spibb.name_columns import check_size, encode, encode_together
 from spibb.table_files import (
-    check_size,
-    encode,
-    encode_together,
-    find_files,
     nearest,
     read_numbers,
     read_table,

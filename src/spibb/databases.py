@@ -93,7 +93,7 @@ def _failed(path: str | Path, error: BaseException) -> DataError:
     return DataError(
         f"the query of {path} fails: {said.rstrip('.!')}",
         expected="a SELECT over tables and columns that the file has",
-        hint="correct the query",
+        hint="correct the query, or check that the file is whole",
     )
 
 
@@ -127,7 +127,7 @@ def _from_sqlite(path: str | Path, query: str, wanted: Collection[str]) -> pa.Ta
             check_once([name.strip() for name in names], "the result of the query")
             rows = _rows(cursor, names)
             return table_of_rows(rows, names, wanted, "row", f"the query of {path}")
-    except (sqlite3.Error, sqlite3.Warning) as error:
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
         if "one statement" in str(error):
             raise _refused(path, "it has several statements") from None
         raise _failed(path, error) from None

@@ -29,8 +29,8 @@ def read_json_lines(file: Path, *, what: str, wanted: Collection[str]) -> pa.Tab
 
 
 def _objects(file: Path, what: str) -> Iterator[dict[str, Any]]:
+    decode, n_filled = json.JSONDecoder(object_pairs_hook=_object).decode, 0
     with opened(file) as (stream, _):
-        n_filled = 0
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue
@@ -39,7 +39,7 @@ def _objects(file: Path, what: str) -> Iterator[dict[str, Any]]:
                 raise _refused(file, what, n_filled, "is empty")
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-                found = json.loads(text, object_pairs_hook=_object)
+                found = decode(text)
             except UnicodeDecodeError:
                 raise _refused(file, what, number, "is not text in UTF-8") from None
             except _TwiceError as error:

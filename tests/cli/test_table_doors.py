@@ -16,6 +16,7 @@ import pytest
 
 import spibb as package
 from spibb import ApproxSoftSPIBB, Counts, Log, TabularPolicy, count_log, read_log
+from spibb.errors import DataError
 
 DEMO = Path(package.__file__).parent / "cli" / "demo"
 TEXT = (DEMO / "log.csv").read_bytes()
@@ -221,6 +222,13 @@ def test_names_of_folders_are_columns(tmp_path):
     log = read_log(parts)
     assert log.state_labels == ("9", "10", "200")
     assert np.array_equal(count_log(parts).n_sa, Counts.from_log(log).n_sa)
+    # What a file says itself counts, and a folder may say that nothing is known.
+    (parts / "state=9").rename(parts / "state=__HIVE_DEFAULT_PARTITION__")
+    with pytest.raises(DataError, match=r"column 'state' .* has an empty cell"):
+        read_log(parts)
+    part = pa.table({"action": [0], "reward": [1.0], "episode": [1], "state": [7]})
+    pq.write_table(part, parts / "state=__HIVE_DEFAULT_PARTITION__" / "0.parquet")
+    assert read_log(parts).state_labels == ("7", "10", "200")
 
 
 # Ids in steps of 100,000, and the same states numbered from 0.

@@ -3,8 +3,10 @@
 import datetime
 import io
 import re
+import sqlite3
 import warnings
 from collections import Counter
+from contextlib import closing
 from decimal import Decimal
 
 import numpy as np
@@ -259,3 +261,44 @@ def test_policies_come_back_as_they_went(folder, labels, suffix):
         return
     names = {found.states[x] for x in range(found.n_states)}
     assert names == set(labels) or {plain(name) for name in names} == {plain(x) for x in labels}
+
+
+WHOLE = pa.table(
+    {"episode": [0, 0, 1], "step": [0, 1, 0], "state": ["a", "b", "a"], "action": [0, 1, 1],
+     "reward": [0.5, 1.0, 2.0]}
+)  # fmt: skip
+
+
+def other_files(folder):
+    """Return the bytes of one log in every other format, by what its name ends in."""
+    found = {}
+    frame, path = WHOLE.to_pandas(), folder / "whole"
+    for suffix, kind in ((".arrow", pa.ipc.new_file), (".ipc", pa.ipc.new_stream)):
+        sink = pa.BufferOutputStream()
+        with kind(sink, WHOLE.schema) as writer:
+            writer.write(WHOLE)
+        found[suffix] = sink.getvalue().to_pybytes()
+    found[".jsonl"] = frame.to_json(orient="records", lines=True).encode()
+    for suffix, packing in ((".csv.gz", "gzip"), (".csv.zst", "zstd")):
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, packing) as stream:
+            stream.write(frame.to_csv(index=False).encode())
+        found[suffix] = sink.getvalue().to_pybytes()
+    path.unlink(missing_ok=True)
+    with closing(sqlite3.connect(path)) as connection:
+        frame.to_sql("log", connection, index=False)
+    found[".db"] = path.read_bytes()
+    return found
+
+
+@given(st.sampled_from([".arrow", ".ipc", ".jsonl", ".csv.gz", ".csv.zst", ".db"]), st.data())
+@cases(150)
+def test_other_files_are_read_or_refused(folder, suffix, data):
+    path = folder / f"log{suffix}"
+    path.write_bytes(mutated(other_files(folder)[suffix], data.draw))
+    try:
+        with limited():
+            log = read_log(path, query="SELECT * FROM log" if suffix == ".db" else None)
+    except SpibbError:
+        return
+    assert len(log) >= 1

@@ -28,7 +28,7 @@ from spibb.data.return_sums import ReturnSums, ReturnTally
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data.tally import RowChunk, Tally, row_chunks
 from spibb.data.transition_table import MOST_ACTIONS, MOST_STATES
-from spibb.table_files import Labels, check_size
+from spibb.name_columns import Labels, check_size
 
 
 def count_log(

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from spibb.errors import DataError
-from spibb.table_files import encode, read_numbers, read_table, require_columns
+from spibb.name_columns import encode
+from spibb.table_files import read_numbers, read_table, require_columns
 
 
 def read_start(path: str | Path) -> dict[str, float]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from spibb.csv_reader import numbers_or_names
 from spibb.errors import MOST_WHOLE
-from spibb.table_files import LARGEST_INDEX, Labels, numbered
+from spibb.name_columns import LARGEST_INDEX, Labels, numbered
 
 MISSING = -1
 

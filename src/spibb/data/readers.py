@@ -29,11 +29,9 @@ from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
 from spibb.databases import read_query
 from spibb.errors import MOST_WHOLE, DataError
+from spibb.name_columns import check_size, encode, encode_together
 from spibb.table_files import (
     check_filled,
-    check_size,
-    encode,
-    encode_together,
     read_numbers,
     read_table,
     without_unnamed,

@@ -14,10 +14,8 @@ from spibb.data_frames import FRAME, arrow_table, as_text
 from spibb.errors import PolicyError
 from spibb.file_formats import find_files, table_format
 from spibb.mdp.policy import LOG_HASH, TabularPolicy
+from spibb.name_columns import Labels, check_size, encode
 from spibb.table_files import (
-    Labels,
-    check_size,
-    encode,
     read_numbers,
     read_table,
     require_columns,
