@@ -13,7 +13,7 @@ from spibb import (
     estimate_baseline,
     evaluate,
 )
-from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
+from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full, shift_of
 from spibb.problem.ranges import ValueRange
 from spibb.testing.checks import random_problem
 
@@ -22,6 +22,19 @@ def test_the_loss_by_hand():
     found = estimation_loss(ValueRange(-1.5, 1.5, 0.5, False), 6, 50, 4, 0.1)  # V_max is 3
     spread = 4 * np.sqrt(2 / 50 * (6 * np.log(2) + np.log(4 * 5 / 0.1)))
     assert found == pytest.approx(6 * (spread + 0.5**4 / 0.5))
+
+
+def test_what_an_estimate_is_drawn_away_from_frequencies_is_subtracted():
+    log = Log.from_arrays(
+        state=[0, 0, 0, 1], action=[0, 0, 1, 1], reward=[0.0] * 4, episode=[0, 0, 1, 1],
+    )  # fmt: skip
+    assert shift_of(log, estimate_baseline(log, shrink=False).probabilities) == pytest.approx(0.0)
+    # Three rows of state 0 at (2/3, 1/3), one of state 1 at (0, 1); two episodes.
+    shift = shift_of(log, np.array([[0.5, 0.5], [0.25, 0.75]]))
+    assert shift == pytest.approx((3 * 2 * (2 / 3 - 0.5) + 2 * 0.25) / 2)
+    values = ValueRange(-1.5, 1.5, 0.5, False)
+    plain = estimation_loss(values, 6, 50, 4, 0.1)
+    assert estimation_loss(values, 6, 50, 4, 0.1, shift) == pytest.approx(plain + 3 * shift)
 
 
 @pytest.mark.statistical

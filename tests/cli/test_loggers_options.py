@@ -133,6 +133,9 @@ def test_several_policies_and_the_one_that_runs_today(ward, spibb):
     assert facts["policies"]["n_episodes"] == {"day": 53, "night": 27}
     assert facts["n_rows"] == len(ward.text.splitlines()) - 1
     assert facts["log_return"]["n_episodes"] == 53
+    assert "53 episodes of 'day' alone" in facts["policies"]["used"]
+    page = (ward.folder / "out" / "report.html").read_text("utf-8")
+    assert "53 episodes of" in page
     policy = ward.folder / "out" / "policy.csv"
     found, told = estimates(spibb("evaluate", log, *each, *usual, "--policy", policy))
     assert found
@@ -146,7 +149,12 @@ def test_several_policies_and_the_one_that_runs_today(ward, spibb):
         ran = spibb("inspect", log, *baseline, "--improve-on", "day", "--format", "json")
         assert ran.code == 0, ran.err
         assert json.loads(ran.out)["facts"]["policies"].keys() == {"day", "night"}
-    assert spibb("inspect", log).code == 0
+    printed = " ".join(spibb("inspect", log).out.split())
+    assert "by 'day'" in printed
+    assert "by 'night'" in printed
+    ids = ("--compare", "pi-b-spibb,hcpi")
+    ran = spibb("improve", log, *each, *usual, *ids, "--out", ward.folder / "several")
+    assert ran.code == 0, ran.err
 
 
 def test_a_file_may_be_called_with_an_equals_sign(ward, spibb, refused):

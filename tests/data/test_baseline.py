@@ -2,13 +2,17 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spibb import ApproxSoftSPIBB, Problem, improve_many
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.counts import Counts
 from spibb.data.log import Log
+from spibb.data.prior import alike
 from spibb.errors import PolicyError
 from spibb.mdp.policy import TabularPolicy
+from spibb.testing.reference_posterior import log_likelihood
 
 LOG = Log.from_arrays(
     state=[1, 0, 1, 1], action=[0, 1, 1, 0], reward=[0.0] * 4, next_state=[0, 2, 2, 2],
@@ -34,11 +38,63 @@ def align(log, policy):
 
 
 def test_the_estimate_is_a_share_of_rows():
-    policy = estimate_baseline(LOG)
+    policy = estimate_baseline(LOG, shrink=False)
     np.testing.assert_allclose(policy.probabilities, [[0, 1], [2 / 3, 1 / 3], [0.5, 0.5]])
     assert policy.is_estimated
     assert policy.state_labels == LOG.state_labels
     assert policy.action_labels == LOG.action_labels
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6))
+def test_the_estimate_is_drawn_towards_the_likeliest_habits(seed):
+    rng = np.random.default_rng(seed)
+    shape = (int(rng.integers(1, 8)), int(rng.integers(1, 5)))
+    n = rng.integers(0, 6, shape) * rng.integers(0, 2, shape)
+    n[rng.integers(shape[0]), rng.integers(shape[1])] += 1
+    strengths = tuple(2.0**k for k in range(-10, 11))
+    g, m = alike(n.astype(float), strengths)
+    assert g.sum() == pytest.approx(1.0)
+    assert (g > 0).tolist() == n.any(axis=0).tolist()
+    # Rows of counts are pairs of one action each, for the slow likelihood.
+    rows = n[:, None, :].astype(float)
+    scores = [
+        log_likelihood(rows, g, np.inf, one) + np.log(one / (1 + one) ** 2) for one in strengths
+    ]
+    assert scores[strengths.index(m)] == pytest.approx(max(scores))
+    state, action = np.nonzero(n)
+    rows = np.repeat(np.arange(len(state)), n[state, action])
+    log = Log.from_arrays(
+        state=state[rows], action=action[rows], reward=np.zeros(len(rows)),
+        next_state=np.zeros(len(rows), int), n_states=shape[0], n_actions=shape[1],
+    )  # fmt: skip
+    found = estimate_baseline(log).probabilities
+    for x in range(shape[0]):
+        if not n[x].any():
+            assert found[x] == pytest.approx(g)
+            continue
+        weight = [n[x, a] + m * g[a] if n[x, a] else 0.0 for a in range(shape[1])]
+        assert found[x] == pytest.approx(np.array(weight) / sum(weight))
+        assert (found[x] > 0).tolist() == (n[x] > 0).tolist()
+
+
+def test_states_borrow_from_each_other_where_they_are_alike():
+    def drawn(tables):
+        rng = np.random.default_rng(0)
+        state = np.repeat(np.arange(len(tables)), 10)
+        action = [int(rng.choice(3, p=tables[x])) for x in state]
+        log = Log.from_arrays(
+            state=state, action=action, reward=np.zeros(len(state)), next_state=state, n_actions=3
+        )
+        return [
+            np.abs(estimate_baseline(log, shrink=one).probabilities - tables).sum()
+            for one in (True, False)
+        ]
+
+    same, other = np.tile([0.5, 0.3, 0.2], (40, 1)), np.eye(3)[np.arange(40) % 3]
+    shrunk, plain = drawn(same)
+    assert shrunk < 0.5 * plain
+    assert drawn(other) == [0.0, 0.0]
 
 
 def test_counts_give_the_same_estimate():

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from spibb.certify import checks
 from spibb.certify.case import Case, spent_budget
 from spibb.certify.certificate import Condition, Guarantee
-from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full
+from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full, shift_of
 from spibb.certify.kappa import kappa
 from spibb.certify.occupancy import occupancy_error
 from spibb.problem import Problem
@@ -231,8 +231,11 @@ def apply_theorem(
     details: dict[str, float] = {}
     if all(condition.is_satisfied for condition in conditions):
         number, details = (0.0, {}) if is_kept else bound()
-        if n_episodes:
-            loss = estimation_loss(values, case.difference.size, n_episodes, longest, case.delta)
+        if n_episodes and problem.log is not None:
+            shift = shift_of(problem.log, problem.baseline.probabilities)
+            loss = estimation_loss(
+                values, case.difference.size, n_episodes, longest, case.delta, shift
+            )
             number, details = number - loss, {**details, "estimation_loss": loss}
     proviso = values.proviso if assumptions else None
     return Guarantee(

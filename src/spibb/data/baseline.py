@@ -7,23 +7,44 @@ from numpy.typing import NDArray
 
 from spibb.data.counts import Counts
 from spibb.data.log import Log
+from spibb.data.prior import alike
 from spibb.errors import PolicyError
 from spibb.mdp.policy import TabularPolicy
 
+# Among which the strength of habits is found: small where states differ, large where none does.
+STRENGTHS = tuple(2.0**k for k in range(-10, 11))
 
-def estimate_baseline(log: Log | Counts) -> TabularPolicy:
-    """Estimate the policy that made the log: N(x, a) / N(x), uniform where N(x) = 0.
+
+def estimate_baseline(log: Log | Counts, *, shrink: bool = True) -> TabularPolicy:
+    """Estimate the policy that made the log: frequencies, drawn towards those of the whole log.
+
+    N(x, a) + m g(a), in proportion, for the actions that were taken in a state; g where none was.
+    g is what is done in a state of the log anywhere and m how much alike states are: the likeliest
+    for this log, of policies whose rows are drawn from a Dirichlet(m g). An action that was taken
+    has a probability above 0; one that was never taken in a state keeps 0 there, since an estimate
+    must not prescribe what the log does not show (it may have been ruled out there).
 
     Guarantees then rest on the estimate; give the policy itself where it is known.
 
+    Args:
+        log: The log, or its counts.
+        shrink: False: plain frequencies N(x, a) / N(x), uniform where N(x) = 0.
+
     Example:
-        >>> log = Log.from_arrays(state=[0, 0, 0, 0], action=[0, 1, 1, 1], reward=[0.0] * 4,
-        ...                       next_state=[0, 0, 0, 0])
-        >>> estimate_baseline(log).probabilities
-        array([[0.25, 0.75]])
+        >>> log = Log.from_arrays(state=[0] * 8 + [1] * 3, action=[0, 1] * 4 + [0, 0, 1],
+        ...                       reward=[0.0] * 11, next_state=[0] * 11)
+        >>> estimate_baseline(log, shrink=False).probabilities.round(2).tolist()
+        [[0.5, 0.5], [0.67, 0.33]]
+        >>> estimate_baseline(log).probabilities.round(2).tolist()
+        [[0.52, 0.48], [0.6, 0.4]]
     """
     counts = log if isinstance(log, Counts) else Counts.from_log(log)
-    return TabularPolicy.from_counts(counts.n_sa, counts.state_labels, counts.action_labels)
+    n = counts.n_sa.astype(np.float64)
+    if shrink:
+        g, m = alike(n, STRENGTHS)
+        is_open = (n > 0.0) | (n.sum(axis=1, keepdims=True) == 0.0)
+        n = np.where(is_open, n + m * g, 0.0)
+    return TabularPolicy.from_counts(n, counts.state_labels, counts.action_labels)
 
 
 def align_policy(

@@ -16,6 +16,7 @@ Frequencies in place of g would count frequent pairs many times, and make goals 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,9 +60,35 @@ class Prior(NamedTuple):
             *rows, outcomes.n_sa, frequencies, np.array(SHARES), np.array(STRENGTHS)
         )
         strengths = np.array(STRENGTHS)
-        likelihood += np.log(strengths) - 2.0 * np.log1p(strengths)
+        likelihood += _expected_strength(strengths)
         share, strength = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
         return cls(frequencies, SHARES[share], STRENGTHS[strength])
+
+
+def alike(n: Array, strengths: Sequence[float]) -> tuple[Array, float]:
+    """Return g and m of rows of counts that are drawn alike, each from a Dirichlet(m g) of its own.
+
+    Args:
+        n: Counts, shape (rows, outcomes).
+        strengths: Among which m is found.
+
+    Example:
+        >>> g, m = alike(np.array([[9.0, 1.0], [1.0, 9.0]]), (0.5, 2.0, 100.0))
+        >>> g.round(6).tolist(), m
+        ([0.5, 0.5], 2.0)
+    """
+    row, outcome = np.nonzero(n)
+    indptr = np.append(0, np.bincount(row, minlength=len(n)).cumsum()).astype(np.int64)
+    rows = indptr, outcome.astype(np.int32), np.ascontiguousarray(n[row, outcome])
+    g, tried = _frequencies(*rows, n.shape[1]), np.array(strengths)
+    ignored = np.array([math.inf])  # rows have no others of their state
+    found = _likelihoods(*rows, n.sum(axis=1, keepdims=True), g, ignored, tried)[0]
+    return g, float(tried[int((found + _expected_strength(tried)).argmax())])
+
+
+def _expected_strength(m: Array) -> Array:
+    """Return the logarithm of the hyper-prior."""
+    return np.log(m) - 2.0 * np.log1p(m)
 
 
 @jit

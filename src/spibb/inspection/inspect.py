@@ -93,8 +93,10 @@ class Inspection(Display):
             episodes += f", {cut} of them cut short"
         if facts["one_step"]:
             episodes = "each a decision of its own (a one-step log)"
+        made = ", ".join(f"{n:,} by {name!r}" for name, n in facts.get("policies", {}).items())
         return (
-            f"{facts['rows']:,} rows, {episodes}, {facts['states_met']:,} states acted in, "
+            f"{facts['rows']:,} rows{f' ({made})' if made else ''}, {episodes}, "
+            f"{facts['states_met']:,} states acted in, "
             f"{facts['actions_taken']:,} actions; rewards from {rewards['least']:g} to "
             f"{rewards['largest'] + 0.0:g}, {rewards['mean']:.4g} on average."
         )

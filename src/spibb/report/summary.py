@@ -124,7 +124,8 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
 def _loggers(result: Improvement) -> dict[str, Any] | None:
     """Return who made the log, where it names several."""
     found = result.problem.loggers
-    return None if found is None else _facts(found, "improved", "n_rows", "n_episodes", "n_mixed")
+    names = "improved", "n_rows", "n_episodes", "n_mixed", "used"
+    return None if found is None else _facts(found, *names)
 
 
 def _limits(result: Improvement) -> dict[str, Any] | None:
