@@ -57,6 +57,7 @@ def improve(
     cap_increase: o.CapIncrease = None,
     max_states: o.MaxStates = None,
     min_gain: o.MinGain = None,
+    cost: o.Cost = None,
     columns: o.Columns = None,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
@@ -82,7 +83,7 @@ def improve(
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, baseline, initial, successors, allowed, lock)
     limits = read_limits(
-        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
+        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
         log, baseline, gamma, columns, by, reward_range=reward_range, initial=initial,

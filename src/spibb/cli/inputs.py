@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,8 @@ def read_problem(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    rows = read_rows(log, parse_columns(columns), by)
+    limits: Limits | None = options.get("limits")
+    rows = read_rows(log, parse_columns(columns), by, () if limits is None else limits.cost)
     policy: Any = ESTIMATE if baseline == ESTIMATE else TabularPolicy.read(baseline)
     return Problem.of(rows, baseline=policy, gamma=gamma, **options)
 
@@ -65,6 +66,7 @@ def read_limits(
     cap_increase: list[str] | None,
     max_states: int | None,
     min_gain: float | None,
+    cost: list[str] | None = None,
 ) -> Limits | None:
     """Read limits as options give them, with the files that they name; None: there are none."""
     found = Limits(
@@ -76,15 +78,16 @@ def read_limits(
         cap_increase=_shares(cap_increase, "--cap-increase"),
         max_states=max_states,
         min_gain=min_gain,
+        cost=_once(cost, "--cost", "column"),
     )
     return found if found.given else None
 
 
-def _once(names: list[str] | None, option: str) -> list[str]:
+def _once(names: list[str] | None, option: str, what: str = "action") -> list[str]:
     given = names or []
     for place, name in enumerate(given):
         if name in given[:place]:
-            raise SettingsError(f"{option} {name} is given twice", expected="each action once")
+            raise SettingsError(f"{option} {name} is given twice", expected=f"each {what} once")
     return given
 
 
@@ -106,17 +109,20 @@ def _shares(parts: list[str] | None, option: str) -> dict[str, float]:
     return found
 
 
-def read_rows(log: str, columns: Mapping[str, str], by: str | None = None) -> Log | Counts:
-    """Read a log, or the counts of one, which know no groups."""
+def read_rows(
+    log: str, columns: Mapping[str, str], by: str | None = None, costs: Sequence[str] = ()
+) -> Log | Counts:
+    """Read a log, or the counts of one, which know neither groups nor costs."""
     if is_counts_file(log):
-        if by is not None:
-            raise SettingsError(f"--by {by} with counts", expected="the log itself")
+        if by is not None or costs:
+            asked = f"--cost {costs[0]}" if by is None else f"--by {by}"
+            raise SettingsError(f"{asked} with counts", expected="the log itself")
         counts = Counts.load(log)
         if not counts.n_sa.any():
             refuse_without_transitions()
         return counts
     with shown_progress("Reading", "rows") as progress:
-        return read_log(log, columns, by, progress=progress)
+        return read_log(log, columns, by, costs=costs, progress=progress)
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:

@@ -196,7 +196,8 @@ def _check_steps(columns: dict[str, Any], order: NDArray[np.intp]) -> None:
 
     twice = again("episode") & again("step")
     if twice.any():
-        is_copy = np.logical_and.reduce([again(name) for name in columns])[twice]
+        compared = [name for name in columns if columns[name].ndim == 1]
+        is_copy = np.logical_and.reduce([again(name) for name in compared])[twice]
         reason = (
             "a file may have been read twice"
             if is_copy.all()

@@ -48,6 +48,8 @@ class Log(Named, Display):
         action_labels: Names of the actions.
         group: Which group the row belongs to, where groups were asked for; reports tell them apart.
         group_labels: Names of the groups.
+        cost: What each row cost, beside its reward, where costs were asked for, shape (rows, K).
+        cost_names: What they are called.
         is_one_step: Whether no column said what follows a row, so that each was taken for a
             decision of its own: an episode that ends with it.
 
@@ -72,6 +74,8 @@ class Log(Named, Display):
     action_labels: tuple[str, ...] | None = None
     group: NDArray[np.int64] | None = None
     group_labels: tuple[str, ...] = ()
+    cost: NDArray[np.float64] | None = None
+    cost_names: tuple[str, ...] = ()
     is_one_step: bool = False
 
     def __len__(self) -> int:
@@ -110,6 +114,7 @@ class Log(Named, Display):
         action_labels: Sequence[str] | None = None,
         group: ArrayLike | None = None,
         group_labels: Sequence[str] = (),
+        cost: Mapping[str, ArrayLike] | None = None,
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -130,6 +135,7 @@ class Log(Named, Display):
             action_labels: Names of the actions.
             group: Places in ``group_labels``; None: there are no groups.
             group_labels: Names of groups that reports tell apart.
+            cost: Costs of each row by their names, which limits may speak of.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
@@ -140,6 +146,8 @@ class Log(Named, Display):
             columns["group"] = _integers(group, "group", lowest=0)
             _checked_size(len(group_labels), "group", columns["group"])
         _check_lengths(columns)
+        if cost:
+            columns["cost"] = _checked_costs(cost, len(columns["state"]))
         return cls.of_columns(
             columns,
             n_states=n_states,
@@ -147,6 +155,7 @@ class Log(Named, Display):
             state_labels=state_labels,
             action_labels=action_labels,
             group_labels=group_labels,
+            cost_names=tuple(cost or ()),
         )
 
     @classmethod
@@ -159,6 +168,7 @@ class Log(Named, Display):
         state_labels: Sequence[str] | None,
         action_labels: Sequence[str] | None,
         group_labels: Sequence[str] = (),
+        cost_names: Sequence[str] = (),
     ) -> Log:
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
@@ -171,11 +181,16 @@ class Log(Named, Display):
             state_labels=_checked_labels(state_labels, "state_labels"),
             action_labels=_checked_labels(action_labels, "action_labels"),
             group_labels=tuple(group_labels),
+            cost_names=tuple(cost_names),
         )
 
     @classmethod
     def from_dataframe(
-        cls, frame: Any, columns: Mapping[str, str] | None = None, by: str | None = None
+        cls,
+        frame: Any,
+        columns: Mapping[str, str] | None = None,
+        by: str | None = None,
+        costs: Sequence[str] = (),
     ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
@@ -183,10 +198,11 @@ class Log(Named, Display):
             frame: Anything pyarrow can read as a table.
             columns: Where to find a column that is called differently: ``{"state": "ward"}``.
             by: A column of groups that reports tell apart.
+            costs: Columns of costs, which limits may speak of.
         """
         from spibb.data.readers import log_from_table
 
-        return log_from_table(arrow_table(frame), columns, FRAME, by)
+        return log_from_table(arrow_table(frame), columns, FRAME, by, costs)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:
@@ -293,7 +309,18 @@ class Log(Named, Display):
             episode=None if self.episode is None else self.episode[rows],
             step=None if self.step is None else self.step[rows],
             group=None if self.group is None else self.group[rows],
+            cost=None if self.cost is None else self.cost[rows],
         )
+
+    def paying(self, name: str) -> Log:
+        """Return the log with a cost of each row in the place of its reward."""
+        if self.cost is None or name not in self.cost_names:
+            raise DataError(
+                f"the log has no cost {name!r}",
+                expected=f"one of {', '.join(self.cost_names)}" if self.cost_names else "costs",
+                hint=f"read it by read_log(..., costs=[{name!r}]), or give from_arrays(cost=...)",
+            )
+        return replace(self, reward=self.cost[:, self.cost_names.index(name)])
 
     def renamed(self, states: Names, actions: Names) -> Log:
         """Return the same log under larger or reordered lists of names."""
@@ -367,6 +394,22 @@ def _checked_columns(
             hint="correct those rows or leave them out",
         )
     return columns
+
+
+def _checked_costs(cost: Mapping[str, ArrayLike], n_rows: int) -> NDArray[np.float64]:
+    """Return costs as columns of one table, or refuse what are no numbers for all rows."""
+    parts = [_numbers(values, str(name)) for name, values in cost.items()]
+    for name, values in zip(cost, parts, strict=True):
+        if values.shape != (n_rows,):
+            raise DataError(f"{name} has shape {values.shape}", expected=f"({n_rows},)")
+        bad = ~(np.abs(values) <= _LARGEST_REWARD)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise DataError(
+                f"{name} {values[row]} in {int(bad.sum())} rows", where=f"row {row + 1}",
+                expected=f"finite numbers, of size {_LARGEST_REWARD:g} at most",
+            )  # fmt: skip
+    return np.column_stack(parts)
 
 
 def _checked_labels(labels: Sequence[str] | None, name: str) -> tuple[str, ...] | None:

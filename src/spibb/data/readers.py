@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
 from spibb.errors import MOST_WHOLE, DataError
+from spibb.names import nearest
 from spibb.table_files import (
     check_filled,
     check_size,
@@ -40,6 +41,7 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     by: str | None = None,
     *,
+    costs: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Log:
     """Read a log from CSV or Parquet, a file, a folder of files or a glob; or from a table.
@@ -51,16 +53,17 @@ def read_log(
         path: Where the log is; or the log as a pandas, polars or Arrow table.
         columns: Where to find a column that is called differently: ``{"state": "ward"}``.
         by: A column of groups that reports tell apart.
+        costs: Columns of costs, which limits may speak of.
         progress: Told how many rows were read, and which share of all.
     """
     if not isinstance(path, str | Path):
-        return Log.from_dataframe(path, columns, by)
-    if by is None:
+        return Log.from_dataframe(path, columns, by, costs)
+    if by is None and not costs:
         with suppress(NotStreamedError):
             found, sizes, _ = streamed_columns(path, columns, progress)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
-    return log_from_table(_table(path, columns, by), columns, path, by)
+    return log_from_table(_table(path, columns, by, costs), columns, path, by, costs)
 
 
 def streamed_columns(
@@ -111,7 +114,12 @@ def read_columns(
     return given, names, is_counted
 
 
-def _table(path: str | Path, columns: Mapping[str, str] | None, by: str | None = None) -> pa.Table:
+def _table(
+    path: str | Path,
+    columns: Mapping[str, str] | None,
+    by: str | None = None,
+    costs: Sequence[str] = (),
+) -> pa.Table:
     columns = columns or {}
 
     def theirs(*known: str) -> list[str]:
@@ -121,17 +129,33 @@ def _table(path: str | Path, columns: Mapping[str, str] | None, by: str | None =
     return read_table(
         path, what="log", names=[theirs(*group) for group in _NAMES],
         may_lack=theirs("next_state"), texts=[*theirs(*_TEXTS), *([] if by is None else [by])],
-        numbers=theirs("reward"),
+        numbers=[*theirs("reward"), *costs],
         whole=whole, ordered=columns.get("step", "step"),
     )  # fmt: skip
 
 
 def log_from_table(
-    table: pa.Table, columns: Mapping[str, str] | None, path: str | Path, by: str | None = None
+    table: pa.Table,
+    columns: Mapping[str, str] | None,
+    path: str | Path,
+    by: str | None = None,
+    costs: Sequence[str] = (),
 ) -> Log:
     """Build a log from an Arrow table."""
     groups = {} if by is None else encode_groups(without_unnamed(table, path), by, path)
-    return Log.from_arrays(**given_columns(table, columns, path), **groups)
+    cost = {name: _cost(table, name, path) for name in costs}
+    return Log.from_arrays(**given_columns(table, columns, path), **groups, cost=cost)
+
+
+def _cost(table: pa.Table, name: str, path: str | Path) -> NDArray[np.float64]:
+    if name not in table.column_names:
+        near = nearest(name, table.column_names)
+        raise DataError(
+            f"there is no column {name!r} of costs in {path}",
+            expected=f"one of {', '.join(table.column_names)}",
+            hint=f"write --cost {near}" if near else None,
+        )
+    return _rewards(table[name], path, name)
 
 
 def given_columns(
@@ -167,12 +191,12 @@ def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int
     return 1 + max((int(code.max()) for code in codes if len(code)), default=0)
 
 
-def _rewards(column: Any, path: str | Path) -> NDArray[np.float64]:
-    values = read_numbers(column, "reward", path)
+def _rewards(column: Any, path: str | Path, name: str = "reward") -> NDArray[np.float64]:
+    values = read_numbers(column, name, path)
     bad = ~np.isfinite(values)
     if bad.any():
         raise DataError(
-            f"the reward is missing or not finite in {int(bad.sum())} rows",
+            f"the {name} is missing or not finite in {int(bad.sum())} rows",
             where=f"row {int(np.argmax(bad)) + 1} of {path}",
             expected="finite numbers",
             hint="correct those rows or leave them out",
