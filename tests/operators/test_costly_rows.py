@@ -16,7 +16,7 @@ def random_rows(seed, n_rows=N_ROWS):
     """Yield rows of two to seven actions with bounds, and one to three costs that b keeps."""
     rng = np.random.default_rng(seed)
     for _ in range(n_rows):
-        n, k = int(rng.integers(2, 8)), int(rng.integers(1, 4))
+        n, k = int(rng.integers(2, 8)), int(rng.choice([1, 1, 2, 3]))
         b = rng.dirichlet(np.ones(n))
         u = np.where(rng.random(n) < 0.3, b + rng.random(n) * (1.0 - b), 1.0)
         e = np.where(rng.random(n) < 0.2, np.inf, rng.random(n) * 2.0)

@@ -4,13 +4,15 @@ r"""Rows that may let no cost rise: the steps under limits, with one linear cons
 
 A_k is the baseline's advantage in cost k. If it holds in every state, no cost rises anywhere in the
 model, by the performance-difference lemma (MO-SPIBB, Satija et al. 2021, state it for returns).
-Where the row of the plain step keeps all costs it is the answer. Else the exact steps are linear
-programs in the mass that each action gains, up, and loses, down:
+Where the row of the plain step keeps all costs it is the answer. Else one cost, with its sign
+turned, is an advantage that must not be negative: the exact soft and the greedy step are then the
+advantageous one (spibb.operators.advantageous). The other exact steps, and several costs, are
+linear programs in the mass that each action gains, up, and loses, down:
 
     up <= u - b,  down <= b,  sum up = sum down,  e.(up + down) <= epsilon  (lower: e.up)
 
-solved row by row (HiGHS), about a millisecond each. The approximate steps go as far towards their
-own row as the costs let them.
+solved row by row (HiGHS), some milliseconds each. The approximate steps go as far towards their own
+row as the costs let them.
 
 Letters: q values, b the row that a step starts from, which keeps all limits, e errors, g the
 baseline's Q, u upper bounds, c costs.
@@ -21,15 +23,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.operators.limited import limited_step_rows
 from spibb.operators.rows import Operator
 
 Array = NDArray[np.float64]
 
 # Less than this share of a cost's advantages is rounding; the solver is asked for less still.
 _ROUNDING, _FEASIBLE = 5e-10, 1e-10
-_TOLERANCES = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
 _WITHOUT_BUDGET = (Operator.GREEDY, Operator.PI_B, Operator.PI_LEQ_B)
 _LOWER = (Operator.PI_LEQ_B, Operator.LOWER_EXACT)
+# Steps whose best row with one cost is that of the advantageous step.
+_BY_ADVANTAGE = (Operator.GREEDY, Operator.SOFT_EXACT)
 EXACT = (*_WITHOUT_BUDGET, Operator.SOFT_EXACT, Operator.LOWER_EXACT, Operator.ADV_EXACT)
 
 
@@ -50,8 +54,25 @@ def costly_row(
         c: A_k(a), shape (K, A).
         plain: The row of the step without costs.
     """
-    row = _best(operator, q, b, e, epsilon, g, u, c) if operator in EXACT else None
+    row = None
+    if operator in _BY_ADVANTAGE and len(c) == 1 and _is_spent(b, c):
+        row = _advantageous(q, b, e, np.inf if operator == Operator.GREEDY else epsilon, -c[0], u)
+    elif operator in EXACT:
+        row = _best(operator, q, b, e, epsilon, g, u, c)
     return _as_far_as_costs_let(plain if row is None else row, b, c)
+
+
+def _is_spent(b: Array, c: Array) -> bool:
+    """Whether the row to start from costs as much as may be: it does where nothing is forbidden."""
+    return bool((np.abs(c @ b) <= _ROUNDING * np.abs(c).max(axis=1)).all())
+
+
+def _advantageous(q: Array, b: Array, e: Array, epsilon: float, g: Array, u: Array) -> Array:
+    """Return the best row that is advantageous by g, which one cost with its sign turned is."""
+    out = np.empty((1, len(q)))
+    q, b, e, g, u = (np.array(part[None]) for part in (q, b, e, g, u))
+    limited_step_rows(int(Operator.ADV_EXACT), q, b, e, np.array([epsilon]), g, u, out)
+    return np.asarray(out[0])
 
 
 def _best(
@@ -73,12 +94,13 @@ def _best(
     if operator == Operator.ADV_EXACT:
         rows.append(np.append(-g, g))
         limits.append(0.0)
+    tight = _FEASIBLE
     found = linprog(
         np.append(-q, q),
         A_ub=np.array(rows), b_ub=np.maximum(limits, 0.0),
         A_eq=np.append(np.ones(len(q)), -np.ones(len(q)))[None], b_eq=[0.0],
         bounds=[(0.0, most) for most in np.append(up, down).tolist()], method="highs",
-        options=dict.fromkeys(_TOLERANCES, _FEASIBLE),
+        options={"primal_feasibility_tolerance": tight, "dual_feasibility_tolerance": tight},
     )  # fmt: skip
     if found.x is None:
         return None
