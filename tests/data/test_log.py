@@ -465,10 +465,11 @@ def test_parts_of_a_log_are_logs():
     log = Log.from_arrays(
         state=[0, 1, 0, 1], action=[0, 1, 1, 0], reward=[1.0, 2.0, 3.0, 4.0], episode=[0, 0, 1, 1],
         propensity=[0.5, 0.5, 0.25, 0.25], policy=["old", "old", "new", "new"],
-        state_labels=("a", "b"),
+        state_labels=("a", "b"), cost={"harm": [1.0, 2.0, 3.0, 4.0]},
     )  # fmt: skip
     part = log.take(log.episode == 1)
     assert len(part) == 2
+    assert part.paying("harm").reward.tolist() == [3.0, 4.0]
     assert part.acted.propensity.tolist() == [0.25, 0.25]
     assert part.acted.names == ("new",)
     wider = part.renamed(Names(("a", "b", "c"), 3), part.actions)

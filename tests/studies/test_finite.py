@@ -18,6 +18,7 @@ from spibb.envs import (
     Inventory,
     Maintenance,
     Queue,
+    SysAdmin,
     WetChicken,
     from_gymnasium,
 )
@@ -269,6 +270,7 @@ def test_the_frozen_lake_pays_when_the_goal_is_entered():
 
 def test_the_baselines_of_the_others_are_their_own():
     costs = {"queue": Queue, "inventory": Inventory, "maintenance": Maintenance}
+    costs |= {"sysadmin": SysAdmin}
     assert set(PROCESSES) == {"wet-chicken", "gridworld", *costs, *TOY_TEXT}
     for name, kind in costs.items():
         np.testing.assert_array_equal(

@@ -47,6 +47,8 @@ class Algorithm(Settings):
     keeps_limits: ClassVar[bool] = False
     # Whether it steps by the Q of the estimated model, which ``min_gain`` is about.
     keeps_min_gain: ClassVar[bool] = False
+    # Whether its steps let no cost rise.
+    keeps_costs: ClassVar[bool] = False
 
     @classmethod
     def members(cls) -> Iterator[tuple[str, type[Self]]]:
@@ -139,14 +141,20 @@ class Algorithm(Settings):
         limits = problem.limits
         if limits is None:
             return
-        asked = "keeps_limits" if limits.min_gain is None else "keeps_min_gain"
+        needed = ["keeps_limits"]
+        needed += [] if limits.min_gain is None else ["keeps_min_gain"]
+        needed += ["keeps_costs"] if limits.cost else []
         if limits.min_gain is not None and problem.model_kind != "counts":
             raise SettingsError(
                 f"min_gain with a model that is {problem.model_kind}",
                 expected="the model of the counts, by whose Q it is judged",
             )
-        if not getattr(self, asked):
-            able = [name for name, kind in Algorithm.known().items() if getattr(kind, asked)]
+        if not all(getattr(self, one) for one in needed):
+            able = [
+                name
+                for name, kind in Algorithm.known().items()
+                if all(getattr(kind, one) for one in needed)
+            ]
             raise SettingsError(
                 f"{self.id} does not keep the limit{'s' * (len(limits.given) > 1)} "
                 f"{', '.join(limits.given)}",

@@ -59,6 +59,7 @@ class PolicyIterating(Algorithm):
 
     keeps_limits: ClassVar[bool] = True
     keeps_min_gain: ClassVar[bool] = True
+    keeps_costs: ClassVar[bool] = True
 
     @abstractmethod
     def step(self, problems: ProblemBatch) -> Step:

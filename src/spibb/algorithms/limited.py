@@ -22,12 +22,15 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import Improve, SearchResult, policy_iteration
 from spibb.mdp.visits import discounted_visits
+from spibb.operators.costly import costly_row
 from spibb.operators.limited import improve_limited
 from spibb.operators.rows import Operator
 from spibb.problem.limits import Bounds
 
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+# Rows of linear programs are as good as this share of the values.
+_SOLVED = 1e-9
 _LOWER = (Operator.LOWER_EXACT, Operator.LOWER_APPROX)
 
 
@@ -85,6 +88,13 @@ class LimitedIteration:
         given = [np.require(part, np.float64, ["C", "W"]) for part in parts]
 
         def improve(problems: NDArray[np.int64], q: Array, policy: Array) -> Flags:
+            if any(bounds.costs is not None for bounds in self.bounds):
+                tried = policy.copy()
+                step(problems, q, tried)
+                return self._within_costs(problems, q, policy, tried, given)
+            return step(problems, q, policy)
+
+        def step(problems: NDArray[np.int64], q: Array, policy: Array) -> Flags:
             changed = np.empty(len(problems), dtype=np.bool_)
             over_chunks(
                 lambda places: improve_limited(
@@ -95,6 +105,27 @@ class LimitedIteration:
             return changed
 
         return improve
+
+    def _within_costs(
+        self, problems: NDArray[np.int64], q: Array, policy: Array, tried: Array, given: list[Array]
+    ) -> Flags:
+        """Take the rows of a step, or where those make a cost rise, others that do not."""
+        start, errors, budgets, side, upper = given
+        changed = np.zeros(len(problems), dtype=np.bool_)
+        for place, k in enumerate(problems.tolist()):
+            costs, risen = self.bounds[k].costs, self.bounds[k].risen(tried[k])
+            assert costs is not None, "the problems of a batch are alike"
+            for x in np.flatnonzero(risen.any(axis=0)):
+                row = costly_row(
+                    self.operator, q[k, x], start[k, x], errors[k, x], budgets[k, x], side[k, x],
+                    upper[k, x], costs[:, x], tried[k, x],
+                )  # fmt: skip
+                gain = float((row - policy[k, x]) @ q[k, x])
+                is_better = gain > _SOLVED * float(np.abs(q[k, x]).max())
+                tried[k, x] = row if is_better else policy[k, x]
+            changed[place] = (tried[k] != policy[k]).any()
+            policy[k] = tried[k]
+        return changed
 
     @property
     def _budgets(self) -> Array:

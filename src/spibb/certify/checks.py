@@ -13,7 +13,7 @@ from spibb.certify.case import ROUNDING, Case, spent_budget
 from spibb.certify.certificate import Condition
 
 Flags = NDArray[np.bool_]
-LIMIT_CHECKS = ("limits", "max-states", "min-gain")
+LIMIT_CHECKS = ("limits", "max-states", "min-gain", "costs")
 
 
 def in_all(
@@ -181,4 +181,9 @@ def limits(case: Case) -> tuple[Condition, ...]:
         poor = moved & ~(gain >= bounds.min_gain * (1.0 - ROUNDING))
         least = float(gain[moved].min()) if moved.any() else None
         found.append(in_all(case, "min-gain", texts["min_gain"], poor, least, bounds.min_gain))
+    if bounds.costs is not None:
+        dearer = np.asarray(bounds.risen(policy).any(axis=0))
+        most = float((bounds.costs * policy).sum(axis=2)[:, bounds.acts].max(initial=0.0))
+        statement = f"the policy makes no cost rise: {texts['cost']}"
+        found.append(in_all(case, "costs", statement, dearer, max(0.0, most)))
     return tuple(found)

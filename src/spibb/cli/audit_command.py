@@ -32,6 +32,7 @@ def audit(
     cap_increase: o.CapIncrease = None,
     max_states: o.MaxStates = None,
     min_gain: o.MinGain = None,
+    cost: o.Cost = None,
     query: o.Query = None,
     columns: o.Columns = None,
     accept_baseline: o.AcceptBaseline = False,
@@ -51,7 +52,7 @@ def audit(
     from spibb.report.changes import list_changes
 
     limits = read_limits(
-        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
+        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
         log, baseline, gamma, columns, None, query, reward_range=reward_range, initial=initial,

@@ -57,6 +57,7 @@ def improve(
     cap_increase: o.CapIncrease = None,
     max_states: o.MaxStates = None,
     min_gain: o.MinGain = None,
+    cost: o.Cost = None,
     query: o.Query = None,
     columns: o.Columns = None,
     by: o.By = None,
@@ -84,7 +85,7 @@ def improve(
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
     limits = read_limits(
-        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain
+        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
         log, baseline, gamma, columns, by, query, reward_range=reward_range, initial=initial,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,9 @@ def read_given(
         options["initial"] = read_start(options["initial"])
     if options.get("successors") not in (None, SEEN):
         options["successors"] = read_successors(options["successors"])
-    rows = read_rows(log, parse_columns(columns), by, query)
+    limits: Limits | None = options.get("limits")
+    costs = () if limits is None else limits.cost
+    rows = read_rows(log, parse_columns(columns), by, query, costs)
     return {"log": rows, "baseline": read_baseline(baseline, rows), "gamma": gamma, **options}
 
 
@@ -113,6 +115,7 @@ def read_limits(
     cap_increase: list[str] | None,
     max_states: int | None,
     min_gain: float | None,
+    cost: list[str] | None = None,
 ) -> Limits | None:
     """Read limits as options give them, with the files that they name; None: there are none."""
     found = Limits(
@@ -124,15 +127,16 @@ def read_limits(
         cap_increase=_shares(cap_increase, "--cap-increase"),
         max_states=max_states,
         min_gain=min_gain,
+        cost=_once(cost, "--cost", "column"),
     )
     return found if found.given else None
 
 
-def _once(names: list[str] | None, option: str) -> list[str]:
+def _once(names: list[str] | None, option: str, what: str = "action") -> list[str]:
     given = names or []
     for place, name in enumerate(given):
         if name in given[:place]:
-            raise SettingsError(f"{option} {name} is given twice", expected="each action once")
+            raise SettingsError(f"{option} {name} is given twice", expected=f"each {what} once")
     return given
 
 
@@ -155,11 +159,16 @@ def _shares(parts: list[str] | None, option: str) -> dict[str, float]:
 
 
 def read_rows(
-    log: str, columns: Mapping[str, str], by: str | None = None, query: str | None = None
+    log: str,
+    columns: Mapping[str, str],
+    by: str | None = None,
+    query: str | None = None,
+    costs: Sequence[str] = (),
 ) -> Log | Counts:
-    """Read a log, or the counts of one, which know no groups."""
+    """Read a log, or the counts of one, which know neither groups nor costs."""
     if is_counts_file(log):
-        for option, given in (("--by", by), ("--query", query)):
+        asked = ("--by", by), ("--query", query), ("--cost", costs[0] if costs else None)
+        for option, given in asked:
             if given is not None:
                 raise SettingsError(f"{option} {given} with counts", expected="the log itself")
         counts = Counts.load(log)
@@ -167,7 +176,7 @@ def read_rows(
             refuse_without_transitions()
         return counts
     with shown_progress("Reading", "rows") as progress:
-        return read_log(log, columns, by, query=query, progress=progress)
+        return read_log(log, columns, by, query=query, costs=costs, progress=progress)
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:

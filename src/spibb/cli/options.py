@@ -93,6 +93,8 @@ _MAX_STATES = "Change at most so many states, chosen by a heuristic."
 MaxStates = Annotated[int | None, Option(help=_MAX_STATES)]
 _MIN_GAIN = "Change a state only if that is worth so much in it, by the estimated Q."
 MinGain = Annotated[float | None, Option(help=_MIN_GAIN)]
+_COST = "A column of the log that the new policy may not make rise; may be repeated."
+Cost = Annotated[list[str] | None, Option(metavar="COLUMN", help=_COST)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

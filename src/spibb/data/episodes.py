@@ -197,8 +197,8 @@ def _check_steps(columns: dict[str, Any], order: NDArray[np.intp]) -> None:
     twice = again("episode") & again("step")
     if twice.any():
         # Where a row stood is no part of what it says.
-        said = [again(name) for name in columns if name != "row"]
-        is_copy = np.logical_and.reduce(said)[twice]
+        said = [name for name in columns if name != "row" and columns[name].ndim == 1]
+        is_copy = np.logical_and.reduce([again(name) for name in said])[twice]
         reason = (
             "a file may have been read twice"
             if is_copy.all()

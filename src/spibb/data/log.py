@@ -51,6 +51,8 @@ class Log(Named, Display):
         action_labels: Names of the actions.
         group: Which group the row belongs to, where groups were asked for; reports tell them apart.
         group_labels: Names of the groups.
+        cost: What each row cost, beside its reward, where costs were asked for, shape (rows, K).
+        cost_names: What they are called.
         is_one_step: Whether no column said what follows a row, so that each was taken for a
             decision of its own: an episode that ends with it.
         acted: What is said of who acted, and how likely actions were; None where nothing is.
@@ -76,6 +78,8 @@ class Log(Named, Display):
     action_labels: tuple[str, ...] | None = None
     group: NDArray[np.int64] | None = None
     group_labels: tuple[str, ...] = ()
+    cost: NDArray[np.float64] | None = None
+    cost_names: tuple[str, ...] = ()
     is_one_step: bool = False
     acted: Acted | None = None
 
@@ -119,6 +123,7 @@ class Log(Named, Display):
         propensities: ArrayLike | None = None,
         target_probability: ArrayLike | None = None,
         policy: ArrayLike | None = None,
+        cost: Mapping[str, ArrayLike] | None = None,
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -143,6 +148,7 @@ class Log(Named, Display):
             propensities: Those of every action, shape (rows, actions).
             target_probability: Probability of the logged action under a policy to be evaluated.
             policy: Names of the policies that acted.
+            cost: Costs of each row by their names, which limits may speak of.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
@@ -162,6 +168,8 @@ class Log(Named, Display):
         )
         if propensities is not None and n_actions is None:
             n_actions = np.shape(propensities)[1]
+        if cost:
+            columns["cost"] = _checked_costs(cost, len(columns["state"]))
         return cls.of_columns(
             columns | more,
             n_states=n_states,
@@ -170,6 +178,7 @@ class Log(Named, Display):
             action_labels=action_labels,
             group_labels=group_labels,
             policy_names=names,
+            cost_names=tuple(cost or ()),
         )
 
     @classmethod
@@ -183,6 +192,7 @@ class Log(Named, Display):
         action_labels: Sequence[str] | None,
         group_labels: Sequence[str] = (),
         policy_names: tuple[str, ...] = (),
+        cost_names: Sequence[str] = (),
     ) -> Log:
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
@@ -197,6 +207,7 @@ class Log(Named, Display):
             action_labels=_checked_labels(action_labels, "action_labels"),
             group_labels=tuple(group_labels),
             acted=acted,
+            cost_names=tuple(cost_names),
         )
 
     @classmethod
@@ -208,6 +219,7 @@ class Log(Named, Display):
         *,
         n_states: int | None = None,
         n_actions: int | None = None,
+        costs: Sequence[str] = (),
     ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
@@ -217,11 +229,12 @@ class Log(Named, Display):
             by: A column of groups that reports tell apart.
             n_states: Number of states, where they are the integers from 0, whichever occur.
             n_actions: Number of actions, likewise.
+            costs: Columns of costs, which limits may speak of.
         """
         from spibb.data.readers import log_from_table
 
         sizes = {"n_states": n_states, "n_actions": n_actions}
-        return log_from_table(arrow_table(frame), columns, FRAME, by, **sizes)
+        return log_from_table(arrow_table(frame), columns, FRAME, by, costs, **sizes)
 
     @classmethod
     def from_minari(cls, dataset: Any) -> Log:
@@ -360,7 +373,18 @@ class Log(Named, Display):
             step=None if self.step is None else self.step[rows],
             group=None if self.group is None else self.group[rows],
             acted=None if self.acted is None else self.acted.take(rows),
+            cost=None if self.cost is None else self.cost[rows],
         )
+
+    def paying(self, name: str) -> Log:
+        """Return the log with a cost of each row in the place of its reward."""
+        if self.cost is None or name not in self.cost_names:
+            raise DataError(
+                f"the log has no cost {name!r}",
+                expected=f"one of {', '.join(self.cost_names)}" if self.cost_names else "costs",
+                hint=f"read it by read_log(..., costs=[{name!r}]), or give from_arrays(cost=...)",
+            )
+        return replace(self, reward=self.cost[:, self.cost_names.index(name)])
 
     def renamed(self, states: Names, actions: Names) -> Log:
         """Return the same log under larger or reordered lists of names."""
@@ -435,6 +459,22 @@ def _checked_columns(
             hint="correct those rows or leave them out",
         )
     return columns
+
+
+def _checked_costs(cost: Mapping[str, ArrayLike], n_rows: int) -> NDArray[np.float64]:
+    """Return costs as columns of one table, or refuse what are no numbers for all rows."""
+    parts = [_numbers(values, str(name)) for name, values in cost.items()]
+    for name, values in zip(cost, parts, strict=True):
+        if values.shape != (n_rows,):
+            raise DataError(f"{name} has shape {values.shape}", expected=f"({n_rows},)")
+        bad = ~(np.abs(values) <= _LARGEST_REWARD)
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise DataError(
+                f"{name} {values[row]} in {int(bad.sum())} rows", where=f"row {row + 1}",
+                expected=f"finite numbers, of size {_LARGEST_REWARD:g} at most",
+            )  # fmt: skip
+    return np.column_stack(parts)
 
 
 def _checked_labels(labels: Sequence[str] | None, name: str) -> tuple[str, ...] | None:

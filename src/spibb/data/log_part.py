@@ -39,8 +39,9 @@ class LogPart(Log):
         """Return the episodes whose rows are marked."""
         part = object.__new__(cls)
         kept = {one.name: getattr(log, one.name) for one in fields(log) if one.name not in _COLUMNS}
-        if log.group is not None:
-            kept["group"] = log.group[rows]
+        for name in ("group", "cost"):
+            if kept[name] is not None:
+                kept[name] = kept[name][rows]
         if log.acted is not None:
             kept["acted"] = log.acted.take(rows)
         # Columns are not there until `__getattr__` is asked for them.

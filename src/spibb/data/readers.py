@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -30,6 +30,7 @@ from spibb.data_frames import as_text
 from spibb.databases import read_query
 from spibb.errors import MOST_WHOLE, DataError
 from spibb.name_columns import check_size, encode, encode_together
+from spibb.names import nearest
 from spibb.table_files import (
     check_filled,
     read_numbers,
@@ -53,6 +54,7 @@ def read_log(
     query: str | None = None,
     n_states: int | None = None,
     n_actions: int | None = None,
+    costs: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Log:
     """Read a log from files, a database or a table.
@@ -70,20 +72,23 @@ def read_log(
         query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
         n_states: Number of states, where they are the integers from 0, whichever occur.
         n_actions: Number of actions, likewise.
+        costs: Columns of costs, which limits may speak of.
         progress: Told how many rows were read, and which share of all.
     """
     given = {"n_states": n_states, "n_actions": n_actions}
     if not isinstance(path, str | Path):
-        return Log.from_dataframe(path, columns, by, **given)
+        return Log.from_dataframe(path, columns, by, costs=costs, **given)
     if is_minari(path):
-        refuse_beside_minari(path, columns=columns, by=by, query=query, **given)
+        asked = {"columns": columns, "by": by, "query": query, "costs": costs or None}
+        refuse_beside_minari(path, **asked, **given)
         return Log.from_minari(path)
-    if by is None and query is None:
+    if by is None and query is None and not costs:
         with suppress(NotStreamedError):
             found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True, **given)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
-    return log_from_table(_table(path, columns, by, query), columns, path, by, **given)
+    table = _table(path, columns, by, query, costs)
+    return log_from_table(table, columns, path, by, costs, **given)
 
 
 def streamed_columns(
@@ -147,6 +152,7 @@ def _table(
     columns: Mapping[str, str] | None,
     by: str | None = None,
     query: str | None = None,
+    costs: Sequence[str] = (),
 ) -> pa.Table:
     columns = columns or {}
 
@@ -156,7 +162,7 @@ def _table(
     whole = columns.get("episode", "episode")
     texts = [*theirs(*_TEXTS), *([] if by is None else [by])]
     if query is not None:
-        wanted = {*theirs(*chain(*_NAMES), "reward", *ACTED), *texts}
+        wanted = {*theirs(*chain(*_NAMES), "reward", *ACTED), *costs, *texts}
         return read_query(
             path, query, what="log", wanted=wanted, whole=whole, ordered=theirs("step")[0]
         )
@@ -165,7 +171,7 @@ def _table(
         return read_table(
             path, what="log", names=[theirs(*group) for group in _NAMES],
             may_lack=theirs("next_state"), texts=texts,
-            numbers=[*theirs("reward", *ACTED[:2]), *more], whole=whole,
+            numbers=[*theirs("reward", *ACTED[:2]), *costs, *more], whole=whole,
             ordered=columns.get("step", "step"),
         )  # fmt: skip
 
@@ -181,6 +187,7 @@ def log_from_table(
     columns: Mapping[str, str] | None,
     path: str | Path,
     by: str | None = None,
+    costs: Sequence[str] = (),
     **sizes: Any,
 ) -> Log:
     """Build a log from an Arrow table; sizes are those of :func:`read_log`."""
@@ -189,7 +196,19 @@ def log_from_table(
         given_columns(table, columns, path, **sizes), _ours(table, columns, path), path
     )
     told = {name: size for name, size in sizes.items() if size is not None}
-    return Log.from_arrays(**{**given, **told}, **groups)
+    cost = {name: _cost(table, name, path) for name in costs}
+    return Log.from_arrays(**{**given, **told}, **groups, cost=cost)
+
+
+def _cost(table: pa.Table, name: str, path: str | Path) -> NDArray[np.float64]:
+    if name not in table.column_names:
+        near = nearest(name, table.column_names)
+        raise DataError(
+            f"there is no column {name!r} of costs in {path}",
+            expected=f"one of {', '.join(table.column_names)}",
+            hint=f"write --cost {near}" if near else None,
+        )
+    return _rewards(table[name], path, name)
 
 
 def given_columns(
@@ -233,12 +252,12 @@ def _size(codes: list[NDArray[np.int64]], labels: tuple[str, ...] | None) -> int
     return 1 + max((int(code.max()) for code in codes if len(code)), default=0)
 
 
-def _rewards(column: Any, path: str | Path) -> NDArray[np.float64]:
-    values = read_numbers(column, "reward", path)
+def _rewards(column: Any, path: str | Path, name: str = "reward") -> NDArray[np.float64]:
+    values = read_numbers(column, name, path)
     bad = ~np.isfinite(values)
     if bad.any():
         raise DataError(
-            f"the reward is missing or not finite in {int(bad.sum())} rows",
+            f"the {name} is missing or not finite in {int(bad.sum())} rows",
             where=f"row {int(np.argmax(bad)) + 1} of {path}",
             expected="finite numbers",
             hint="correct those rows or leave them out",

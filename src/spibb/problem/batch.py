@@ -151,7 +151,8 @@ class ProblemBatch:
 def _check_alike(problems: Sequence[Problem]) -> None:
     """Refuse problems of other kinds: sets of models are made for all of a batch at once."""
     kinds = [
-        (*one.declared.kinds, one.unseen, one.model_kind, one.limits is None) for one in problems
+        (*one.declared.kinds, one.unseen, one.model_kind, one.limits is None, _has_costs(one))
+        for one in problems
     ]
     for place, kind in enumerate(kinds):
         if kind != kinds[0]:
@@ -159,9 +160,13 @@ def _check_alike(problems: Sequence[Problem]) -> None:
                 "the problems of a batch declare different things, or estimate models otherwise",
                 where=f"problem {place}",
                 expected="the same of initial (given or not), states_complete, never_ends, "
-                "successors (given, seen or not), unseen, model and limits (given or not) in all",
+                "successors (given, seen or not), unseen, model, limits, costs (given or not)",
                 hint="call improve_many once for each kind",
             )
+
+
+def _has_costs(problem: Problem) -> bool:
+    return problem.limits is not None and bool(problem.limits.cost)
 
 
 def models_on(models: ModelBatch, device: Device) -> ModelBatch:

@@ -23,8 +23,10 @@ from spibb.names import Names, nearest
 Array = NDArray[np.float64]
 # Bounds may be missed by rounding.
 ROUNDING = 1e-12
+# Costs are sums of values that linear solves give: less than this share of their size is rounding.
+COST_ROUNDING = 1e-9
 # Limits that choose states, and bound no action.
-_OF_STATES = ("max_states", "min_gain")
+_OF_STATES = ("max_states", "min_gain", "cost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,9 @@ class Limits:
             chosen one by one by what a change is worth: a heuristic.
         min_gain: What a change must be worth in its state, by the estimated Q of the new policy;
             where it is worth less, the baseline is kept.
+        cost: Columns of costs of the log (``read_log(..., costs=...)``), of which none may rise: in
+            every state sum_a pi(a) A_k(x, a) <= 0, A_k the baseline's advantage in cost k by the
+            estimated model.
 
     Example:
         >>> Limits(forbid=["drug-b"], cap={"both": 0.1}).statements
@@ -58,9 +63,10 @@ class Limits:
     cap_increase: Mapping[Any, float] = field(default_factory=dict)
     max_states: int | None = None
     min_gain: float | None = None
+    cost: Any = ()
 
     def __post_init__(self) -> None:
-        for name in ("forbid", "no_increase", "lock"):
+        for name in ("forbid", "no_increase", "lock", "cost"):
             given = getattr(self, name)
             if isinstance(given, str) or not isinstance(given, Iterable):
                 raise SettingsError(
@@ -115,6 +121,7 @@ class Limits:
             ),
             "max_states": f"changes in at most {self.max_states} states (chosen by a heuristic)",
             "min_gain": f"only changes worth {self.min_gain} or more in their state",
+            "cost": f"no more {_listed(self.cost)} than the baseline, in every state by the model",
         }
         return {name: texts[name] for name in self.given}
 
@@ -133,6 +140,7 @@ class Bounds:
         acts: States in which something is done, whose changes count, shape (S,).
         max_states: As in `Limits`.
         min_gain: As in `Limits`.
+        costs: A_k(x, a), the baseline's advantage in each cost, shape (K, S, A); None: no costs.
     """
 
     start: Array
@@ -140,6 +148,7 @@ class Bounds:
     acts: NDArray[np.bool_]
     max_states: int | None = None
     min_gain: float | None = None
+    costs: Array | None = None
 
     @classmethod
     def of(cls, limits: Limits, counts: Counts, baseline: TabularPolicy) -> Bounds:
@@ -175,6 +184,27 @@ class Bounds:
             )
         gain = None if limits.min_gain is None else float(limits.min_gain)
         return cls(start, np.maximum(upper, start), acts, limits.max_states, gain)
+
+    def with_costs(self, names: Iterable[str], costs: Array, counts: Counts) -> Bounds:
+        """Return the bounds with costs, unless what is forbidden makes one of them rise."""
+        found = replace(self, costs=costs)
+        risen = found.risen(self.start)
+        if risen.any():
+            k, x = (int(place) for place in np.argwhere(risen)[0])
+            raise SettingsError(
+                f"to leave out what is forbidden raises the cost {tuple(names)[k]}",
+                where=counts.place(x),
+                expected="forbid that raises no cost",
+                hint="use no_increase in the place of forbid, or leave that cost out",
+            )
+        return found
+
+    def risen(self, policy: Array) -> NDArray[np.bool_]:
+        """Return where a policy costs more than the baseline, shape (K, S)."""
+        assert self.costs is not None, "costs are given"
+        more = (self.costs * policy).sum(axis=2)
+        scale = np.abs(self.costs).max(axis=(1, 2), initial=0.0)[:, None]
+        return np.asarray((more > COST_ROUNDING * scale) & self.acts)
 
     def exceeded(self, policy: Array) -> NDArray[np.bool_]:
         """Return where a policy has more probability than it may, shape (S, A).

@@ -135,7 +135,9 @@ class Problem(Display):
                 )
             return log
         gamma = None if gamma is None else checked_gamma(gamma)
-        data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
+        limits = _checked_limits(options.get("limits"))
+        asked = () if limits is None else limits.cost
+        data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log, costs=asked)
         known: dict[str, Any] = dict(options)
         counts, policy, kept, loggers = bring_together(
             data,
@@ -147,7 +149,7 @@ class Problem(Display):
         unseen = checked_unseen(known.pop("unseen", "average"))
         model_kind = _checked_kind(known.pop("model", "counts"))
         reward_range = known.pop("reward_range", None)
-        limits = _checked_limits(known.pop("limits", None))
+        known.pop("limits", None)
         declared = Declarations.of(counts, **known)
         if declared.never_ends and unseen != "average":
             raise SettingsError(
@@ -203,7 +205,35 @@ class Problem(Display):
     @cached_property
     def bounds(self) -> Bounds | None:
         """The limits in the states and actions of the problem; None where there are none."""
-        return None if self.limits is None else self.limits.bounds(self.counts, self.baseline)
+        if self.limits is None:
+            return None
+        found = self.limits.bounds(self.counts, self.baseline)
+        if not self.limits.cost:
+            return found
+        return found.with_costs(self.limits.cost, self.cost_advantages, self.counts)
+
+    @cached_property
+    def cost_advantages(self) -> NDArray[np.float64]:
+        """The baseline's advantage in each cost of the limits, by the counts, shape (K, S, A)."""
+        names, log = () if self.limits is None else self.limits.cost, self.whole
+        if log is None:
+            raise DataError(
+                "only counts were given",
+                expected="a log, for its costs",
+                hint="give the log itself",
+            )
+        found = []
+        for name in names:
+            counts = Counts.from_log(log.paying(name))
+            arrays = counts.estimate(self.gamma, self.unseen, self.declared.initial)
+            values = evaluate(TabularMDP.of_arrays(arrays, counts.terminal), self.baseline)
+            if not np.isfinite(values.q).all():
+                raise SettingsError(
+                    f"what the baseline costs in {name} has no end in the estimated model",
+                    expected="gamma < 1, or a baseline that ends",
+                )
+            found.append(values.q - values.v[:, None])
+        return np.stack(found)
 
     @property
     def start(self) -> NDArray[np.float64]:
