@@ -19,6 +19,7 @@ class Progress:
         error: How far from it, in its own units.
         goal: The error at which it ends.
         step: Improvement steps that have been made; 0 where there are none.
+        share: How much of it is done, where that is known.
         moment: When this was so, in seconds of the clock that only runs forward.
     """
 
@@ -26,6 +27,7 @@ class Progress:
     error: float = math.nan
     goal: float = math.nan
     step: int = 0
+    share: float = math.nan
     moment: float = field(default_factory=time.monotonic)
 
 

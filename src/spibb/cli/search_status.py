@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,19 +11,24 @@ from contextlib import contextmanager
 from spibb.cli.printing import console
 from spibb.progress import Progress, watched
 
-# Seconds before anything but the title is said.
-_PATIENCE = 2.0
+# Seconds before anything but the title is said; and those between lines where is no terminal.
+_PATIENCE, _BETWEEN_LINES = 2.0, 10.0
 
 
 @contextmanager
 def search_status(title: str) -> Iterator[None]:
     """Show a title while the block runs, and after two seconds how its searches get on."""
     begun, seen = time.monotonic(), _Seen()
+    last_line = begun
     with console.status(title) as status:
 
         def show(progress: Progress) -> None:
+            nonlocal last_line
             seen.add(progress)
-            if progress.moment - begun >= _PATIENCE:
+            if not console.is_terminal and progress.moment - last_line >= _BETWEEN_LINES:
+                last_line = progress.moment
+                print(f"{title} {seen.words}", file=sys.stderr, flush=True)
+            elif progress.moment - begun >= _PATIENCE:
                 status.update(f"{title} {seen.words}")
 
         with watched(show):
@@ -39,11 +45,16 @@ class _Seen:
 
     def add(self, progress: Progress) -> None:
         self._step = progress.step or self._step
-        if math.isnan(progress.error):
+        if math.isnan(progress.error) and math.isnan(progress.share):
             return
         # A new system, or a search that begins again, has errors larger than the last.
         before = self._last
-        if before is None or before.what != progress.what or progress.error > before.error:
+        if (
+            before is None
+            or before.what != progress.what
+            or progress.error > before.error
+            or progress.share < before.share
+        ):
             self._first = progress
         self._last = progress
 
@@ -52,9 +63,12 @@ class _Seen:
         """The state of affairs in a few words."""
         parts = [f"step {self._step}"] if self._step else []
         first, last = self._first, self._last
-        if first is not None and last is not None:
+        if first is not None and last is not None and not math.isnan(last.share):
+            parts.append(f"{last.what}, {100.0 * last.share:.0f} %")
+        elif first is not None and last is not None:
             aim = "" if math.isnan(last.goal) else f" of at most {last.goal:.0e}"
             parts.append(f"{last.what}, error {last.error:.1e}{aim}")
+        if first is not None and last is not None:
             left = seconds_left(first, last)
             if left is not None:
                 parts.append(f"about {left:.0f} s of it left")
@@ -62,13 +76,17 @@ class _Seen:
 
 
 def seconds_left(first: Progress, last: Progress) -> float | None:
-    """Return when an error will have fallen to its goal, if it goes on as it did; None: unknown.
+    """Return when all will be done, or an error have fallen to its goal, if it goes on as it did.
+
+    None where that is unknown.
 
     Example:
         >>> start = Progress("values", error=1.0, goal=1e-6, moment=0.0)
         >>> round(seconds_left(start, Progress("values", error=1e-2, goal=1e-6, moment=4.0)), 6)
         8.0
     """
+    if last.share > first.share:
+        return (1.0 - last.share) * (last.moment - first.moment) / (last.share - first.share)
     is_falling = last.moment > first.moment and 0.0 < last.error < first.error
     if not (is_falling and last.goal > 0.0):
         return None

@@ -27,6 +27,7 @@ from spibb.inspection.markov import check_markov
 from spibb.inspection.structure import check_structure
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Problem
+from spibb.progress import Progress, tell
 from spibb.strict_json import strict_json
 
 FORMAT_VERSION = 1
@@ -156,20 +157,26 @@ def inspect(
         (True, ['baseline', 'reward-range'])
     """
     data, policy, reward_range, counts = _given(log, baseline, reward_range)
+    _tell_checks(0)
     findings = list(check_structure(data, reward_range))
     of_baseline, found, fit = check_baseline(counts, policy, LEVELS["baseline"])
     findings += [] if found is None else [found]
+    _tell_checks(1)
     of_copies, found = check_duplicates(data, LEVELS["duplicates"])
     findings += [] if found is None else [found]
     # Copies would be taken for evidence by the tests that permute.
     rows = data if found is None else without_copies(data)
     preferences = counts.n_sa.astype(np.float64) if policy is None else policy.probabilities
     tests = [of_baseline, of_copies]
-    for tested, found in (
-        check_drift(rows, LEVELS["drift"]),
-        check_markov(rows, LEVELS["markov"]),
-        check_costs(rows, preferences, LEVELS["costs"]),
+    for k, check in enumerate(
+        (
+            lambda: check_drift(rows, LEVELS["drift"]),
+            lambda: check_markov(rows, LEVELS["markov"]),
+            lambda: check_costs(rows, preferences, LEVELS["costs"]),
+        )
     ):
+        _tell_checks(2 + k)
+        tested, found = check()
         tests.append(tested)
         findings += [] if found is None else [found]
     return Inspection(
@@ -182,6 +189,10 @@ def inspect(
         lengths=episode_lengths(data),
         is_without_baseline=policy is None,
     )
+
+
+def _tell_checks(n_done: int) -> None:
+    tell(Progress("checks of the log", share=n_done / len(LEVELS)))
 
 
 _INSPECTED: WeakKeyDictionary[Problem, Inspection] = WeakKeyDictionary()

@@ -24,6 +24,7 @@ from spibb.posterior.draws import Draws, Surroundings, draw_models, draw_starts
 from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.problem import Problem
 from spibb.problem.batch import Device
+from spibb.progress import Progress, tell
 
 Array = NDArray[np.float64]
 
@@ -73,11 +74,12 @@ class Posterior:
         both = np.concatenate([self.problem.baseline.probabilities[None], policies])
         found = {}
         at_once = _CHUNK if self.device == "cpu" else n_draws
-        for name, hazards in self.priors.items():
-            parts = [
-                self._performances(both, range(first, min(first + at_once, n_draws)), seed, hazards)
-                for first in range(0, n_draws, at_once)
-            ]
+        for k, (name, hazards) in enumerate(self.priors.items()):
+            parts = []
+            for first in range(0, n_draws, at_once):
+                tell(Progress("models that may be true", share=(k + first / n_draws) / 2))
+                some = range(first, min(first + at_once, n_draws))
+                parts.append(self._performances(both, some, seed, hazards))
             drawn = np.concatenate(parts, axis=1)
             gain = drawn[1:] - drawn[0]
             # What rounding makes of a difference is neither gain nor harm.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.baseline_fit import check_fit
+from spibb.data.count_tables import PLANNING_TABLES, check_pairs
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import Hazards, careful_model
@@ -130,7 +131,9 @@ class Problem(Display):
         gamma = checked_gamma(gamma)
         data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log)
         policy = _checked_baseline(data, baseline)
-        data = data.renamed(data.states.union(policy.states), data.actions.union(policy.actions))
+        states, actions = data.states.union(policy.states), data.actions.union(policy.actions)
+        check_pairs((states.size, actions.size), PLANNING_TABLES)
+        data = data.renamed(states, actions)
         kept = data if isinstance(data, Log) else None
         counts = data if isinstance(data, Counts) else Counts.from_log(data)
         policy = align_policy(counts, policy, role="baseline", log=kept)
