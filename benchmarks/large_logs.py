@@ -55,13 +55,16 @@ class Process:
         found["step"] = np.tile(np.arange(STEPS), n)
         return found
 
-    def write_policies(self, folder: Path) -> None:
-        """Write the baseline, and another policy near it, with names."""
+    def write_policies(self, folder: Path, *, named: bool) -> None:
+        """Write the baseline, and another policy near it."""
         other = self.baseline * np.exp(0.3 * self.rng.normal(size=self.shape))
         other /= other.sum(axis=1, keepdims=True)
         for name, table in (("baseline", self.baseline), ("policy", other)):
-            states = np.repeat(_names("ward", self.shape[0]), self.shape[1])
-            actions = np.tile(_names("treatment", self.shape[1]), self.shape[0])
+            known = [np.arange(n) for n in self.shape]
+            if named:
+                known = [_names("ward", self.shape[0]), _names("treatment", self.shape[1])]
+            states = np.repeat(known[0], self.shape[1])
+            actions = np.tile(known[1], self.shape[0])
             columns = {"state": states, "action": actions, "probability": table.ravel()}
             pyarrow.csv.write_csv(pa.table(columns), folder / f"{name}.csv")
 
@@ -73,7 +76,7 @@ def _names(what: str, n: int) -> np.ndarray:
 def write_small(folder: Path, n_rows: int) -> None:
     """Write a log with text labels and without next states, as Parquet and CSV."""
     process = Process(100, 5)
-    process.write_policies(folder)
+    process.write_policies(folder, named=True)
     found = process.log(n_rows)
     table = pa.table({
         "episode": found["episode"],
@@ -88,6 +91,8 @@ def write_small(folder: Path, n_rows: int) -> None:
 def write_large(folder: Path, n_files: int, n_rows: int) -> None:
     """Write logs of integers: with next states; without; and with episodes side by side."""
     process = Process(20_000, 10)
+    (folder / "policies").mkdir()
+    process.write_policies(folder / "policies", named=False)
     for kind in ("given", "derived", "between", "shuffled"):
         (folder / kind).mkdir()
     for k in range(n_files):
@@ -203,6 +208,11 @@ def large_lines(folder: Path, n_files: int, n_rows: int) -> None:
             seconds, memory = run(COUNT.replace("spibb.count_log(sys.argv[1])", "pass"), tiny, some)
             rate = f"{n * n_rows / seconds / 1e6:.1f} million rows a second"
             line(f"count_log, {title}", n * n_rows, seconds, memory, rate)
+        asked = ("--baseline", folder / "policies" / "baseline.csv", "--gamma", 0.9)
+        out = folder / f"improved-{kind}"
+        seconds, memory = run(COMMAND, "improve", some, *asked, "--out", out)
+        rate = f"{n * n_rows / seconds / 1e6:.1f} million rows a second"
+        line(f"spibb improve, {title}", n * n_rows, seconds, memory, rate)
 
 
 def line(*cells: object) -> None:

@@ -1,18 +1,22 @@
 """Planning in large models beside other planners, each to 1e-6 in the values: one table.
 
-    python benchmarks/large_models.py                     # 100,000 states, every planner there is
-    python benchmarks/large_models.py --states 20000
+    python benchmarks/large_models.py --peers PYTHON      # 100,000 states, every planner
+    python benchmarks/large_models.py --states 20000      # spibb and SciPy
     python benchmarks/large_models.py --methods           # solvers of one policy's chain
     python benchmarks/large_models.py --soft-spibb 10000 100000 1000000
 
-quantecon and mdpsolver are run where they are installed. Each planner gets the model in the form it
-wants before the clock starts, plans once to compile and once for the time, and is held to 1e-6
-against the values and the stated error of spibb.
+quantecon and mdpsolver are run by a Python that has them, of an environment of its own:
+
+    python -m venv peers; peers/bin/pip install -r benchmarks/requirements-peers.txt
+
+Each planner gets the model in the form it wants before the clock starts, plans once to compile and
+once for the time, and is held to 1e-6 against the values and the stated error of spibb.
 """
 
 import argparse
+import subprocess
+import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread
 
@@ -29,6 +33,7 @@ from spibb.problem import ProblemBatch
 
 N_ACTIONS, N_SUCCESSORS = 10, 5
 ACCURACY = 1e-6
+PEERS = ("quantecon", "mdpsolver")
 
 
 def random_graph(n_states, seed=0):
@@ -85,57 +90,29 @@ def by_scipy(mdp):
     return run
 
 
-def by_quantecon(mdp):
-    """Modified policy iteration of quantecon."""
-    from quantecon.markov import DiscreteDP
+def by_peer(name, python, limit):
+    """Another package, in a Python that has it; None where that does not, or takes too long."""
 
-    states = np.repeat(np.arange(mdp.n_states), mdp.n_actions)
-    actions = np.tile(np.arange(mdp.n_actions), mdp.n_states)
-    rows = sp.csr_matrix(mdp.rows)
-    process = DiscreteDP(mdp.reward.ravel(), rows, mdp.gamma, states, actions)
-    n_sweeps = 20 if mdp.gamma < 0.995 else 500
-
-    def run():
-        done = process.solve(method="mpi", epsilon=ACCURACY, max_iter=100_000, k=n_sweeps)
-        return done.v
-
-    return run
-
-
-def by_mdpsolver(mdp):
-    """Modified policy iteration of mdpsolver, in C++ threads."""
-    import mdpsolver
-
-    n_states, n_actions = mdp.reward.shape
-    rows = mdp.rows
-    ends = rows.indptr.reshape(-1)
-    pairs = [slice(ends[k], ends[k + 1]) for k in range(n_states * n_actions)]
-    probabilities = [rows.data[pair].tolist() for pair in pairs]
-    columns = [rows.indices[pair].tolist() for pair in pairs]
-
-    def nested(flat):
-        return [flat[x * n_actions : (x + 1) * n_actions] for x in range(n_states)]
-
-    def run():
-        model = mdpsolver.model()
-        model.mdp(
-            discount=mdp.gamma, rewards=mdp.reward.tolist(), tranMatProbs=nested(probabilities),
-            tranMatColumns=nested(columns),
+    def prepare(mdp):
+        folder = tempfile.TemporaryDirectory()
+        model, values = (Path(folder.name) / file for file in ("model.npz", "values.npy"))
+        rows = mdp.rows
+        np.savez(
+            model, indptr=rows.indptr, indices=rows.indices, data=rows.data, reward=mdp.reward,
+            gamma=mdp.gamma, accuracy=ACCURACY,
         )  # fmt: skip
-        begun = time.perf_counter()
-        model.solve(algorithm="mpi", tolerance=ACCURACY, parallel=True)
-        run.seconds = time.perf_counter() - begun  # not the copying of lists
-        return np.array(model.getValueVector())
+        command = [python, str(Path(__file__).with_name("peer_planners.py")), name, model, values]
 
-    return run
+        def run():
+            with folder:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+                if done.returncode:
+                    raise SystemExit(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+                return float(done.stdout.split()[-1]), np.load(values)
 
+        return run
 
-PLANNERS = {
-    "spibb": (by_spibb, None),
-    "SciPy (mpi)": (by_scipy, None),
-    "quantecon (mpi)": (by_quantecon, "quantecon"),
-    "mdpsolver (mpi)": (by_mdpsolver, "mdpsolver"),
-}
+    return prepare
 
 
 def timed(run):
@@ -143,27 +120,30 @@ def timed(run):
     run()
     begun = time.perf_counter()
     found = run()
-    return getattr(run, "seconds", time.perf_counter() - begun), found
+    return time.perf_counter() - begun, found
 
 
-def compare_planners(n_states, names):
+def compare_planners(n_states, peers, limit):
     """Print seconds, ratios to spibb and distances to its values."""
     print(f"{'graph':14}{'planner':18}{'seconds':>9}{'ratio':>8}{'distance':>11}")
     for make in (random_graph, corridor):
         mdp = make(n_states)
         found = solve(mdp)
-        own = 0.0
-        for name, (prepare, needed) in PLANNERS.items():
-            if name not in names or (needed is not None and find_spec(needed) is None):
+        seconds, v = timed(by_spibb(mdp))
+        own = seconds
+        line = f"{make.__name__:14}{{:18}}{{:9.3f}}{{:8.1f}}{{:11.1e}}".format
+        print(line("spibb", seconds, 1.0, np.abs(v - found.v).max()), flush=True)
+        seconds, v = timed(by_scipy(mdp))
+        print(line("SciPy (mpi)", seconds, seconds / own, np.abs(v - found.v).max()), flush=True)
+        for name in PEERS if peers is not None else ():
+            try:
+                seconds, v = by_peer(name, peers, limit)(mdp)()
+            except subprocess.TimeoutExpired:
+                print(f"{make.__name__:14}{name + ' (mpi)':18} not within {limit:g} s", flush=True)
                 continue
-            seconds, v = timed(prepare(mdp))
-            own = own or seconds
             off = np.abs(v - found.v).max()
-            print(
-                f"{make.__name__:14}{name:18}{seconds:9.3f}{seconds / own:8.1f}{off:11.1e}",
-                flush=True,
-            )
-        print(f"{make.__name__:14}{'stated error':46}{found.error:.1e}")
+            print(line(f"{name} (mpi)", seconds, seconds / own, off), flush=True)
+        print(f"{make.__name__:14}{'stated error':46}{found.error:.1e}", flush=True)
 
 
 def compare_methods(n_states):
@@ -237,19 +217,19 @@ METHODS = {
 }
 
 
-def counts_of(n_states, seed=0):
+def counts_of(n_states, n_actions=N_ACTIONS, n_successors=N_SUCCESSORS, seed=0):
     """Counts of a log on a random graph, every pair seen."""
     rng = np.random.default_rng(seed)
-    n_pairs = n_states * N_ACTIONS
-    starts = np.arange(0, n_pairs * N_SUCCESSORS + 1, N_SUCCESSORS)
-    seen = rng.integers(1, 20, n_pairs * N_SUCCESSORS)
-    successors = rng.integers(0, n_states, n_pairs * N_SUCCESSORS, dtype=np.int32)
+    n_pairs = n_states * n_actions
+    starts = np.arange(0, n_pairs * n_successors + 1, n_successors)
+    seen = rng.integers(1, 20, n_pairs * n_successors)
+    successors = rng.integers(0, n_states, n_pairs * n_successors, dtype=np.int32)
     n_sas = sp.csr_array((seen, successors, starts), shape=(n_pairs, n_states))
     n_sas.sum_duplicates()
-    n_sa = np.add.reduceat(seen, starts[:-1]).reshape(n_states, N_ACTIONS)
+    n_sa = np.add.reduceat(seen, starts[:-1]).reshape(n_states, n_actions)
     ends = sp.csr_array(n_sas.shape, dtype=np.int64)
     paid, once = n_sa * rng.random(n_sa.shape), np.ones(n_states, dtype=np.int64)
-    baseline = TabularPolicy(rng.dirichlet(np.ones(N_ACTIONS), n_states))
+    baseline = TabularPolicy(rng.dirichlet(np.ones(n_actions), n_states))
     return Counts(n_sa, n_sas, ends, paid, (0.0, 1.0), once), baseline
 
 
@@ -308,7 +288,8 @@ def main():
     """Print the table that was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--states", type=int, default=100_000)
-    parser.add_argument("--planners", nargs="*", default=list(PLANNERS))
+    parser.add_argument("--peers", metavar="PYTHON", help="a Python with quantecon and mdpsolver")
+    parser.add_argument("--limit", type=float, default=180.0, help="seconds that a peer may take")
     parser.add_argument("--methods", action="store_true", help="solvers of one policy's chain")
     parser.add_argument("--soft-spibb", nargs="*", type=int, help="numbers of states")
     asked = parser.parse_args()
@@ -317,7 +298,7 @@ def main():
     elif asked.soft_spibb:
         soft_spibb(asked.soft_spibb)
     else:
-        compare_planners(asked.states, asked.planners)
+        compare_planners(asked.states, asked.peers, asked.limit)
 
 
 if __name__ == "__main__":

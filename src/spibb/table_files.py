@@ -247,13 +247,19 @@ def _check_lengths_of_texts(column: Any, what: str) -> None:
     check_memory(len(column), what, _BYTES_A_ROW + 2 * longest)
 
 
-def check_memory(n_rows: int, what: str, n_bytes: int = _BYTES_A_ROW) -> None:
+def check_memory(
+    n_rows: int,
+    what: str,
+    n_bytes: int = _BYTES_A_ROW,
+    hint: str = "use a larger machine, or a part of the rows",
+) -> None:
     """Refuse a table that cannot fit into the memory that is free, where the system tells it.
 
     Args:
         n_rows: Its rows.
         what: What it is, for the message.
         n_bytes: What each of them takes.
+        hint: What to do about it.
     """
     free = _free_memory()
     needed = n_rows * n_bytes
@@ -261,7 +267,7 @@ def check_memory(n_rows: int, what: str, n_bytes: int = _BYTES_A_ROW) -> None:
         raise DataError(
             f"{what} has {n_rows:,} rows, which take about {needed / 1e9:.1f} GB",
             expected=f"what fits into the {free / 1e9:.1f} GB that are free",
-            hint="use a larger machine, or a part of the rows",
+            hint=hint,
         )
 
 

@@ -55,3 +55,27 @@ def test_what_is_left_of_a_share():
     assert seen.words == "(models, 25 %; about 12 s of it left)"
     seen.add(Progress("models", share=0.0, moment=9.0))
     assert seen.words == "(models, 0 %)", "a search that begins again"
+
+
+def test_shares_say_how_much_is_left(screen, monkeypatch):
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    with module.search_status("Improving ..."):
+        tell(Progress("checks of the log", share=0.0, moment=4.0))
+        tell(Progress("checks of the log", share=0.2, moment=6.0))
+        monkeypatch.undo()
+        import time
+
+        time.sleep(0.3)
+    assert "checks of the log, 20 %; about 8 s of it left" in screen.getvalue()
+
+
+def test_without_a_terminal_lines_come_now_and_then(monkeypatch, capsys):
+    monkeypatch.setattr(module, "console", Console(file=io.StringIO(), force_terminal=False))
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    with module.search_status("Improving ..."):
+        for moment in (5.0, 11.0, 12.0, 22.0):
+            tell(Progress("checks of the log", share=moment / 100, moment=moment))
+    assert capsys.readouterr().err.splitlines() == [
+        "Improving ... (checks of the log, 11 %; about 89 s of it left)",
+        "Improving ... (checks of the log, 22 %; about 78 s of it left)",
+    ]

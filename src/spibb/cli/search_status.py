@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,19 +11,24 @@ from contextlib import contextmanager
 from spibb.cli.printing import console
 from spibb.progress import Progress, watched
 
-# Seconds before anything but the title is said.
-_PATIENCE = 2.0
+# Seconds before anything but the title is said; and those between lines where is no terminal.
+_PATIENCE, _BETWEEN_LINES = 2.0, 10.0
 
 
 @contextmanager
 def search_status(title: str) -> Iterator[None]:
     """Show a title while the block runs, and after two seconds how its searches get on."""
     begun, seen = time.monotonic(), _Seen()
+    last_line = begun
     with console.status(title) as status:
 
         def show(progress: Progress) -> None:
+            nonlocal last_line
             seen.add(progress)
-            if progress.moment - begun >= _PATIENCE:
+            if not console.is_terminal and progress.moment - last_line >= _BETWEEN_LINES:
+                last_line = progress.moment
+                print(f"{title} {seen.words}", file=sys.stderr, flush=True)
+            elif progress.moment - begun >= _PATIENCE:
                 status.update(f"{title} {seen.words}")
 
         with watched(show):

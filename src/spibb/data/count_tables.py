@@ -17,8 +17,20 @@ from spibb.data.transition_table import (
     STATE_BITS,
     exact_sums,
 )
+from spibb.memory import check_fits
 
 Integers = NDArray[np.int64]
+# Numbers for each pair of a state and an action that counting takes, and planning.
+_TABLES, PLANNING_TABLES = 6, 12
+
+
+def check_pairs(shape: tuple[int, int], n_tables: int) -> None:
+    """Refuse numbers of states and actions whose tables do not fit into memory."""
+    check_fits(
+        8 * n_tables * shape[0] * shape[1],
+        f"tables of {shape[0]:,} states x {shape[1]:,} actions",
+        "group states or actions, or leave out those that never occur",
+    )
 
 
 def tables_of(
@@ -32,6 +44,7 @@ def tables_of(
         to_action: What the numbers of actions stand for.
         shape: Numbers of states and actions.
     """
+    check_pairs(shape, _TABLES)
     places = np.flatnonzero(tally.entries["key"] != EMPTY)
     pair, successor = _unpacked(tally.entries["key"][places], to_state, to_action, shape[1])
     order = np.lexsort((successor, pair))

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 _CSV_BYTES, _BUFFER = 1 << 24, 1 << 20
 _LARGEST_REWARD = 1e100
 _TEXTS = ("state", "next_state", "action", "episode", "step", "terminated", "truncated")
+_COUNT_IT = (
+    "count it while it is read (spibb count, or spibb.count_log) and give the counts in its place, "
+    "or use a part of the rows"
+)
 # Told how many rows were read, and which share of all there are.
 Progress = Callable[[int, float], None]
 
@@ -159,7 +163,7 @@ class LogRows:
     def gathered(self, progress: Progress | None = None) -> dict[str, NDArray[Any]]:
         """Return all rows, column by column."""
         if self._formats == {"parquet"}:
-            check_memory(self._n_parquet_rows(), f"the log {self.path}")
+            check_memory(self._n_parquet_rows(), f"the log {self.path}", hint=_COUNT_IT)
         found: dict[str, NDArray[Any]] = {}
         owners: list[NDArray[np.int64]] = []
         is_shared = len(self.files) > 1 and "episode" in self._theirs and "step" not in self._theirs

@@ -28,6 +28,7 @@ from spibb.inspection.structure import check_structure
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Baseline, Problem
 from spibb.problem.loggers import checked_improved, names_of, own_baseline, own_rows
+from spibb.progress import Progress, tell
 from spibb.strict_json import strict_json
 
 FORMAT_VERSION = 1
@@ -168,21 +169,27 @@ def inspect(
         (True, ['baseline', 'reward-range'])
     """
     data, policy, reward_range, improved, counts = _given(log, baseline, reward_range, improve_on)
+    _tell_checks(0)
     findings = list(check_structure(data, reward_range))
     own = counts if improved is None else Counts.from_log(_made_by(data, improved))
     of_baseline, found, fit = check_baseline(own, policy, LEVELS["baseline"])
     findings += [] if found is None else [found]
+    _tell_checks(1)
     of_copies, found = check_duplicates(data, LEVELS["duplicates"])
     findings += [] if found is None else [found]
     # Copies would be taken for evidence by the tests that permute.
     rows = data if found is None else without_copies(data)
     preferences = counts.n_sa.astype(np.float64) if policy is None else policy.probabilities
     tests = [of_baseline, of_copies]
-    for tested, found in (
-        _check_drift(rows, improved),
-        check_markov(rows, LEVELS["markov"]),
-        check_costs(rows, preferences, LEVELS["costs"]),
+    for k, check in enumerate(
+        (
+            lambda: _check_drift(rows, improved),
+            lambda: check_markov(rows, LEVELS["markov"]),
+            lambda: check_costs(rows, preferences, LEVELS["costs"]),
+        )
     ):
+        _tell_checks(2 + k)
+        tested, found = check()
         tests.append(tested)
         findings += [] if found is None else [found]
     return Inspection(
@@ -207,6 +214,10 @@ def _check_drift(log: Log, improved: str | None) -> tuple[Tested, Finding | None
         remark = "several policies acted: improve_on says which of them is asked about"
         return Tested("drift", DRIFT, None, remark), None
     return check_drift(_made_by(log, improved), LEVELS["drift"])
+
+
+def _tell_checks(n_done: int) -> None:
+    tell(Progress("checks of the log", share=n_done / len(LEVELS)))
 
 
 _INSPECTED: WeakKeyDictionary[Problem, Inspection] = WeakKeyDictionary()

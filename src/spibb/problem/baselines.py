@@ -13,6 +13,7 @@ from spibb.data.acted import check_propensities, recorded_policy
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.baseline_fit import check_fit
 from spibb.data.continuous import refuse_continuous
+from spibb.data.count_tables import PLANNING_TABLES, check_pairs
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import SettingsError
@@ -57,7 +58,9 @@ def bring_together(
     policy = _checked_baseline(_own(data, improved), baseline)
     for one in (policy, *others.values()):
         if isinstance(one, TabularPolicy):
-            data = data.renamed(data.states.union(one.states), data.actions.union(one.actions))
+            states, actions = data.states.union(one.states), data.actions.union(one.actions)
+            check_pairs((states.size, actions.size), PLANNING_TABLES)
+            data = data.renamed(states, actions)
     log, loggers = (data if isinstance(data, Log) else None), None
     counts = data if isinstance(data, Counts) else Counts.from_log(data)
     refuse_continuous(counts)
