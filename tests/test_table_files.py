@@ -1,5 +1,7 @@
 """Tables in files: finding, reading, naming columns, turning names into integers."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -285,6 +287,14 @@ def test_integers_out_of_range(value):
         match=rf"state {value} is out of range \(first at row 2 of log\.csv\).*identifiers as text",
     ):
         encode(column(0, value), "state", "log.csv", are_indices=True)
+
+
+def test_decimals_without_a_fraction_are_integers():
+    kind, far = pa.decimal128(38, 0), Decimal(10**30)
+    codes, labels = encode(column(Decimal(10), Decimal(9), kind=kind), "state", "log.csv")
+    assert (codes.tolist(), labels) == ([1, 0], ("9", "10"))
+    assert encode(column(Decimal(9), far, kind=kind), "state", "log.csv")[1] == (str(far), "9")
+    assert encode(column(Decimal("1.50")), "state", "log.csv")[1] == ("1.50",)
 
 
 def test_numbers_that_were_rounded_are_no_names():

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from spibb.csv_reader import check_once
 from spibb.errors import DataError, import_extra
@@ -107,7 +106,7 @@ def _from_duckdb(path: str | Path, query: str, wanted: Collection[str]) -> pa.Ta
             if statements[0].type != duckdb.StatementType.SELECT:
                 raise _refused(path, f"it is a statement of type {statements[0].type.name}")
             return connection.sql(query).to_arrow_table()
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeError) as error:
         raise _failed(path, error) from None
 
 
@@ -116,7 +115,7 @@ def _from_sqlite(path: str | Path, query: str, wanted: Collection[str]) -> pa.Ta
     # nobody writes: which is so where nobody has left such files.
     with Path(path).open("rb") as stream:
         is_ahead = stream.read(20)[18:] == b"\x02\x02" and not Path(f"{path}-wal").exists()
-    place = f"file:{quote(str(Path(path).resolve()))}?mode=ro" + "&immutable=1" * is_ahead
+    place = f"{Path(path).resolve().as_uri()}?mode=ro" + "&immutable=1" * is_ahead
     try:
         with closing(sqlite3.connect(place, uri=True)) as connection:
             with suppress(AttributeError):  # before Python 3.12, "nope" is a text, and no column

@@ -112,9 +112,15 @@ def _as_integers(column: Any, name: str, path: str | Path) -> NDArray[np.int64] 
             row = int(np.argmax(large))
             raise _out_of_range(name, f"{values[row]:.0f}", row, path, "integers up to 2^53")
         return np.where(np.isnan(values), _MISSING, values).astype(np.int64)
-    if pa.types.is_uint64(kind) and (pc.max(column).as_py() or 0) >= 2**63:
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        # What databases make of identifiers, and of sums of integers.
+        try:
+            column = column.cast(pa.int64())
+        except pa.ArrowInvalid:
+            return None
+    elif pa.types.is_uint64(kind) and (pc.max(column).as_py() or 0) >= 2**63:
         return None
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(column.type):
         return np.asarray(column.cast(pa.int64()).fill_null(_MISSING).to_numpy(), dtype=np.int64)
     return None
 

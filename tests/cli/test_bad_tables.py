@@ -242,3 +242,8 @@ def test_measurements_are_no_states(ward, spibb, refused, kind, name):
 def test_fractions_that_repeat_are_states(ward):
     text = HEAD + "".join(f"{k},0,{k % 7 / 4},0,1\n" for k in range(60))
     assert read_log(ward.write("halves.csv", text)).n_states == 7
+
+
+def test_names_of_databases_are_names(ward, shop):
+    path = shop.rename(ward.folder / "b#c%41 d;'.db")
+    assert len(read_log(path, query="SELECT * FROM log")) == 2
