@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
-from spibb.data.log_columns import FALSE, OPTIONAL, REQUIRED, TRUE, named_columns
+from spibb.data.log_columns import (
+    FALSE,
+    OPTIONAL,
+    REQUIRED,
+    TRUE,
+    check_column,
+    named_columns,
+)
 from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data_frames import as_text
 from spibb.errors import MOST_WHOLE, DataError
-from spibb.names import nearest
 from spibb.table_files import (
     check_filled,
     check_size,
@@ -148,13 +154,7 @@ def log_from_table(
 
 
 def _cost(table: pa.Table, name: str, path: str | Path) -> NDArray[np.float64]:
-    if name not in table.column_names:
-        near = nearest(name, table.column_names)
-        raise DataError(
-            f"there is no column {name!r} of costs in {path}",
-            expected=f"one of {', '.join(table.column_names)}",
-            hint=f"write --cost {near}" if near else None,
-        )
+    check_column(table, name, path, "for a cost", "--cost")
     return _rewards(table[name], path, name)
 
 
