@@ -29,7 +29,8 @@ def packed(text, packing):
 
 
 LONG = HEAD + "".join(f"{k},0,fever,drug,{k}.5\n" for k in range(5_000))
-WHOLE = gzip.compress(LONG.encode())
+WHOLE = gzip.compress(LONG.encode(), mtime=0)
+LINES = gzip.compress(b'{"state": 1}\n' * 999, mtime=0)
 FLIPPED = WHOLE[:400] + bytes(255 - byte for byte in WHOLE[400:410]) + WHOLE[410:]
 
 
@@ -41,7 +42,7 @@ FLIPPED = WHOLE[:400] + bytes(255 - byte for byte in WHOLE[400:410]) + WHOLE[410
         ("cut.csv.zst", packed(LONG, "zstd")[:-20], ["cannot read the log", "Truncated"]),
         ("plain.csv.gz", GOOD.encode(), ["cannot read the log", "incorrect header"]),
         ("plain.csv.zst", GOOD.encode(), ["cannot read the log"]),
-        ("cut.jsonl.gz", gzip.compress(b'{"state": 1}\n' * 999)[:-9], ["Truncated", "each line"]),
+        ("cut.jsonl.gz", LINES[:-9], ["Truncated", "each line"]),
         ("no.arrow", b"ARROW1 and no more", ["cannot read the log", "complete"]),
         ("log.parquet.gz", b"", ["cannot tell the format", ".jsonl"]),
         ("log.json", b"[]", ["cannot tell the format", ".jsonl"]),

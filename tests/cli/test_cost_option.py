@@ -37,7 +37,7 @@ def test_a_cost_is_kept_and_priced_and_audited(dosed, spibb):
 @pytest.mark.parametrize(
     ("more", "fragments"),
     [
-        (["--cost", "doze"], ["no column 'doze' of costs", "--cost dose"]),
+        (["--cost", "doze"], ["no column 'doze'", "for a cost", "--cost dose"]),
         (["--cost", "state"], ["'state'", "not a number"]),
         (["--cost", "dose", "--cost", "dose"], ["--cost dose is given twice"]),
         (["--cost", "dose", "--algorithm", "hcpi"], ["hcpi does not keep the limit cost"]),

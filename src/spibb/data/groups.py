@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spibb.data.log_columns import check_column
 from spibb.errors import DataError
-from spibb.names import nearest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,13 +23,7 @@ def encode_groups(table: pa.Table, by: str, path: str | Path) -> dict[str, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if by not in table.column_names:
-        near = nearest(by, table.column_names)
-        raise DataError(
-            f"there is no column {by!r} in {path} to group by",
-            expected=f"one of {', '.join(table.column_names)}",
-            hint=f"write --by {near}" if near else None,
-        )
+    check_column(table, by, path, "to group by", "--by")
     try:
         texts = table[by].cast(pa.string()).fill_null(EMPTY)
     except pa.ArrowException:

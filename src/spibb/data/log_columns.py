@@ -41,6 +41,18 @@ def says_who_acted(names: Iterable[str]) -> bool:
     return any(name in ACTED or name.startswith(OF_AN_ACTION) for name in names)
 
 
+def check_column(table: pa.Table, name: str, path: str | Path, use: str, option: str) -> None:
+    """Refuse a table without a column that an option asks for, and say which it might be."""
+    if name in table.column_names:
+        return
+    near = nearest(name, table.column_names)
+    raise DataError(
+        f"there is no column {name!r} in {path} {use}",
+        expected=f"one of {', '.join(table.column_names)}",
+        hint=f"write {option} {near}" if near else None,
+    )
+
+
 def _renamed(table: pa.Table, columns: Mapping[str, str], path: str | Path) -> pa.Table:
     for name, column in columns.items():
         known = (*REQUIRED, *OPTIONAL, *ACTED)

@@ -21,6 +21,7 @@ from spibb.data.log_columns import (
     OPTIONAL,
     REQUIRED,
     TRUE,
+    check_column,
     named_columns,
 )
 from spibb.data.minari_sets import is_minari, refuse_beside_minari
@@ -30,7 +31,6 @@ from spibb.data_frames import as_text
 from spibb.databases import read_query
 from spibb.errors import MOST_WHOLE, DataError
 from spibb.name_columns import check_size, encode, encode_together
-from spibb.names import nearest
 from spibb.table_files import (
     check_filled,
     read_numbers,
@@ -201,13 +201,7 @@ def log_from_table(
 
 
 def _cost(table: pa.Table, name: str, path: str | Path) -> NDArray[np.float64]:
-    if name not in table.column_names:
-        near = nearest(name, table.column_names)
-        raise DataError(
-            f"there is no column {name!r} of costs in {path}",
-            expected=f"one of {', '.join(table.column_names)}",
-            hint=f"write --cost {near}" if near else None,
-        )
+    check_column(table, name, path, "for a cost", "--cost")
     return _rewards(table[name], path, name)
 
 

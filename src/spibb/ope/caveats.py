@@ -273,7 +273,8 @@ def assumptions(
         if rare is not None and any(one.estimator.has_safe_tails for one in chosen):
             found.append(
                 "Rewards are rare: ends of is and pdis are those of the gamma interval for "
-                f"weighted counts: no weight can exceed {off.largest_weight:.3g}."
+                f"weighted counts: no weight can exceed {off.largest_weight:.3g}"
+                f"{'' if problem.values.proviso is None else ', ' + problem.values.proviso}."
             )
     elif bound.known is not None:
         found.append(bound.known.statement(*(one.estimator for one in chosen)))
