@@ -15,7 +15,7 @@ from spibb.data.log import Log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope import caveats
+from spibb.ope import caveats, mixture
 from spibb.ope.bounds import NO_BOUND, checked_level
 from spibb.ope.confidence import BOUNDS, Bound
 from spibb.ope.estimators import ESTIMATORS
@@ -139,6 +139,7 @@ def evaluate_policy(
     return_range: tuple[float, float] | None = None,
     rng: np.random.Generator | None = None,
     same_log: bool = False,
+    all_episodes: bool = False,
     progress: Callable[[int, float], None] | None = None,
     **options: Unpack[ProblemOptions],
 ) -> PolicyEvaluation:
@@ -161,6 +162,9 @@ def evaluate_policy(
             "is" need it.
         rng: Draws resamples and folds; None: always the same.
         same_log: Give intervals also where the policy was made of this very log, which flatters it.
+        all_episodes: Where several policies made the log, and a baseline is given for each, use the
+            episodes of all, weighted over their mixture (:mod:`spibb.ope.mixture`): right if
+            episodes begin alike whoever acts. What is earned today stays that of ``improve_on``.
         progress: Told how many estimates are made, and which share of all.
         **options: As for :meth:`spibb.Problem.of`; ``unseen`` concerns the models of "dr" and
             "model".
@@ -190,10 +194,14 @@ def evaluate_policy(
             "policy is not given",
             expected="a policy, or a log with the column target_probability",
         )
-    off = OffPolicy.of(problem, policy)
+    own_off = off = OffPolicy.of(problem, policy)
+    if all_episodes:
+        off = replace(off, episodes=mixture.all_episodes(problem), is_mixed=True)
     origin: Origin = "unknown" if policy is None else policy_origin(problem, policy)
     episodes, gamma = off.episodes, off.gamma
     is_estimated = problem.baseline.is_estimated and episodes.logged is None
+    if off.is_mixed and problem.loggers is not None:
+        is_estimated = any(one.is_estimated for one in problem.loggers.policies.values())
     if len(episodes) < kind.fewest_episodes:
         needed = f"at least {kind.fewest_episodes} for an interval by {bound}"
         raise DataError(f"{len(episodes)} episodes", expected=needed)
@@ -214,7 +222,7 @@ def evaluate_policy(
             progress(len(made), len(made) / (len(bounds) + 1))
     if origin == "same" and not same_log:
         made = [_without_interval(one) for one in made]
-    mean = _estimate(off.of_baseline, kind(ESTIMATORS["is"], level, known), rng)
+    mean = _estimate(own_off.of_baseline, kind(ESTIMATORS["is"], level, known), rng)
     is_known = known is not None and known.is_known(*chosen)
     return PolicyEvaluation(
         estimates=tuple(made),
@@ -242,7 +250,9 @@ def evaluate_policy(
         and not is_estimated
         and problem.counts.n_gaps == 0
         and problem.declared.initial is None
-        and origin != "same",
+        and origin != "same"
+        # A part of the episodes, as concentration tests, need not hold the policies in proportion.
+        and (bound == "betting" or not off.is_mixed),
         return_range=None if known is None else (known.low, known.high),
     )
 
@@ -285,7 +295,7 @@ def _unfit(off: OffPolicy, problem: Problem) -> dict[str, str]:
     if off.policy is None:
         why = "the whole policy is needed, and target_probability is of logged actions alone"
         return {one.id: why for one in needy}
-    if off.episodes.logged is None or (where := varies(problem.log)) is None:
+    if off.is_mixed or off.episodes.logged is None or (where := varies(problem.log)) is None:
         return {}
     # Doubly robust terms are unbiased for any Q^; a model of the states is another's choice.
     why = f"propensities vary in {where}: the policy that acted looked at more than the state"
