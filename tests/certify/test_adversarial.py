@@ -97,5 +97,6 @@ def test_bad_cells_of_approximate_intervals_are_warned_about():
                 log, policy=adversary.policy, baseline=adversary.baseline,
                 gamma=adversary.mdp.gamma, reward_range=adversary.reward_range,
                 bound="student-t", estimators=["dr"],
+                improve_on=adversary.declared.get("improve_on"),
             )  # fmt: skip
             assert found.warnings, process

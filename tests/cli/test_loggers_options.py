@@ -141,6 +141,11 @@ def test_several_policies_and_the_one_that_runs_today(ward, spibb):
     assert found
     assert told["n_episodes"] == 53
     assert told["improved_on"] == "day"
+    _, all_of_them = estimates(
+        spibb("evaluate", log, *each, *usual, "--policy", policy, "--all-episodes")
+    )
+    assert all_of_them["n_episodes"] == 80
+    assert all_of_them["is_baseline_estimated"]
     plain = ("--baseline", ward.baseline)
     ran = spibb("audit", log, *plain, *usual, "--policy", policy)
     assert ran.code == 0, ran.err
@@ -190,6 +195,14 @@ def test_refused_names(ward, refused, options, fragments):
     message = refused(*ward.improve(*options, log=log))
     for fragment in fragments:
         assert fragment in message
+
+
+def test_all_episodes_need_every_policy(ward, refused):
+    log = with_columns(ward, "two.csv", policy=shift)
+    usual = ("--improve-on", "day", "--gamma", 0.9, "--policy", ward.baseline, "--all-episodes")
+    message = refused("evaluate", log, "--baseline", ward.baseline, *usual)
+    assert "baseline of 'night' is not given" in message
+    assert "--baseline night=FILE" in message
 
 
 def test_a_name_without_the_column(ward, refused):

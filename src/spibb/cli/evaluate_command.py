@@ -22,6 +22,8 @@ Returns = Annotated[
 ]
 
 Page = Annotated[Path | None, Option("--out", help="Folder for the estimates and a page of them.")]
+_ALL = "Use the episodes of all policies that the log names, weighted over their mixture."
+AllEpisodes = Annotated[bool, Option("--all-episodes", help=_ALL)]
 SameLog = Annotated[
     bool, Option("--same-log", help="Give intervals although this log made the policy.")
 ]
@@ -41,6 +43,7 @@ def evaluate(
     query: o.Query = None,
     columns: o.Columns = None,
     same_log: SameLog = False,
+    all_episodes: AllEpisodes = False,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
@@ -72,6 +75,7 @@ def evaluate(
             delta=delta,
             return_range=return_range,
             same_log=same_log,
+            all_episodes=all_episodes,
             progress=progress,
         )
     facts = evaluation_facts(found, command_line())

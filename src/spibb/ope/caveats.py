@@ -116,7 +116,7 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     visited = np.unique(episodes.state)
     outside = visited[off.unsupported[visited] > 0.0]
     # An estimate beside recorded propensities knows only what happened, not what might have.
-    is_table_known = episodes.logged is None or not problem.baseline.is_estimated
+    is_table_known = episodes.logged is None or not (problem.baseline.is_estimated or off.is_mixed)
     if len(outside) and is_table_known:
         found.append(
             f"In {len(outside)} visited states the policy takes actions that the baseline never "
@@ -227,6 +227,11 @@ def beyond_the_record(off: OffPolicy, rewards: ValueRange) -> tuple[float, float
 
 
 def _who_acted(off: OffPolicy, problem: Problem) -> str:
+    if off.is_mixed:
+        return (
+            "Each policy that made the log did so by its baseline, and the state that the log "
+            "records is all that decides its action."
+        )
     if off.episodes.logged is not None:
         return (
             "The logged actions were taken with the probabilities that the log records "
@@ -256,7 +261,7 @@ def assumptions(
         "Episodes are independent of each other and alike in distribution.",
     ]
     if problem.loggers is not None:
-        found.append(problem.loggers.used)
+        found.append(problem.loggers.mixed if off.is_mixed else problem.loggers.used)
     if off.policy is None:
         found.append(
             "target_probability is what the policy to be evaluated gives the logged action, by "

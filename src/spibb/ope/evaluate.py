@@ -9,17 +9,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from spibb.data.acted import varies
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope import caveats
+from spibb.ope import caveats, mixture
 from spibb.ope.bounds import NO_BOUND, checked_level
+from spibb.ope.chosen import chosen_estimators, left_out, unfit_estimators
 from spibb.ope.confidence import BOUNDS, ApproximateBound, Bound
 from spibb.ope.estimators import ESTIMATORS
-from spibb.ope.estimators.base import Estimator
 from spibb.ope.log_return import LogReturn
 from spibb.ope.off_policy import OffPolicy
 from spibb.ope.return_range import ReturnRange
@@ -139,6 +138,7 @@ def evaluate_policy(
     return_range: tuple[float, float] | None = None,
     rng: np.random.Generator | None = None,
     same_log: bool = False,
+    all_episodes: bool = False,
     progress: Callable[[int, float], None] | None = None,
     **options: Unpack[ProblemOptions],
 ) -> PolicyEvaluation:
@@ -161,6 +161,9 @@ def evaluate_policy(
             "is" need it.
         rng: Draws resamples and folds; None: always the same.
         same_log: Give intervals also where the policy was made of this very log, which flatters it.
+        all_episodes: Where several policies made the log, and a baseline is given for each, use the
+            episodes of all, weighted over their mixture (:mod:`spibb.ope.mixture`): right if
+            episodes begin alike whoever acts. What is earned today stays that of ``improve_on``.
         progress: Told how many estimates are made, and which share of all.
         **options: As for :meth:`spibb.Problem.of`; ``unseen`` concerns the models of "dr" and
             "model".
@@ -190,17 +193,21 @@ def evaluate_policy(
             "policy is not given",
             expected="a policy, or a log with the column target_probability",
         )
-    off = OffPolicy.of(problem, policy)
+    own_off = off = OffPolicy.of(problem, policy)
+    if all_episodes:
+        off = replace(off, episodes=mixture.all_episodes(problem), is_mixed=True)
     origin: Origin = "unknown" if policy is None else policy_origin(problem, policy)
     episodes, gamma = off.episodes, off.gamma
     is_estimated = problem.baseline.is_estimated and episodes.logged is None
+    if off.is_mixed and problem.loggers is not None:
+        is_estimated = any(one.is_estimated for one in problem.loggers.policies.values())
     if len(episodes) < kind.fewest_episodes:
         needed = f"at least {kind.fewest_episodes} for an interval by {bound}"
         raise DataError(f"{len(episodes)} episodes", expected=needed)
     if episodes.logged is None:
         episodes.check_propensities(problem.baseline)
-    unfit = _unfit(off, problem)
-    chosen = _chosen_estimators(estimators, kind, problem, unfit)
+    unfit = unfit_estimators(off, problem)
+    chosen = chosen_estimators(estimators, kind, problem, unfit)
     known = None
     if kind.is_exact or return_range is not None or gamma < 1.0:
         known = ReturnRange.of(problem.values, return_range, off.plain.gain)
@@ -214,7 +221,7 @@ def evaluate_policy(
             progress(len(made), len(made) / (len(bounds) + 1))
     if origin == "same" and not same_log:
         made = [_without_interval(one) for one in made]
-    by_baseline = off.of_baseline
+    by_baseline = own_off.of_baseline
     own_bound = kind(ESTIMATORS["is"], level, known, largest=by_baseline.largest_weight)
     mean = _estimate(by_baseline, own_bound, rng)
     rare = None
@@ -234,7 +241,7 @@ def evaluate_policy(
         is_baseline_estimated=is_estimated,
         warnings=(
             *caveats.origin_warnings(origin, is_shown=same_log),
-            *_left_out({} if estimators else unfit),
+            *left_out({} if estimators else unfit),
             *caveats.log_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
@@ -248,7 +255,9 @@ def evaluate_policy(
         and not is_estimated
         and problem.counts.n_gaps == 0
         and problem.declared.initial is None
-        and origin != "same",
+        and origin != "same"
+        # A part of the episodes, as concentration tests, need not hold the policies in proportion.
+        and (bound == "betting" or not off.is_mixed),
         return_range=None if known is None else (known.low, known.high),
     )
 
@@ -283,48 +292,3 @@ def _without_interval(part: PolicyEstimate) -> PolicyEstimate:
 def _has(data: Any, column: str) -> bool:
     """Whether a log has a column of who acted."""
     return isinstance(data, Log) and getattr(data.acted, column, None) is not None
-
-
-def _unfit(off: OffPolicy, problem: Problem) -> dict[str, str]:
-    """Say which estimators need more than is known, and why."""
-    needy = [one for one in ESTIMATORS.values() if one.needs_table]
-    if off.policy is None:
-        why = "the whole policy is needed, and target_probability is of logged actions alone"
-        return {one.id: why for one in needy}
-    if off.episodes.logged is None or (where := varies(problem.log)) is None:
-        return {}
-    # Doubly robust terms are unbiased for any Q^; a model of the states is another's choice.
-    why = f"propensities vary in {where}: the policy that acted looked at more than the state"
-    return {one.id: why for one in needy if not one.is_weighted}
-
-
-def _left_out(unfit: dict[str, str]) -> tuple[str, ...]:
-    reasons: dict[str, list[str]] = {}
-    for name, why in unfit.items():
-        reasons.setdefault(why, []).append(name)
-    return tuple(f"Left out: {', '.join(names)}, since {why}." for why, names in reasons.items())
-
-
-def _chosen_estimators(
-    asked: Sequence[str] | None, bound: type[Bound], problem: Problem, unfit: dict[str, str]
-) -> tuple[Estimator, ...]:
-    if asked is None:
-        valid = [
-            one
-            for one in ESTIMATORS.values()
-            if one.id not in unfit and bound.objection(one, problem.values) is None
-        ]
-        # Without a discount, rewards alone bound no terms.
-        of_returns = bound.is_exact and problem.gamma >= 1.0
-        return tuple(one for one in valid if one.is_of_returns or not of_returns)
-    if isinstance(asked, str) or not asked:
-        raise SettingsError(f"estimators is {asked!r}", expected="a list of ids, as ['is', 'dr']")
-    chosen = tuple(checked_entry(name, ESTIMATORS, "estimator") for name in asked)
-    for one in chosen:
-        if one.id in unfit:
-            raise SettingsError(
-                f"estimator {one.id!r} cannot be used: {unfit[one.id]}",
-                expected=f"other estimators than {', '.join(unfit)}",
-            )
-        bound.check(one, problem.values)
-    return chosen

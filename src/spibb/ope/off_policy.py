@@ -33,6 +33,7 @@ class OffPolicy:
         baseline: Probabilities of the policy that made the log, shape (S, A).
         gamma: The discount.
         unseen: What pairs without data do in fitted models.
+        is_mixed: Whether the episodes are those of several policies (spibb.ope.mixture).
     """
 
     episodes: Trajectories
@@ -40,6 +41,7 @@ class OffPolicy:
     baseline: Array
     gamma: float
     unseen: Unseen = "average"
+    is_mixed: bool = False
 
     @classmethod
     def of(cls, problem: Problem, policy: TabularPolicy | None) -> OffPolicy:

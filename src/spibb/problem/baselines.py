@@ -66,9 +66,11 @@ def bring_together(
     refuse_continuous(counts)
     policy, n_sa = align_policy(counts, policy, role="baseline", log=log), counts.n_sa
     if log is not None and improved is not None:
-        loggers = Loggers.of(log, improved)
-        for name, other in others.items():
-            _check_other(counts, log, name, other, is_accepted=is_accepted)
+        known = {
+            name: _checked_other(counts, log, name, other, is_accepted=is_accepted)
+            for name, other in others.items()
+        }
+        loggers = replace(Loggers.of(log, improved), policies={improved: policy, **known})
         log = log.take(own_rows(log, improved))
         n_sa, counts = _pairs(log), replace(counts, n_initial=_starts(log))
     check_baseline(n_sa, policy)
@@ -97,16 +99,17 @@ def _starts(log: Log) -> NDArray[np.int64]:
     return np.bincount(first, minlength=log.n_states)
 
 
-def _check_other(counts: Counts, log: Log, name: str, policy: Any, *, is_accepted: bool) -> None:
-    """Hold the policy of another logger to its rows; an estimate needs none."""
-    if isinstance(policy, str) and policy == "estimate":
-        return
+def _checked_other(
+    counts: Counts, log: Log, name: str, policy: Any, *, is_accepted: bool
+) -> TabularPolicy:
+    """Hold the policy of another logger to its rows, or estimate it from them."""
     rows, role = log.take(own_rows(log, name)), f"baseline of {name!r}"
     aligned = align_policy(counts, _checked_baseline(rows, policy), role=role, log=rows)
     check_baseline(_pairs(rows), aligned, role)
-    if not is_accepted:
+    if not is_accepted and not aligned.is_estimated:
         check_propensities(rows, aligned)
         check_fit(_pairs(rows), aligned, role)
+    return aligned
 
 
 def _recorded_baseline(data: Log | Counts) -> TabularPolicy:

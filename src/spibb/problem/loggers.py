@@ -9,7 +9,7 @@ An episode in which several acted serves for its transitions.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.errors import SettingsError
+from spibb.mdp.policy import TabularPolicy
 from spibb.names import nearest
 
 
@@ -30,6 +31,7 @@ class Loggers:
         n_rows: Rows of each, by name.
         n_episodes: Episodes in which it acted alone, by name; all 0 without episodes.
         n_mixed: Episodes in which several acted.
+        policies: What is known of each, by name, in the states and actions of the problem.
     """
 
     whole: Log
@@ -37,6 +39,7 @@ class Loggers:
     n_rows: dict[str, int]
     n_episodes: dict[str, int]
     n_mixed: int
+    policies: dict[str, TabularPolicy] = field(default_factory=dict)
 
     @classmethod
     def of(cls, log: Log, improved: str) -> Loggers:
@@ -62,13 +65,25 @@ class Loggers:
         if not any(self.n_episodes.values()):
             rows = f"{self.n_rows[self.improved]:,} of {sum(self.n_rows.values()):,} rows"
             return f"The log names {_listed(self.n_rows)}; {self.improved!r} acted in {rows}."
-        held = [f"{n:,} of {name!r}" for name, n in self.n_episodes.items()]
-        held += [f"{self.n_mixed:,} of several"] if self.n_mixed else []
         return (
             "Returns, first states and actions are those of the "
             f"{self.n_episodes[self.improved]:,} episodes of {self.improved!r} alone (the log "
-            f"holds {', '.join(held)})."
+            f"holds {self._held})."
         )
+
+    @property
+    def mixed(self) -> str:
+        """What estimates by the episodes of all rest on, in a sentence."""
+        return (
+            "Episodes of all policies are used, with weights over their mixture (the log holds "
+            f"{self._held}): where an episode begins has nothing to do with who acts, and those in "
+            "which several acted are left out."
+        )
+
+    @property
+    def _held(self) -> str:
+        held = [f"{n:,} of {name!r}" for name, n in self.n_episodes.items()]
+        return ", ".join(held + ([f"{self.n_mixed:,} of several"] if self.n_mixed else []))
 
     @property
     def assumption(self) -> str:
