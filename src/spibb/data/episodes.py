@@ -14,12 +14,14 @@ from spibb.errors import DataError
 _UNKNOWN = -1
 _CONNECTING = {"episode", "step", "next_state", "terminated", "truncated"}
 _FAR = np.iinfo(np.int64).max
+# Steps that are places within episodes: one follows the other.
+NOT_GIVEN = np.zeros(0, np.int64)
 
 
 def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
     """Sort the rows of each episode and fill in the columns that were not given.
 
-    * rows are sorted by step within their episode; the same step twice is refused;
+    * rows are sorted by step, if there is one, within their episode; the same twice is refused;
     * without ``next_state``, it is the state of the following row, unknown on the last one and
       where steps are missing in between;
     * without ``terminated``, the last row of an episode ends it unless it is truncated;
@@ -49,12 +51,11 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
                 hint="without episodes, every transition needs its next state; if each row is a "
                 "decision of its own, leave out step, terminated and truncated",
             )
-        next_state, counters = _followers(
-            columns["state"], columns["step"], is_last, terminated, truncated
-        )
+        step = columns.get("step", NOT_GIVEN)
+        next_state, counters = _followers(columns["state"], step, is_last, terminated, truncated)
         check_times(*map(int, counters))
     filled = {"terminated": terminated, "truncated": truncated, "next_state": next_state}
-    return {"episode": None, "step": None, **columns, **filled}
+    return {"episode": None, **columns, **filled}
 
 
 def is_one_step(columns: Iterable[str]) -> bool:
@@ -78,8 +79,8 @@ def find_gaps(
 ) -> NDArray[np.bool_]:
     """Mark the rows after which steps of their episode are missing.
 
-    The episode goes on, but the number of the step jumps, or the record is said to stop, or the
-    state of the following row is not where the step led.
+    The episode goes on, but the number of the step jumps (unless steps are `NOT_GIVEN`), or the
+    record is said to stop, or the state of the following row is not where the step led.
     """
     is_gap = np.zeros(len(state), dtype=np.bool_)
     if episode is not None and step is not None:
@@ -108,7 +109,8 @@ def _mark_gaps(episode, step, state, next_state, terminated, truncated, is_gap):
     for row in range(len(state) - 1):
         if episode[row] == episode[row + 1] and not terminated[row]:
             elsewhere = next_state[row] >= 0 and next_state[row] != state[row + 1]
-            is_gap[row] = elsewhere or truncated[row] or step[row + 1] - step[row] != 1
+            jumps = len(step) > 0 and step[row + 1] - step[row] != 1
+            is_gap[row] = elsewhere or truncated[row] or jumps
 
 
 @jit
@@ -119,7 +121,7 @@ def _followers(state, step, is_last, terminated, truncated):  # type: ignore[no-
     for row in range(len(state) - 1):
         if is_last[row]:
             continue
-        jump = step[row + 1] - step[row]
+        jump = step[row + 1] - step[row] if len(step) else 1
         n_followed += 1
         if jump != 1 or truncated[row]:
             n_gaps += 1
@@ -156,16 +158,18 @@ def _is_last(episode: NDArray[np.int64] | None, n_rows: int) -> NDArray[np.bool_
 
 
 def sorted_rows(columns: dict[str, Any]) -> dict[str, Any]:
-    """Sort rows by episode and step, which are numbered where they are not given."""
+    """Sort rows by episode and, where it is given, step.
+
+    Columns are replaced one by one, so that two copies of all of them are never there.
+    """
     episode, step = columns["episode"], columns.get("step")
     if not _is_sorted(episode, episode[:0] if step is None else step):
         # Without steps, the order of the rows counts, even where episodes are interleaved.
         order = np.argsort(episode, kind="stable") if step is None else np.lexsort((step, episode))
-        columns = {name: values[order] for name, values in columns.items()}
+        for name in columns:
+            columns[name] = columns[name][order]
         if step is not None:
             _check_steps(columns, order)
-    if step is None:
-        columns = {**columns, "step": _numbered(columns["episode"])}
     return columns
 
 
@@ -181,7 +185,7 @@ def _is_sorted(episode, step):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _numbered(episode):  # type: ignore[no-untyped-def]
+def numbered(episode):  # type: ignore[no-untyped-def]
     """Number the rows of each episode from 0."""
     step = np.zeros(len(episode), np.int64)
     for row in range(1, len(episode)):

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.acted import Acted, acted_columns, acted_of
 from spibb.data.content_hash import hash_log
-from spibb.data.episodes import complete_episodes, count_late_starts, find_gaps
+from spibb.data.episodes import (
+    NOT_GIVEN,
+    complete_episodes,
+    count_late_starts,
+    find_gaps,
+    numbered,
+)
 from spibb.data.tally import RowChunk, row_chunks
 from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
@@ -197,10 +203,12 @@ class Log(Named, Display):
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
         acted = acted_of(columns, policy_names)
+        given_step = columns.pop("step", None)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
         n_actions = _checked_size(n_actions, "action", columns["action"])
-        return cls(
+        log = cls(
             **columns,
+            step=given_step,
             n_states=_at_least(n_states, state_labels),
             n_actions=_at_least(n_actions, action_labels),
             state_labels=_checked_labels(state_labels, "state_labels"),
@@ -209,6 +217,22 @@ class Log(Named, Display):
             acted=acted,
             cost_names=tuple(cost_names),
         )
+        if given_step is None and log.episode is not None:
+            del log.__dict__["step"]  # numbered where it is looked at, which is hardly ever
+        return log
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "step" or "episode" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            found = self.__dict__["step"] = numbered(self.episode)
+            return found
+
+    @property
+    def given_step(self) -> NDArray[np.int64] | None:
+        """Steps as they were given; None where they are places within episodes."""
+        return self.__dict__.get("step")
 
     @classmethod
     def from_dataframe(
@@ -315,16 +339,21 @@ class Log(Named, Display):
     def is_gap(self) -> NDArray[np.bool_]:
         """Which rows are followed by missing steps of their episode."""
         return find_gaps(
-            self.episode, self.step, self.state, self.next_state, self.terminated, self.truncated
+            self.episode,
+            self.__dict__.get("step", NOT_GIVEN),
+            self.state,
+            self.next_state,
+            self.terminated,
+            self.truncated,
         )
 
     @cached_property
     def n_gaps(self) -> int:
         """How many times steps of an episode are missing, in it or before its first row."""
         n = int(np.count_nonzero(self.is_gap))
-        if self.step is None or self.is_first is None:
+        if self.given_step is None or self.is_first is None:
             return n
-        return n + count_late_starts(self.is_first, self.step)
+        return n + count_late_starts(self.is_first, self.given_step)
 
     @property
     def content_hash(self) -> str:

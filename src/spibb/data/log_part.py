@@ -67,11 +67,22 @@ class LogPart(Log):
         """The states in which episodes begin."""
         return self._whole.state[self._begins]
 
+    @property
+    def given_step(self) -> NDArray[np.int64] | None:
+        """Steps as they were given; None where they are places within episodes."""
+        return None if self._whole.given_step is None else self.step
+
+    @cached_property
+    def is_gap(self) -> NDArray[np.bool_]:
+        """Which rows are followed by missing steps of their episode."""
+        return self._whole.is_gap[self._rows]
+
     @cached_property
     def n_gaps(self) -> int:
         """How many times steps of an episode are missing, in it or before its first row."""
         whole, n = self._whole, int(np.count_nonzero(self._whole.is_gap & self._rows))
-        return n if whole.step is None else n + count_late_starts(self._begins, whole.step)
+        step = whole.given_step
+        return n if step is None else n + count_late_starts(self._begins, step)
 
     @property
     def _begins(self) -> NDArray[np.bool_]:

@@ -162,6 +162,8 @@ class LogRows:
 
     def gathered(self, progress: Progress | None = None) -> dict[str, NDArray[Any]]:
         """Return all rows, column by column."""
+        import pyarrow as pa
+
         if self._formats == {"parquet"}:
             check_memory(self._n_parquet_rows(), f"the log {self.path}", hint=_COUNT_IT)
         found: dict[str, NDArray[Any]] = {}
@@ -185,6 +187,8 @@ class LogRows:
                 raise NotStreamedError("files share an episode")
         for values in found.values():
             values.resize(self.n_rows, refcheck=False)
+        # What chunks took is kept for the next ones, of which there are none.
+        pa.default_memory_pool().release_unused()
         return found
 
     def _parquet_tables(self) -> Iterator[tuple[Any, int, float]]:

@@ -107,10 +107,10 @@ def _finding(
 
 
 def _places(pair: Codes, shape: tuple[int, ...], states: Codes) -> Codes:
-    """Return pairs by their place among some states, -1 where they are of another."""
+    """Turn pairs into their places among some states, -1 where they are of another."""
     place = np.full(shape, -1)
     place[states] = np.arange(len(states) * shape[1]).reshape(-1, shape[1])
-    return place.ravel()[pair]
+    return place.ravel().take(pair, out=pair, mode="clip")
 
 
 def _means(pair: Codes, paid: Array, n: Codes) -> tuple[Array, Array]:
@@ -153,5 +153,6 @@ def _paid(log: Log) -> tuple[Codes, Codes, Array]:
     np.cumsum(reward, out=total[1:])
     last += 1
     paid = total[last]
+    del last
     paid -= total[rows]
     return state, action, paid

@@ -70,9 +70,10 @@ def _windows(log: Log) -> tuple[Log, str]:
     )
     columns = {
         name: getattr(log, name)[rows]
-        for name in ("state", "action", "reward", "next_state", "terminated", "truncated", "step")
+        for name in ("state", "action", "reward", "next_state", "terminated", "truncated")
     }
-    part = Log(**columns, episode=piece, n_states=log.n_states, n_actions=log.n_actions)
+    step = rows if log.given_step is None else log.given_step[rows]
+    part = Log(**columns, episode=piece, step=step, n_states=log.n_states, n_actions=log.n_actions)
     return part, f"on {len(rows):,} rows, windows of {_WINDOW:,} from all of the log"
 
 
