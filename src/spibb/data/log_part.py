@@ -33,10 +33,17 @@ class LogPart(Log):
     _whole: Log
     _rows: NDArray[np.bool_]
 
+    def __new__(cls, *columns: Any, **more: Any) -> Any:
+        """Make a log of its own: a part with other columns (`dataclasses.replace`) is none."""
+        return Log(*columns, **more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LogPart.of, (self._whole, self._rows)
+
     @classmethod
     def of(cls, log: Log, rows: NDArray[np.bool_]) -> Log:
         """Return the episodes whose rows are marked."""
-        part = cls.__new__(cls)
+        part = object.__new__(cls)
         group = None if log.group is None else log.group[rows]
         names = ("n_states", "n_actions", "state_labels", "action_labels", "group_labels")
         kept = {name: getattr(log, name) for name in names}
