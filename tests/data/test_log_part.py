@@ -1,5 +1,7 @@
 """Episodes of a log, which are copied when they are looked at, are the rows that are asked for."""
 
+import copy
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -61,6 +63,23 @@ def test_a_part_is_its_rows(lengths, chosen, seed, jumps):
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(part, name), getattr(wanted, name))
     assert part.content_hash == wanted.content_hash
+    raised = replace(part, reward=part.reward + 1.0)
+    assert type(raised) is Log
+    np.testing.assert_array_equal(raised.reward, wanted.reward + 1.0)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_of_logs_whose_columns_are_made_late(copied):
+    log = Log.from_arrays(
+        state=[0, 1, 0, 1], action=[0, 0, 1, 1], reward=[1.0, 2.0, 3.0, 4.0], episode=[0, 0, 1, 1]
+    )
+    assert copied(log).step.tolist() == [0, 1, 0, 1]
+    part = copied(log.take(np.array([False, False, True, True])))
+    assert part.step.tolist() == [0, 1]
+    assert part.reward.tolist() == [3.0, 4.0]
+    assert log.given_step is part.given_step is None
 
 
 def test_rows_of_torn_episodes_are_copied():

@@ -226,8 +226,11 @@ class Log(Named, Display):
         def __getattr__(self, name: str) -> Any:
             if name != "step" or "episode" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            found = self.__dict__["step"] = numbered(self.episode)
-            return found
+            return self._numbered
+
+    @cached_property
+    def _numbered(self) -> NDArray[np.int64]:
+        return np.asarray(numbered(self.episode))
 
     @property
     def given_step(self) -> NDArray[np.int64] | None:

@@ -34,6 +34,13 @@ class LogPart(Log):
     _whole: Log
     _rows: NDArray[np.bool_]
 
+    def __new__(cls, *columns: Any, **more: Any) -> Any:
+        """Make a log of its own: a part with other columns (`dataclasses.replace`) is none."""
+        return Log(*columns, **more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LogPart.of, (self._whole, self._rows)
+
     @classmethod
     def of(cls, log: Log, rows: NDArray[np.bool_]) -> Log:
         """Return the episodes whose rows are marked."""
@@ -47,10 +54,6 @@ class LogPart(Log):
         # Columns are not there until `__getattr__` is asked for them.
         part.__dict__.update(_whole=log, _rows=rows, **kept)
         return part
-
-    def __new__(cls, *args: Any, **columns: Any) -> Log:  # type: ignore[misc]
-        """Return a log with columns of its own, which is what `dataclasses.replace` makes."""
-        return Log(*args, **columns)
 
     def __getattr__(self, name: str) -> Any:
         if name not in _COLUMNS or "_whole" not in self.__dict__:
