@@ -33,6 +33,7 @@ from spibb.certify.certificate import Certificate as Certificate
 from spibb.data.baseline import estimate_baseline as estimate_baseline
 from spibb.data.counting import count_log as count_log
 from spibb.data.counts import Counts as Counts
+from spibb.data.declarations import read_allowed as read_allowed
 from spibb.data.log import Log as Log
 from spibb.data.readers import read_log as read_log
 from spibb.errors import SpibbError as SpibbError

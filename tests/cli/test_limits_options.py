@@ -2,8 +2,13 @@
 
 import csv
 import json
+import sqlite3
+from contextlib import closing
 
+import pandas as pd
 import pytest
+
+from spibb import read_allowed
 
 
 def table(path):
@@ -16,8 +21,8 @@ def table(path):
 def policy(ward, spibb):
     """Improve under limits, and return the policy with the summary."""
 
-    def run(*more):
-        done = spibb(*ward.improve("--epsilon", "4", "--overwrite", *more))
+    def run(*more, log=None):
+        done = spibb(*ward.improve("--epsilon", "4", "--overwrite", *more, log=log))
         assert done.code == 0, done.err
         summary = json.loads((ward.folder / "out/summary.json").read_text("utf-8"))
         return table(ward.folder / "out/policy.csv"), summary, done.out
@@ -48,6 +53,13 @@ def test_each_option_is_kept_and_priced(ward, policy):
     assert masked["calm", "drug"] > BEFORE
     flags = ward.write("flags.csv", "state,action,allowed\nfever,drug,0\n")
     assert policy("--allowed", flags)[0] == masked
+    head, *rows = ward.text.splitlines()
+    state = head.split(",").index("state")
+    may = {"fever": "rest", "calm": " rest| drug"}
+    log = ward.write("may.csv", "\n".join(
+        [f"{head},may", *(f"{row},{may[row.split(',')[state]]}" for row in rows)]
+    ) + "\n")  # fmt: skip
+    assert policy("--allowed-column", "may", log=log)[0] == masked
     assert policy("--min-gain", "1000")[0]["fever", "drug"] == BEFORE
     one = policy("--max-states", "1")[0]
     assert sum(one[state, "drug"] != BEFORE for state in ("fever", "calm")) == 1
@@ -101,6 +113,9 @@ FILES = {
         (["--allowed", "maybe.csv"], ["allowed is 0.5", "row 1", "0 or 1"]),
         (["--allowed", "unknown.csv"], ["allowed names the action 'surgery'"]),
         (["--allowed", "absent.csv"], ["absent.csv"]),
+        (["--allowed-column", "may"], ["there is no column 'may'", "of what is allowed"]),
+        (["--allowed-column", "episode"], ["allows", "and", "in one state", "state "]),
+        (["--allowed-column", "a", "--allowed", "some.csv"], ["--allowed and --allowed-column"]),
         (["--lock", "lock-twice.csv"], ["has the state 'fever' twice"]),
         (["--lock", "lock-unknown.csv"], ["lock names the state 'lost'"]),
         (["--lock", "no-state.csv"], ["state"]),
@@ -130,3 +145,15 @@ def test_limits_that_cannot_be_kept(ward, spibb, options, fragments):
         assert fragment in done.err
     assert "Traceback" not in done.err
     assert not (ward.folder / "out").exists()
+
+
+def test_a_mask_in_a_table_or_a_database(tmp_path):
+    may = {"fever": "rest", "calm": "drug|rest", "lost": None}
+    frame = pd.DataFrame({"ward": list(may) * 2, "may": list(may.values()) * 2})
+    rows = [("calm", "drug"), ("calm", "rest"), ("fever", "rest")]
+    renamed = {"state": "ward"}
+    assert sorted(read_allowed(frame, "may", renamed)) == rows
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as base:
+        frame.to_sql("log", base)
+    query = "SELECT ward, may FROM log"
+    assert sorted(read_allowed(tmp_path / "shop.db", "may", renamed, query=query)) == rows

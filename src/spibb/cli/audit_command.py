@@ -27,6 +27,7 @@ def audit(
     forbid: o.Forbid = None,
     no_increase: o.NoIncrease = None,
     allowed: o.Allowed = None,
+    allowed_column: o.AllowedColumn = None,
     lock: o.Lock = None,
     cap: o.Cap = None,
     cap_increase: o.CapIncrease = None,
@@ -45,14 +46,15 @@ def audit(
     """
     import spibb
     from spibb.certify.checks import LIMIT_CHECKS
-    from spibb.cli.inputs import read_limits, read_problem
+    from spibb.cli.inputs import read_limits, read_mask, read_problem
     from spibb.cli.printing import print_as
     from spibb.cli.result_printing import change_records, print_audit
     from spibb.cli.settings import find_error
     from spibb.report.changes import list_changes
 
+    mask = read_mask(log, allowed, allowed_column, columns, query)
     limits = read_limits(
-        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain, cost
+        forbid, no_increase, mask, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
         log, baseline, gamma, columns, None, query, reward_range=reward_range, initial=initial,

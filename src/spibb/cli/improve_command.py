@@ -52,6 +52,7 @@ def improve(
     forbid: o.Forbid = None,
     no_increase: o.NoIncrease = None,
     allowed: o.Allowed = None,
+    allowed_column: o.AllowedColumn = None,
     lock: o.Lock = None,
     cap: o.Cap = None,
     cap_increase: o.CapIncrease = None,
@@ -68,7 +69,13 @@ def improve(
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""
     from spibb.algorithms.promise import plan_promise
-    from spibb.cli.inputs import check_inputs_outside, command_line, read_limits, read_problem
+    from spibb.cli.inputs import (
+        check_inputs_outside,
+        command_line,
+        read_limits,
+        read_mask,
+        read_problem,
+    )
     from spibb.cli.printing import print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.search_status import search_status
@@ -84,8 +91,9 @@ def improve(
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
+    mask = read_mask(log, allowed, allowed_column, columns, query)
     limits = read_limits(
-        forbid, no_increase, allowed, lock, cap, cap_increase, max_states, min_gain, cost
+        forbid, no_increase, mask, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
         log, baseline, gamma, columns, by, query, reward_range=reward_range, initial=initial,

@@ -106,10 +106,23 @@ def command_line() -> str:
     return f"{shlex.join(kept)} --out DIR"
 
 
+def read_mask(
+    log: str, file: str | None, column: str | None, columns: str | None, query: str | None
+) -> list[tuple[Any, ...]] | None:
+    """Read which actions are allowed where, off a file or the log itself; None: no matter."""
+    if file is not None and column is not None:
+        raise SettingsError(
+            "--allowed and --allowed-column are given", expected="one of them: a mask is one"
+        )
+    if column is None:
+        return None if file is None else read_allowed(file)
+    return read_allowed(log, column, parse_columns(columns), query=query)
+
+
 def read_limits(
     forbid: list[str] | None,
     no_increase: list[str] | None,
-    allowed: str | None,
+    allowed: list[tuple[Any, ...]] | None,
     lock: str | None,
     cap: list[str] | None,
     cap_increase: list[str] | None,
@@ -121,7 +134,7 @@ def read_limits(
     found = Limits(
         forbid=_once(forbid, "--forbid"),
         no_increase=_once(no_increase, "--no-increase"),
-        allowed=None if allowed is None else read_allowed(allowed),
+        allowed=allowed,
         lock=() if lock is None else read_states(lock),
         cap=_shares(cap, "--cap"),
         cap_increase=_shares(cap_increase, "--cap-increase"),

@@ -84,6 +84,8 @@ _NO_INCREASE = "An action that gets no more than the baseline gives it; may be r
 NoIncrease = Annotated[list[str] | None, Option(metavar="ACTION", help=_NO_INCREASE)]
 _ALLOWED = "Which actions are allowed where (state, action[, allowed]); others as by --no-increase."
 Allowed = Annotated[str | None, Option(metavar="FILE", help=_ALLOWED)]
+_ALLOWED_COLUMN = "The same by a column of the log, with names of actions and | between them."
+AllowedColumn = Annotated[str | None, Option(metavar="COLUMN", help=_ALLOWED_COLUMN)]
 Lock = Annotated[str | None, Option(metavar="FILE", help="States that keep the baseline (state).")]
 _CAP = "Largest probability of an action; may be repeated."
 Cap = Annotated[list[str] | None, Option(metavar="ACTION=P", help=_CAP)]
