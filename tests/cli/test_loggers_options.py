@@ -1,8 +1,13 @@
 """Who acted, from the command line: propensities, targets, several policies."""
 
 import json
+import sqlite3
+from contextlib import closing
 
+import pandas as pd
 import pytest
+
+from spibb import read_log
 
 HEAD = "episode,step,state,action,reward,next_state,terminated"
 PROBABILITY = {"drug": 0.4, "rest": 0.6}
@@ -208,3 +213,12 @@ def test_all_episodes_need_every_policy(ward, refused):
 def test_a_name_without_the_column(ward, refused):
     message = refused(*ward.improve("--improve-on", "day"))
     assert "a log with the column 'policy'" in message
+
+
+def test_propensities_of_every_action_by_a_query(tmp_path):
+    rows = {"state": [0, 0, 1, 1], "action": ["a", "b", "a", "b"], "reward": [0.0, 1.0, 1.0, 0.0],
+            "propensity_a": [0.25, 0.25, 0.5, 0.5], "propensity_b": [0.75, 0.75, 0.5, 0.5]}  # fmt: skip
+    with closing(sqlite3.connect(tmp_path / "log.db")) as base:
+        pd.DataFrame(rows).to_sql("log", base, index=False)
+    log = read_log(tmp_path / "log.db", query="SELECT * FROM log")
+    assert log.acted.propensities.tolist() == [[0.25, 0.75]] * 2 + [[0.5, 0.5]] * 2

@@ -161,13 +161,13 @@ def _table(
 
     whole = columns.get("episode", "episode")
     texts = [*theirs(*_TEXTS), *([] if by is None else [by])]
-    if query is not None:
-        wanted = {*theirs(*chain(*_NAMES), "reward", *ACTED), *costs, *texts}
-        return read_query(
-            path, query, what="log", wanted=wanted, whole=whole, ordered=theirs("step")[0]
-        )
 
     def read(*more: str) -> pa.Table:
+        if query is not None:
+            wanted = {*theirs(*chain(*_NAMES), "reward", *ACTED), *costs, *texts, *more}
+            return read_query(
+                path, query, what="log", wanted=wanted, whole=whole, ordered=theirs("step")[0]
+            )
         return read_table(
             path, what="log", names=[theirs(*group) for group in _NAMES],
             may_lack=theirs("next_state"), texts=texts,
