@@ -216,8 +216,8 @@ def test_a_name_without_the_column(ward, refused):
 
 
 def test_propensities_of_every_action_by_a_query(tmp_path):
-    rows = {"state": [0, 0, 1, 1], "action": ["a", "b", "a", "b"], "reward": [0.0, 1.0, 1.0, 0.0],
-            "propensity_a": [0.25, 0.25, 0.5, 0.5], "propensity_b": [0.75, 0.75, 0.5, 0.5]}  # fmt: skip
+    rows = {"state": [0, 0, 1, 1], "action": ["a", "b", "a", "b"], "reward": [0.0, 1.0, 1.0, 0.0]}
+    rows |= {"propensity_a": [0.25, 0.25, 0.5, 0.5], "propensity_b": [0.75, 0.75, 0.5, 0.5]}
     with closing(sqlite3.connect(tmp_path / "log.db")) as base:
         pd.DataFrame(rows).to_sql("log", base, index=False)
     log = read_log(tmp_path / "log.db", query="SELECT * FROM log")
