@@ -22,7 +22,7 @@ from spibb.envs.queue import Queue
 from spibb.envs.rare_action import RareAction
 from spibb.errors import SettingsError
 from spibb.posterior import performance
-from spibb.posterior.draws import Surroundings, draw_models
+from spibb.posterior.draws import Surroundings, draw_baseline, draw_models
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain, told_share
 from spibb.testing import reference_posterior as reference
@@ -311,3 +311,31 @@ def test_too_many_states_are_refused_by_their_number():
             baseline=TabularPolicy.uniform(2_001, 2),
             gamma=0.9,
         )
+
+
+def test_an_estimated_baseline_is_drawn_too():
+    """How often each action was taken is uncertain, too, besides what it pays.
+
+    Of 20 visits 10 took action 1, which alone pays. Always to take it gains 1 - p of what it pays
+    more, where p is Beta(10.5, 10.5): a mean of a half, a deviation of 0.107.
+    """
+    log = Log.from_arrays(state=[0] * 20, action=[0, 1] * 10, reward=[0.0, 1.0] * 10)
+    always = TabularPolicy([[0.0, 1.0]])
+    known = risk(log, always, baseline=TabularPolicy([[0.5, 0.5]]), n_draws=400)
+    guessed = risk(log, always, baseline="estimate", n_draws=400)
+    for name, gain in guessed.gains.items():
+        before = known.gains[name]
+        assert gain.mean == pytest.approx(before.mean, abs=0.06)
+        spread = np.sqrt(gain.deviation**2 - before.deviation**2)
+        assert spread == pytest.approx(0.107 * 2.0 * before.mean, rel=0.25)
+    again = risk(log, always, baseline="estimate", n_draws=400)
+    assert again.gain == guessed.gain, "the same log, the same numbers"
+
+
+def test_draws_of_a_baseline_keep_what_was_never_done():
+    shapes = np.array([[3.0, 0.0, 5.0], [1e-9, 1e-9, 0.0], [2.0, 2.0, 2.0]])
+    drawn = np.stack([draw_baseline(shapes, number, 0) for number in range(2_000)])
+    np.testing.assert_allclose(drawn.sum(axis=2), 1.0)
+    assert not drawn[:, shapes == 0.0].any()
+    mean = shapes[[0, 2]] / shapes[[0, 2]].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(drawn[:, [0, 2]].mean(axis=0), mean, atol=0.02)

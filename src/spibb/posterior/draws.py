@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from spibb.compiled.jit import jit
 from spibb.compiled.random_numbers import (
     ACTION_HAZARDS,
+    BASELINES,
     MODELS,
     STARTS,
     STATE_HAZARDS,
@@ -181,6 +182,17 @@ def draw_starts(n_initial: NDArray[np.int64], numbered: Sequence[int], seed: int
     shapes = n_initial.astype(np.float64)
     _draw_gammas(numbers(seed, STARTS, np.asarray(numbered)), shapes, starts)
     return np.asarray(starts / starts.sum(axis=1, keepdims=True))
+
+
+def draw_baseline(shapes: Array, number: int, seed: int) -> Array:
+    """Draw a policy whose rows have Dirichlet distributions with these shapes (S, A)."""
+    drawn = np.empty((1, shapes.size))
+    _draw_gammas(numbers(seed, BASELINES, np.array([number])), shapes.ravel(), drawn)
+    table = np.where(shapes > 0.0, drawn.reshape(shapes.shape), 0.0)
+    total = table.sum(axis=1, keepdims=True)
+    # Rows of tiny shapes may be drawn as nothing but zeros: they are their mean then.
+    return np.where(total > 0.0, table / np.where(total > 0.0, total, 1.0),
+                    shapes / shapes.sum(axis=1, keepdims=True))  # fmt: skip
 
 
 @jit

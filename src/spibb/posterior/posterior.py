@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spibb.data.hazards import Hazards
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import LARGEST_DENSE
-from spibb.posterior.draws import Draws, Surroundings, draw_models, draw_starts
+from spibb.posterior.draws import Draws, Surroundings, draw_baseline, draw_models, draw_starts
 from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.problem import Problem
 from spibb.problem.batch import Device
@@ -30,6 +30,8 @@ Array = NDArray[np.float64]
 
 # Draws that are held at once.
 _CHUNK = 50
+# Of an estimated baseline so many are drawn, each for some of the models.
+_BASELINES = 50
 
 
 def check_size(problem: Problem) -> None:
@@ -71,15 +73,17 @@ class Posterior:
     def gains(self, policies: Array, n_draws: int, seed: int = 0) -> dict[str, Array]:
         """Return gains of C policies over the baseline in draws, (C, n_draws) by prior."""
         check_size(self.problem)
-        both = np.concatenate([self.problem.baseline.probabilities[None], policies])
         found = {}
         at_once = _CHUNK if self.device == "cpu" else n_draws
+        if self._habits is not None:
+            at_once = -(-n_draws // _BASELINES)
         for place, (name, hazards) in enumerate(self.priors.items()):
             parts = []
             for first in range(0, n_draws, at_once):
                 share = (place + first / n_draws) / len(self.priors)
                 tell(Progress("policies in drawn models", share=share))
                 numbered = range(first, min(first + at_once, n_draws))
+                both = np.concatenate([self._baseline(first // at_once, seed)[None], policies])
                 parts.append(self._performances(both, numbered, seed, hazards))
             drawn = np.concatenate(parts, axis=1)
             gain = drawn[1:] - drawn[0]
@@ -87,6 +91,27 @@ class Posterior:
             least = rounding(policies.shape[1]) * np.abs(drawn[0])
             found[name] = np.where(np.abs(gain) <= least, 0.0, gain)
         return found
+
+    @cached_property
+    def _habits(self) -> Array | None:
+        """Shapes of the Dirichlet distribution of each row of an estimate; None: it is known.
+
+        Their mean is the estimate, and their weight the state's own rows and one: what other states
+        lent to the estimate makes it no surer.
+        """
+        problem = self.problem
+        if not problem.baseline.is_estimated:
+            return None
+        n_x = problem.counts.n_sa.sum(axis=1)
+        if problem.loggers is not None and problem.log is not None:
+            n_x = np.bincount(problem.log.state, minlength=len(n_x))
+        return np.asarray(problem.baseline.probabilities * (n_x + 1.0)[:, None])
+
+    def _baseline(self, number: int, seed: int) -> Array:
+        """Return the baseline, or a draw of what the log leaves possible of it."""
+        if self._habits is None:
+            return self.problem.baseline.probabilities
+        return draw_baseline(self._habits, number, seed)
 
     def gains_by_state(
         self, policy: Array, prior: str, numbered: Sequence[int], seed: int = 0
