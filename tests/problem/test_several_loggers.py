@@ -4,25 +4,30 @@ import math
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from spibb import (
     HCPI,
     ApproxSoftSPIBB,
+    BasicRL,
     Counts,
     DecisionPoints,
     HoeffdingReturns,
+    Limits,
     Log,
     PiBSPIBB,
     Problem,
     TabularMDP,
     TabularPolicy,
     audit,
+    count_log,
     estimate_baseline,
     evaluate,
     evaluate_policy,
     improve_many,
     inspect,
+    risk,
 )
 from spibb.errors import DataError, PolicyError, SettingsError
 from spibb.testing.adversaries import ADVERSARIES, joined_logs
@@ -270,3 +275,104 @@ def test_the_start_row_is_that_of_the_policy_that_runs():
                       reward_range=(0.0, 1.0), states_complete=True)  # fmt: skip
         assert found.bound is not None
         assert found.bound <= truth
+
+
+def looking_further(n=4_000):
+    """A log of 'day', who sees what is not recorded and acts on it, and of 'night', who does not.
+
+    Action 1 pays where h is 1, which 'day' knows: pooled, it looks good in every case.
+    """
+    rng = np.random.default_rng(0)
+    h, is_day = rng.integers(0, 2, n), np.arange(n) >= 20
+    p = np.where(is_day, np.where(h == 1, 0.9, 0.1), 0.5)
+    action = (rng.random(n) < p).astype(int)
+    return Log.from_arrays(
+        state=[0] * n, action=action, reward=np.where(action == 1, 0.8 * h, 0.5),
+        propensity=np.where(action == 1, p, 1.0 - p), policy=np.where(is_day, "day", "night"),
+    )  # fmt: skip
+
+
+def test_nothing_is_made_of_a_log_whose_propensities_say_that_more_was_looked_at():
+    log = looking_further()
+    half = TabularPolicy([[0.5, 0.5]])
+    given = {"baseline": {"night": half}, "improve_on": "night", "reward_range": (0.0, 1.0)}
+    problem = Problem.of(log, **given)
+    always = TabularPolicy([[0.0, 1.0]])
+    for ask in (
+        lambda: BasicRL().improve(problem),
+        lambda: BasicRL().improve(log, baseline="estimate", improve_on="day"),
+        lambda: HCPI().improve(log, baseline="estimate", improve_on="day"),
+        lambda: improve_many([BasicRL()], [problem]),
+        lambda: audit(problem, policy=always),
+        lambda: risk(problem, always),
+        lambda: evaluate_policy(
+            log, policy=always, baseline={"day": "estimate", "night": half}, improve_on="night",
+            all_episodes=True,
+        ),
+    ):  # fmt: skip
+        with pytest.raises(DataError, match="looked at more than the state"):
+            ask()
+    found = evaluate_policy(log, policy=always, baseline={"day": "estimate"}, improve_on="day")
+    low, high = found["is"].interval
+    assert low < 0.4 < high < 0.45, "row by row it can be judged"
+    seen = inspect(log, baseline={"night": half}, improve_on="night")
+    assert seen.is_refused
+    assert "hidden-state" in [one.check for one in seen.findings]
+
+
+def test_inspection_refuses_a_baseline_that_the_propensities_contradict():
+    log = Log.from_arrays(state=[0] * 4, action=[0, 1] * 2, reward=[0.0] * 4, propensity=[0.5] * 4)
+    assert not inspect(log, baseline=TabularPolicy([[0.5, 0.5]])).is_refused
+    found = inspect(log, baseline=TabularPolicy([[0.6, 0.4]]))
+    assert [one.check for one in found.findings if one.severity == "refused"] == ["propensity"]
+
+
+def test_counts_keep_no_names_and_refuse_several(tmp_path):
+    rows = {"episode": [0, 0, 1, 1], "state": [0, 0, 1, 0], "action": [0, 1, 0, 1],
+            "reward": [0.0, 1.0, 0.0, 1.0], "policy": ["a", "a", "b", "b"]}  # fmt: skip
+    pd.DataFrame(rows).to_csv(tmp_path / "two.csv", index=False)
+    with pytest.raises(DataError, match="2 policies made the log: 'a', 'b'"):
+        count_log(tmp_path / "two.csv")
+    pd.DataFrame(rows | {"policy": ["a"] * 4}).to_csv(tmp_path / "one.csv", index=False)
+    assert count_log(tmp_path / "one.csv").n_sa.sum() == 4
+
+
+def test_a_list_of_states_that_the_log_drew_up_is_none():
+    n = 4_000
+    action = np.random.default_rng(0).integers(0, 2, n)
+    log = Log.from_arrays(state=[0] * n, action=action, reward=action / 1.0,
+                          propensities=[[0.5, 0.5]] * n)  # fmt: skip
+    for declared in (False, True):
+        found = BasicRL().improve(log, reward_range=(0.0, 1.0), states_complete=declared)
+        assert (found.certificate.bound is None) is not declared
+    told = audit(log, policy=TabularPolicy([[0.0, 1.0]]), reward_range=(0.0, 1.0))
+    assert told.bound is None
+
+
+def test_a_log_that_made_a_policy_is_known_among_others():
+    """The policy was made of the old policy's rows, which are all that judge it."""
+    made = BasicRL().improve(OLD, baseline=TWO.baseline, gamma=GAMMA)
+    assert evaluate_policy(LOG, policy=made.policy, **ASKED).origin == "same"
+
+
+def test_halves_see_their_own_costs_alone():
+    rng = np.random.default_rng(1)
+    n = 60
+    log = Log.from_arrays(
+        state=rng.integers(0, 2, n), action=rng.integers(0, 2, n), reward=rng.random(n),
+        episode=np.arange(n), policy=["a"] * 40 + ["b"] * 20, cost={"harm": rng.random(n)},
+    )  # fmt: skip
+    half, limits = TabularPolicy([[0.5, 0.5]] * 2), Limits(cost=["harm"])
+    problem = Problem.of(log, baseline={"a": half}, improve_on="a", gamma=0.9, limits=limits)
+    part = problem.part(np.arange(40) < 20)
+    alone = Problem.of(log.take(np.arange(n) < 20), baseline=half, gamma=0.9, limits=limits)
+    np.testing.assert_allclose(part.cost_advantages, alone.cost_advantages)
+
+
+def test_a_recorded_policy_is_not_known_where_others_have_been():
+    log = Log.from_arrays(
+        state=[0, 1], action=[0, 0], reward=[0.0, 1.0], episode=[0, 1], policy=["a", "b"],
+        propensities=[[0.5, 0.5]] * 2,
+    )  # fmt: skip
+    with pytest.raises(SettingsError, match="does not record what 'a' does in 1 states"):
+        Problem.of(log, improve_on="a", gamma=0.9)

@@ -109,7 +109,7 @@ class Algorithm(Settings):
                 improve_on.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
-        self.check_limits(problem)
+        self.check(problem)
         level = checked_delta(certificate_delta, "certificate_delta")
         found = self.search(ProblemBatch.alone(problem), rng)
         counts = problem.counts
@@ -136,8 +136,9 @@ class Algorithm(Settings):
             made=self.maker(finding),
         )
 
-    def check_limits(self, problem: Problem) -> None:
-        """Refuse a problem with limits that this algorithm would not keep."""
+    def check(self, problem: Problem) -> None:
+        """Refuse a log that no model of its states fits, and limits that would not be kept."""
+        problem.check_state()
         limits = problem.limits
         if limits is None:
             return

@@ -99,8 +99,10 @@ def improve_many(
         ],
         device,
     )
+    for problem in batch:
+        problem.check_state()
     for algorithm in algorithms if batch.bounds is not None else ():
-        algorithm.check_limits(batch[0])
+        algorithm.check(batch[0])
     done = [algorithm.search(batch, rng) for algorithm in algorithms]
     bounds = None
     if certificate_delta is not None:

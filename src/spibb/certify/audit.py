@@ -98,6 +98,7 @@ def audit(
     if n_wedge is not None:
         checked_number(n_wedge, "n_wedge", "a number of observations >= 0", least=0)
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options).counted
+    problem.check_state()
     policy = problem.align(policy)
     judged, origin = evaluate(problem.model, policy), policy_origin(problem, policy)
     case = Case(problem, judged, checked_delta(delta))

@@ -116,7 +116,9 @@ def no_gaps(case: Case) -> Condition:
 
 def states_listed(case: Case) -> Condition:
     """Check that the list of states does not come from the log itself."""
-    is_given = not case.problem.baseline.is_estimated or case.problem.declared.states_complete
+    problem = case.problem
+    is_drawn_up = problem.baseline.is_estimated or problem.is_recorded
+    is_given = not is_drawn_up or problem.declared.states_complete
     statement = (
         "the states are listed by the baseline, or declared complete (states_complete): "
         "a list that the log itself has drawn up grows with chance"

@@ -116,6 +116,8 @@ def read_mask(
         )
     if column is None:
         return None if file is None else read_allowed(file)
+    if is_counts_file(log):
+        raise SettingsError(f"--allowed-column {column} with counts", expected="the log itself")
     return read_allowed(log, column, parse_columns(columns), query=query)
 
 

@@ -180,11 +180,17 @@ def check_propensities(log: Any, baseline: TabularPolicy) -> None:
 
 
 def varies(log: Any) -> str | None:
-    """Say where logged actions of one pair have different propensities; None where none do."""
-    acted: Acted = log.acted
+    """Say where one policy's propensities of a pair differ; None where none do, or none are there.
+
+    Then what it looked at is more than the state.
+    """
+    acted: Acted | None = log.acted
+    if acted is None or acted.propensity is None:
+        return None
     p, pair = acted.propensity, log.state * log.n_actions + log.action
-    assert p is not None, "asked for where they are recorded"
     size = log.n_states * log.n_actions
+    if acted.policy is not None:
+        pair, size = pair + size * acted.policy, size * len(acted.names)
     mean = np.bincount(pair, p, size) / np.maximum(np.bincount(pair, minlength=size), 1)
     off = np.abs(p - mean[pair]) > SAME * mean[pair]
     if not off.any():
@@ -223,7 +229,10 @@ def _checked(values: ArrayLike, name: str, n: int, *, may_be_0: bool) -> Array:
 
 
 def _checked_every(propensities: ArrayLike, action: NDArray[np.int64]) -> Array:
-    every = np.array(propensities, dtype=np.float64)
+    try:
+        every = np.array(propensities, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"propensities hold no numbers: {error}", expected="numbers") from None
     if every.ndim != 2 or every.shape[0] != len(action) or every.shape[1] <= action.max():
         raise DataError(
             f"propensities have shape {every.shape}",

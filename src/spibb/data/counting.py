@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data import tally as t
+from spibb.data.acted import varies
 from spibb.data.count_tables import tables_of
 from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.ends import Ends
@@ -23,11 +24,12 @@ from spibb.data.episodes import (
 from spibb.data.log import Log
 from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
-from spibb.data.readers import read_columns, streamed_columns
+from spibb.data.readers import read_columns, read_log, streamed_columns
 from spibb.data.return_sums import ReturnSums, ReturnTally
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data.tally import RowChunk, Tally, row_chunks
 from spibb.data.transition_table import MOST_ACTIONS, MOST_STATES
+from spibb.errors import DataError
 from spibb.name_columns import Labels, check_size
 
 
@@ -70,6 +72,26 @@ def count_log(
         return _counted_in_memory(path, columns, keep_ends, gamma)
 
 
+def _check_one_policy(log: Log) -> None:
+    """Refuse what counts do not keep: where whose episodes begin, and which actions are whose."""
+    if log.acted is None:
+        return
+    names, where = log.acted.names, varies(log)
+    if len(names) > 1:
+        raise DataError(
+            f"{len(names)} policies made the log: {', '.join(map(repr, names))}",
+            expected="the rows of one: counts do not keep who acted",
+            hint="count those of each apart, or give the log itself to 'spibb improve'",
+        )
+    if where is not None:
+        raise DataError(
+            "the propensities of one action vary, which counts do not keep",
+            where=where,
+            expected="the same in every row of a state: else who acted looked at more than it",
+            hint="record in the state what the policy looked at",
+        )
+
+
 class _UnsortedError(Exception):
     """Rows of other episodes come between those of one."""
 
@@ -79,6 +101,8 @@ def _counted(
     progress: Progress | None, *, in_between: bool,
 ) -> Counts:  # fmt: skip
     rows = LogRows(path, columns)
+    if rows.says_who_acted:
+        _check_one_policy(read_log(path, columns))
     keep_ends &= not rows.is_one_step  # such episodes never go on
     tally = Tally(keeps_ends=in_between and not rows.is_one_step)
     returns = None if gamma is None else ReturnTally(gamma)
@@ -122,6 +146,7 @@ def _counted_in_memory(
         given, episodes, is_counted = read_columns(path, columns, query)
         # The checks of a log, which this may be none.
         log = Log.from_arrays(**given)
+        _check_one_policy(read_log(path, columns, query=query))
         names = "n_states", "n_actions", "state_labels", "action_labels"
         sizes = {name: getattr(log, name) for name in names}
         given = {name: given[name] for name in RowChunk._fields if name in given}

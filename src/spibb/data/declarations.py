@@ -96,6 +96,8 @@ def read_allowed(
 
 
 def _allowed_in_log(log: Any, column: str, state: str, query: str | None) -> list[tuple[str, str]]:
+    import pyarrow as pa
+
     path = log if isinstance(log, str | Path) else FRAME
     if path is FRAME:
         table = arrow_table(log)
@@ -104,8 +106,17 @@ def _allowed_in_log(log: Any, column: str, state: str, query: str | None) -> lis
     else:
         table = read_table(log, what="log", names=[[state]], texts=[column])
     table = without_unnamed(table, path)
+    if column == state:
+        raise DataError(
+            f"{column!r} is the column of the states", expected="one of what is allowed"
+        )
     for name, use in ((state, "of states"), (column, "of what is allowed")):
         check_column(table, name, path, use, "--allowed-column")
+    if pa.types.is_nested(table.schema.field(column).type):
+        raise DataError(
+            f"the column {column!r} of {path} holds {table.schema.field(column).type}",
+            expected="names of actions, with | between them",
+        )
     table = as_text(table.select([state, column]), (state, column), path)
     different = table.group_by([state, column]).aggregate([])
     found: dict[str, tuple[str, ...]] = {}

@@ -24,6 +24,7 @@ from spibb.inspection.facts import coverage, episode_lengths, log_facts
 from spibb.inspection.finding import Finding, Tested
 from spibb.inspection.fit import check_baseline
 from spibb.inspection.markov import check_markov
+from spibb.inspection.propensities import check_recorded
 from spibb.inspection.structure import check_structure
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Baseline, Problem
@@ -171,6 +172,7 @@ def inspect(
     data, policy, reward_range, improved, counts = _given(log, baseline, reward_range, improve_on)
     _tell_checks(0)
     findings = list(check_structure(data, reward_range))
+    findings += check_recorded(data, _made_by(data, improved), policy)
     own = counts if improved is None else Counts.from_log(_made_by(data, improved))
     of_baseline, found, fit = check_baseline(own, policy, LEVELS["baseline"])
     findings += [] if found is None else [found]

@@ -170,7 +170,7 @@ def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str
             f"less than {100 * _RARE:g} % of the cases: approximate intervals are too narrow where "
             "the baseline is nearly deterministic (docs/evaluation.md)."
         )
-    paid, hidden = problem.episodes().reward, _hidden(off, problem, delta)
+    paid, hidden = off.episodes.reward, _hidden(off, problem, delta)
     return (*found, *hidden_warnings(paid, off.plain.gain, problem.values, hidden))
 
 

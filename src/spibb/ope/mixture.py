@@ -43,6 +43,7 @@ def all_episodes(problem: Problem) -> Trajectories:
             "all_episodes, but one policy made the log",
             expected="a log that names several policies (column 'policy')",
         )
+    problem.check_state()
     names = [name for name, n in loggers.n_episodes.items() if n]
     lacking = [name for name in names if name not in loggers.policies]
     if lacking:

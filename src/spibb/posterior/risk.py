@@ -206,6 +206,7 @@ def risk(
         (0.0, True)
     """
     problem = Problem.of(problem, **given)
+    problem.check_state()
     if n_draws is None:
         n_draws = int(np.clip(_PAIRS_DRAWN // problem.counts.n_sa.size, *_LIMITS))
     checked_whole(n_draws, "n_draws", least=2)

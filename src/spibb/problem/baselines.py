@@ -33,12 +33,14 @@ class Together(NamedTuple):
         baseline: The policy that runs today.
         log: Its episodes, where a log was given.
         loggers: All policies that made the log, where it names several.
+        is_recorded: Whether the baseline was read off the log.
     """
 
     counts: Counts
     baseline: TabularPolicy
     log: Log | None
     loggers: Loggers | None
+    is_recorded: bool
 
 
 def bring_together(
@@ -64,6 +66,8 @@ def bring_together(
     log, loggers = (data if isinstance(data, Log) else None), None
     counts = data if isinstance(data, Counts) else Counts.from_log(data)
     refuse_continuous(counts)
+    if baseline is None:
+        _check_recorded(counts, policy, improved)
     policy, n_sa = align_policy(counts, policy, role="baseline", log=log), counts.n_sa
     if log is not None and improved is not None:
         known = {
@@ -78,7 +82,27 @@ def bring_together(
         if log is not None:
             check_propensities(log, policy)
         check_fit(n_sa, policy)
-    return Together(counts, policy, log, loggers)
+    return Together(counts, policy, log, loggers, baseline is None)
+
+
+def _check_recorded(counts: Counts, policy: TabularPolicy, improved: str | None) -> None:
+    """Refuse a log that does not record what the policy that runs would do where others have been.
+
+    Args:
+        counts: Of the log.
+        policy: What the log records.
+        improved: Who runs today, where several acted.
+    """
+    known = set(policy.states)
+    lacking = [x for x in np.flatnonzero(counts.is_met) if counts.states[int(x)] not in known]
+    if lacking:
+        who = "the policy that acted" if improved is None else repr(improved)
+        raise SettingsError(
+            f"the log does not record what {who} does in {len(lacking)} states",
+            where=counts.place(int(lacking[0])),
+            expected="its probabilities in every state that somebody has been in",
+            hint="give them (--baseline FILE)",
+        )
 
 
 def _own(data: Log | Counts, improved: str | None) -> Log | Counts:

@@ -23,4 +23,6 @@ def policy_origin(problem: Problem, policy: TabularPolicy) -> Origin:
     """Compare the log of a problem with the one that a policy says it was made of."""
     if policy.log_hash is None or problem.whole is None:
         return "unknown"
-    return "same" if policy.log_hash == problem.whole.content_hash else "other"
+    own = problem.whole if problem.log is None else problem.log
+    known = (problem.whole.content_hash, own.content_hash)
+    return "same" if policy.log_hash in known else "other"

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
@@ -66,6 +67,7 @@ class Problem(Display):
         model_kind: How the model is estimated.
         limits: What a new policy may do; None: anything.
         loggers: The policies that made the log, where it names several.
+        is_recorded: Whether the baseline was read off the log, and lists the states met there.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
@@ -83,6 +85,7 @@ class Problem(Display):
     model_kind: ModelKind = "counts"
     limits: Limits | None = None
     loggers: Loggers | None = None
+    is_recorded: bool = False
 
     @classmethod
     def of(
@@ -139,7 +142,7 @@ class Problem(Display):
         asked = () if limits is None else limits.cost
         data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log, costs=asked)
         known: dict[str, Any] = dict(options)
-        counts, policy, kept, loggers = bring_together(
+        counts, policy, kept, loggers, is_recorded = bring_together(
             data,
             baseline,
             known.pop("improve_on", None),
@@ -157,7 +160,9 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits, loggers)
+        made = cls(
+            counts, policy, values, kept, declared, unseen, model_kind, limits, loggers, is_recorded
+        )
         if limits is not None:
             made.bounds  # noqa: B018 - limits that cannot be kept are refused here
         return made
@@ -300,6 +305,21 @@ class Problem(Display):
             self.counts, policy, role="policy", log=self.whole, otherwise=self.baseline
         )
 
+    def check_state(self) -> None:
+        """Refuse a log whose own propensities say that who acted looked at more than the state.
+
+        What follows an action is then not the action's alone, and models of states are wrong.
+        """
+        where = None if self.whole is None else varies(self.whole)
+        if where is not None:
+            raise DataError(
+                "the propensities of one action vary: who acted looked at more than the state",
+                where=where,
+                expected="the same in every row of a state that one policy acted in",
+                hint="record in the state what the policy looked at, or evaluate only (spibb "
+                "evaluate takes propensities row by row)",
+            )
+
     def episodes(self) -> Log:
         """Return the log, or refuse a problem that has none, or none with episodes."""
         if self.log is None or self.log.episode is None:
@@ -331,6 +351,7 @@ class Problem(Display):
             self,
             counts=counts,
             log=log,
+            loggers=None,
             values=ValueRange.of(counts, self.gamma, given, never_ends=values.never_ends),
             declared=self.declared.for_counts(counts),
         )
