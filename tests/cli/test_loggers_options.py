@@ -222,3 +222,18 @@ def test_propensities_of_every_action_by_a_query(tmp_path):
         pd.DataFrame(rows).to_sql("log", base, index=False)
     log = read_log(tmp_path / "log.db", query="SELECT * FROM log")
     assert log.acted.propensities.tolist() == [[0.25, 0.75]] * 2 + [[0.5, 0.5]] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [([1.0, 1.0, 2.0, 2.0], ("1", "2")), ([" day", " day", "night ", "night "], ("day", "night"))],
+)
+def test_policies_are_named_alike_through_every_door(tmp_path, given, names):
+    frame = pd.DataFrame({"state": [0, 0, 1, 1], "action": ["a", "b", "a", "b"],
+                          "reward": [0.0, 1.0, 1.0, 0.0], "policy": given})  # fmt: skip
+    frame.to_csv(tmp_path / "log.csv", index=False)
+    frame.to_parquet(tmp_path / "log.parquet", index=False)
+    frame.to_json(tmp_path / "log.jsonl", orient="records", lines=True)
+    for file in ("log.csv", "log.parquet", "log.jsonl"):
+        assert read_log(tmp_path / file).acted.names == names, file
+    assert read_log(frame).acted.names == names

@@ -9,8 +9,9 @@ import numpy as np
 
 from spibb.data.log_columns import OF_AN_ACTION
 from spibb.errors import DataError
+from spibb.name_columns import encode
 from spibb.names import Names
-from spibb.table_files import check_filled, read_numbers
+from spibb.table_files import read_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +28,13 @@ def with_acted(given: dict[str, Any], table: pa.Table, path: str | Path) -> dict
         table: The table, under the names that columns have here.
         path: The file, for messages.
     """
-    import pyarrow as pa
-
     found = dict(given)
     for name in ("propensity", "target_probability"):
         if name in table.column_names:
             found[name] = read_numbers(table[name], name, path)
     if "policy" in table.column_names:
-        check_filled(table["policy"], "policy", path)
-        found["policy"] = np.array(table["policy"].cast(pa.string()).to_pylist())
+        codes, names = encode(table["policy"], "policy", path)
+        found["policy"] = codes.astype(str) if names is None else np.array(names)[codes]
     every = [name for name in table.column_names if name.startswith(OF_AN_ACTION)]
     labels = found["action_labels"]
     old = Names(labels, int(found["action"].max()) + 1 if labels is None else len(labels))

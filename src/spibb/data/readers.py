@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Columns that share their names, and columns of texts.
-_NAMES = (("state", "next_state"), ("action",), ("episode",))
-_TEXTS = ("step", "terminated", "truncated", "policy")
+_NAMES = (("state", "next_state"), ("action",), ("episode",), ("policy",))
+_TEXTS = ("step", "terminated", "truncated")
 
 
 def read_log(
