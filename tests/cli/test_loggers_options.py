@@ -224,16 +224,15 @@ def test_propensities_of_every_action_by_a_query(tmp_path):
     assert log.acted.propensities.tolist() == [[0.25, 0.75]] * 2 + [[0.5, 0.5]] * 2
 
 
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [([1.0, 1.0, 2.0, 2.0], ("1", "2")), ([" day", " day", "night ", "night "], ("day", "night"))],
-)
-def test_policies_are_named_alike_through_every_door(tmp_path, given, names):
-    frame = pd.DataFrame({"state": [0, 0, 1, 1], "action": ["a", "b", "a", "b"],
-                          "reward": [0.0, 1.0, 1.0, 0.0], "policy": given})  # fmt: skip
+def test_policies_are_named_as_actions_are_through_every_door(tmp_path):
+    rows = {"state": [0, 0, 1, 1], "action": ["a", "b", "a", "b"], "reward": [0.0, 1.0, 1.0, 0.5]}
+    frame = pd.DataFrame(rows | {"policy": [1.0, 1.0, 2.0, 2.0]})
     frame.to_csv(tmp_path / "log.csv", index=False)
     frame.to_parquet(tmp_path / "log.parquet", index=False)
     frame.to_json(tmp_path / "log.jsonl", orient="records", lines=True)
     for file in ("log.csv", "log.parquet", "log.jsonl"):
-        assert read_log(tmp_path / file).acted.names == names, file
-    assert read_log(frame).acted.names == names
+        assert read_log(tmp_path / file).acted.names == ("1", "2"), file
+    assert read_log(frame).acted.names == ("1", "2")
+    spaced = (tmp_path / "log.csv").read_text().replace("1.0\n", " day\n")
+    (tmp_path / "spaced.csv").write_text(spaced)
+    assert read_log(tmp_path / "spaced.csv").acted.names == ("2", "day")
