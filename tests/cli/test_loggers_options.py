@@ -236,3 +236,11 @@ def test_policies_are_named_as_actions_are_through_every_door(tmp_path):
     spaced = (tmp_path / "log.csv").read_text().replace("1.0\n", " day\n")
     (tmp_path / "spaced.csv").write_text(spaced)
     assert read_log(tmp_path / "spaced.csv").acted.names == ("2", "day")
+
+
+def test_a_baseline_by_name_for_a_log_that_names_none(ward, refused, spibb):
+    assert spibb("count", ward.log, "--out", "counts.npz").code == 0
+    for log in (ward.log, "counts.npz"):
+        told = refused(*ward.improve(log=log, baseline=f"day={ward.baseline}"))
+        assert "is that of 'day', and the log names no policies" in told
+        assert f"--baseline {ward.baseline}" in told

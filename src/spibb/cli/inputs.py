@@ -89,6 +89,17 @@ def named_file(part: str, names: Collection[str] | None) -> tuple[str | None, st
         names: The policies of the log; None: not known yet.
     """
     name, sign, file = part.partition("=")
+    if (
+        sign
+        and names == ()
+        and not Path(part).exists()
+        and (file == ESTIMATE or Path(file).exists())
+    ):
+        raise SettingsError(
+            f"--baseline {part} is that of {name!r}, and the log names no policies",
+            expected="one baseline, or a log with the column 'policy' (counts do not keep it)",
+            hint=f"write --baseline {file}",
+        )
     is_plain = not sign or (name not in (names or ()) and (names == () or Path(part).exists()))
     return (None, part) if is_plain else (name, file)
 
