@@ -104,6 +104,36 @@ def test_what_was_found_in_the_log_counts(result):
     assert judgements["void"].decision is Decision.KEEP
     for severity in ("biased", "void"):
         assert "rows are there twice" in judgements[severity].sentence
+    uncertified = judged(result)
+    uncertified.inspection = SimpleNamespace(findings=(finding,))
+    finding.severity = "biased"
+    assert "rows are there twice" in decide(uncertified).sentence
+
+
+def test_copies_of_a_log_are_no_evidence():
+    """Of 40 episodes the drug that ruins looks good; eight copies of them are sure of it."""
+    drug = spibb.envs.RareAction(is_ruinous=True)
+    process, baseline = drug.to_mdp(0.9), drug.baseline(0.3)
+    old, sure, worse = spibb.evaluate(process, baseline).performance, 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        log = spibb.Log.sample(process, baseline, n_episodes=40, max_steps=40, rng=rng)
+        names = ("state", "action", "reward", "next_state", "terminated", "truncated")
+        copied = spibb.Log.from_arrays(
+            **{name: np.tile(getattr(log, name), 8) for name in names},
+            episode=(log.episode + 1_000 * np.arange(8)[:, None]).ravel(),
+            n_states=log.n_states, n_actions=log.n_actions,
+        )  # fmt: skip
+        result = spibb.ApproxSoftSPIBB(epsilon=4.0, delta=1.0).improve(
+            copied, baseline=baseline, gamma=0.9, accept_baseline=True
+        )
+        worse += spibb.evaluate(process, result.policy).performance < old - 1e-9
+        sure += result.risk.gain.harm <= MOST_HARM
+        found = decide(result)
+        assert found.decision is Decision.KEEP
+        assert "the log is not sound" in found.sentence
+    assert worse > 6
+    assert sure > 0, "without the finding some would pass"
 
 
 def test_the_baseline_itself_is_kept(result):

@@ -26,6 +26,8 @@ from spibb.inspection.finding import Finding, Tested
 
 _QUESTION = "Is no episode there more often than chance makes it?"
 _FEWEST = 8
+# Beyond this share of copies, how sure a log seems is how often it was copied.
+_FEW_COPIES = 0.05
 
 
 def check_duplicates(log: Log, level: float) -> tuple[Tested, Finding | None]:
@@ -40,15 +42,16 @@ def check_duplicates(log: Log, level: float) -> tuple[Tested, Finding | None]:
     if p_value > level:
         return tested, None
     n_twice, n_too_many = int((times > 1).sum()), int((times - 1).sum())
+    share = n_too_many / len(hashes)
     return tested, Finding(
         check="duplicates",
-        severity="biased",
+        severity="biased" if share <= _FEW_COPIES else "void",
         found=f"{n_twice:,} of {len(times):,} different {what} are there more than once, "
         f"{n_too_many:,} {what} too many, and not by chance (p = {p_value:.2g}).",
         effect="Every count is larger than what was seen: intervals are too narrow, and guarantees "
         "claim more than the data hold.",
         advice="Check whether a file was read twice, and drop the copies.",
-        share=n_too_many / len(hashes),
+        share=share,
         p_value=p_value,
     )
 

@@ -158,8 +158,11 @@ def decide(result: Improvement) -> Verdict:
         return Verdict(
             Decision.DEPLOY, f"{unlikely}, and {certified.found} is certified", conditions
         )
-    unasked = "" if risk.cross_fitted is not None else "; halves of the log were not compared"
-    return Verdict(Decision.MONITOR, f"{unlikely}, but {certified.objection}{unasked}", conditions)
+    said = [f"{unlikely}, but {certified.objection}"]
+    said += [] if risk.cross_fitted is not None else ["halves of the log were not compared"]
+    said += [_clause(one.found) for one in doubts[:1]]
+    reason = "; ".join(said)
+    return Verdict(Decision.MONITOR, reason, conditions)
 
 
 def _findings(result: Improvement) -> Sequence[Finding]:
