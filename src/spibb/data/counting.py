@@ -24,7 +24,7 @@ from spibb.data.episodes import (
 from spibb.data.log import Log
 from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
 from spibb.data.name_codes import NotStreamedError
-from spibb.data.readers import read_columns, read_log, streamed_columns
+from spibb.data.readers import read_columns, streamed_columns
 from spibb.data.return_sums import ReturnSums, ReturnTally
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data.tally import RowChunk, Tally, row_chunks
@@ -47,7 +47,7 @@ def count_log(
     The counts are those of ``Counts.from_log(read_log(path))``, and hold how rewards spread, too.
     Memory grows with the transitions that occur; with the episodes, where rows of others come
     between those of an episode, or where ends are kept; and with the rows only where steps have to
-    be sorted, and where the log is in JSON lines, in Arrow or in a database.
+    be sorted, where the log is in JSON lines, in Arrow or in a database, or says who acted.
 
     Args:
         path: A file, a folder of files or a glob, as for :func:`spibb.read_log`.
@@ -102,7 +102,7 @@ def _counted(
 ) -> Counts:  # fmt: skip
     rows = LogRows(path, columns)
     if rows.says_who_acted:
-        _check_one_policy(read_log(path, columns))
+        raise NotStreamedError("who acted is read with the whole table")
     keep_ends &= not rows.is_one_step  # such episodes never go on
     tally = Tally(keeps_ends=in_between and not rows.is_one_step)
     returns = None if gamma is None else ReturnTally(gamma)
@@ -140,13 +140,13 @@ def _counted_in_memory(
             refuse_beside_minari(path, columns=columns)
             (given, sizes), episodes = minari_columns(path), None
         else:
-            given, sizes, episodes = streamed_columns(path, columns)
+            given, sizes, episodes = streamed_columns(path, columns, with_acted=True)
         is_counted = "step" in given
     except NotStreamedError:
         given, episodes, is_counted = read_columns(path, columns, query)
         # The checks of a log, which this may be none.
         log = Log.from_arrays(**given)
-        _check_one_policy(read_log(path, columns, query=query))
+        _check_one_policy(log)
         names = "n_states", "n_actions", "state_labels", "action_labels"
         sizes = {name: getattr(log, name) for name in names}
         given = {name: given[name] for name in RowChunk._fields if name in given}

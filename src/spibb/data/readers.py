@@ -144,7 +144,7 @@ def read_columns(
     if "episode" in given and not _are_numbers(ours["episode"]):
         names = np.array(_known(ours["episode"]).cast(pa.string()).to_pylist())
     is_counted = "step" in given and pa.types.is_integer(_ordered(ours["step"], path).type)
-    return given, names, is_counted
+    return with_acted(given, ours, path), names, is_counted
 
 
 def _table(
