@@ -27,17 +27,9 @@ _ABOUT_OUTPUT = ("--out", "--format")
 ESTIMATE, SEEN = "estimate", "seen"
 
 
-def read_problem(
-    log: str,
-    baseline: list[str] | None,
-    gamma: float | None,
-    columns: str | None,
-    by: str | None = None,
-    query: str | None = None,
-    **options: Any,
-) -> Problem:
-    """Read a log, its baseline, and the files that options of a problem name."""
-    return Problem.of(**read_given(log, baseline, gamma, columns, by, query, **options))
+def read_problem(*given: Any, **options: Any) -> Problem:
+    """Read a log, its baseline, and the files that options of a problem name: `read_given`."""
+    return Problem.of(**read_given(*given, **options))
 
 
 def read_given(
