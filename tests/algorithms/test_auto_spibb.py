@@ -18,6 +18,8 @@ from spibb import (
 )
 from spibb.envs.garnet import Garnet
 from spibb.errors import SettingsError
+from spibb.posterior.choice import Candidate, Choice
+from spibb.posterior.risk import Gain
 from spibb.testing.checks import random_problem
 
 
@@ -28,21 +30,37 @@ def garnet_log(seed=0, n_episodes=100, eta=0.5):
     return garnet.mdp, baseline, Log.sample(garnet.mdp, baseline, n_episodes=n_episodes, rng=rng)
 
 
-def test_the_choice_is_the_largest_gain_less_caution_under_the_harsher_prior():
-    mdp, baseline, log = garnet_log()
+def test_the_choice_is_the_best_of_the_safe_under_the_harsher_prior():
+    mdp, baseline, log = garnet_log(n_episodes=60, eta=0.9)
     result = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95)
     choice = result.choice
-    scores = [
-        min(gain.mean - choice.caution * gain.deviation for gain in one.gains.values())
-        for one in choice.candidates
-    ]
-    assert scores == pytest.approx([one.score(choice.caution) for one in choice.candidates])
-    assert choice.chosen == int(np.argmax(scores))
-    assert scores[choice.chosen] > 0
+    safe, scores = (
+        np.array([
+            min(gain.mean - z * gain.deviation for gain in one.gains.values())
+            for one in choice.candidates
+        ])
+        for z in (choice.caution, choice.caution * 2 / 3)
+    )  # fmt: skip
+    assert safe == pytest.approx([one.score(choice.caution) for one in choice.candidates])
+    assert choice.chosen == int(np.argmax(np.where(safe > 0, scores, -np.inf)))
+    assert 0 < (safe > 0).sum() < len(safe)
     assert result.status is Status.CHOSEN
     assert evaluate(mdp, result.policy).performance > evaluate(mdp, baseline).performance
     assert {one.model for one in choice.candidates} == {"counts", "shrunk", "careful"}
     assert "Chosen of 32 candidates" in choice.summary
+
+
+def judged(mean, deviation):
+    gain = Gain(mean, deviation, (0.0, 0.0), (0.0, 0.0), 0.0, 0.0, 100)
+    return Candidate({"algorithm": "basic-rl"}, "counts", 1.0, {"neutral": gain})
+
+
+@pytest.mark.parametrize(
+    ("caution", "chosen"), [(0.0, 0), (1.9, 0), (3.0, 1), (10.0, 2), (30.0, None)]
+)
+def test_what_is_safe_is_one_question_and_what_is_best_another(caution, chosen):
+    bold, middling, timid = judged(2.0, 1.0), judged(1.0, 0.3), judged(0.2, 0.01)
+    assert Choice.of([bold, middling, timid], caution).chosen == chosen
 
 
 def test_the_same_log_gives_the_same_bytes(tmp_path):
@@ -154,6 +172,11 @@ def test_what_never_ends_is_not_taken():
     result = AutoSPIBB(caution=0.0).improve(
         log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=1.0, initial=[1.0]
     )
-    assert result.status is Status.NOT_TERMINATING
-    assert result.choice.chosen is None
-    assert result.policy.probabilities.tolist() == [[0.5, 0.5]]
+    choice = result.choice
+    bold = [one for one in choice.candidates if not one.ends]
+    assert bold and max(one.score(0.0) for one in bold) == max(
+        one.score(0.0) for one in choice.candidates
+    )
+    assert result.status is Status.CHOSEN
+    assert choice.candidates[choice.chosen].ends
+    assert result.policy.probabilities[0, 0] > 0.0

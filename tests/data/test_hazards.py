@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from spibb import Counts, Log, Problem, TabularMDP, TabularPolicy
+from spibb.data.hazards import LARGEST_SHARE, Hazards
 from spibb.envs import Garnet, RareAction
 from spibb.posterior.draws import Surroundings, draw_models
-from spibb.testing.reference_posterior import dense_draw
+from spibb.testing.reference_posterior import dense_draw, shrunk_rows
 
 
 def mean_of_draws(problem, n_draws=3_000):
@@ -89,17 +91,58 @@ def two_state_log(n_lost):
 def test_an_action_that_ruins_in_one_state_is_dreaded_in_the_others():
     seen, unseen = (dense(two_state_log(n), "careful")[0] for n in (4, 0))
     assert two_state_log(4).hazards.state == 2
-    # (1 + D_a) / (N_a + 1), D_a = 4 or 0 of the 40 times that it was done elsewhere.
+    # D_a = 4 or 0 of the 40 times that it was done elsewhere.
     more = seen[1, 1, 2] - unseen[1, 1, 2]
-    assert more == pytest.approx(4 / 41, abs=0.03)
+    limits = [two_state_log(n).hazards.by_action[1] for n in (4, 0)]
+    assert more == pytest.approx(limits[0] - limits[1], abs=0.03)
+    assert more > 4 / 41
 
 
 def test_hazards_are_counted():
     hazards = two_state_log(4).hazards
     assert hazards.reward == -5.0
     assert hazards.in_state.tolist() == [[1.0, 1.0, 1.0], [61.0, 60.0, 30.0]]
-    assert hazards.by_action.tolist() == [[2.0, 5.0], [80.0, 36.0]]
+    # Were it as large, so few of 81 and of 40 would be seen in one log of a hundred.
+    assert binom.cdf([1, 4], [81, 40], hazards.by_action) == pytest.approx(0.01)
     assert hazards.unseen.tolist() == [0.5, 0.2]
+
+
+def test_an_action_that_was_never_tried_may_always_ruin():
+    outcomes = two_state_log(4).outcomes
+    rows = outcomes.n_sa * [1.0, 0.0]
+    untried = Hazards.of(outcomes._replace(n_sa=rows), worst=1, least=0.0, stay=1.0)
+    assert untried.by_action[0] < untried.by_action[1] == 1.0
+
+
+def test_what_happened_in_a_state_is_not_ignored():
+    """Action 0 falls from state 0 half of the time; action 1 was tried there twice and did not."""
+    rows = [(0, 0, 2)] * 20 + [(0, 0, 1)] * 20 + [(0, 1, 1)] * 2 + [(2, 0, 2)] * 30
+    rows += [(1, 0, 1)] * 80 + [(1, 1, 0)] * 40
+    states, actions, following = map(np.array, zip(*rows, strict=True))
+    log = Log.from_arrays(
+        state=states, action=actions, reward=np.where(states == 2, -5.0, 1.0),
+        next_state=following, episode=range(len(rows)), truncated=[True] * len(rows),
+    )  # fmt: skip
+    baseline = TabularPolicy([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1]])
+    problem = Problem.of(log, baseline=baseline, gamma=0.9)
+    prior = problem.prior._replace(share=np.inf)
+    problem.__dict__["prior"] = prior  # as if the log were likeliest so
+    hazards, n = problem.hazards, problem.counts.n_sa
+    table = np.zeros((3, 2, 4))
+    np.add.at(table, (states, actions, following), 1.0)
+    ignored, known = (
+        shrunk_rows(table, prior.frequencies, share, prior.strength)[0, 1, 2]
+        for share in (np.inf, LARGEST_SHARE)
+    )
+    spared = n[0].sum() / (n[0].sum() + 1.0) * (n[0, 1] + 0.875) / (n[0, 1] + 1.0)
+    hazard = 1.0 - spared * (1.0 - hazards.by_action[1])
+    assert hazards.state == 2
+    assert dense(problem, "shrunk")[0][0, 1, 2] == pytest.approx(ignored)
+    assert dense(problem, "careful")[0][0, 1, 2] == pytest.approx(hazard + (1.0 - hazard) * known)
+    assert mean_of_draws(problem)[0][0, 1, 2] == pytest.approx(
+        hazard + (1.0 - hazard) * known, abs=0.02
+    )
+    assert known > 1.4 * ignored
 
 
 def test_counts_alone_have_hazards_too():

@@ -36,7 +36,7 @@ def log_of(name, number, size):
 
 @pytest.mark.parametrize(("label", "algorithm", "options"), [
     ("Auto-SPIBB, caution=3", AutoSPIBB(caution=3.0), {}),
-    ("Auto-SPIBB, caution=1", AutoSPIBB(caution=1.0), {}),
+    ("Auto-SPIBB, caution=2", AutoSPIBB(caution=2.0), {}),
     (BOLD, PiLeqBSPIBB(n_wedge=1), {"model": "careful"}),
 ])  # fmt: skip
 def test_scores_are_those_of_the_algorithm_itself(scores, label, algorithm, options):

@@ -3,8 +3,8 @@
 Candidates are made by the algorithms of the paper at several settings, on the model of the counts,
 on the shrunk one and on the careful one, which knows hazards. Each is judged in models drawn from
 the posterior of the log under a neutral and a careful prior (spibb.posterior): mu and sigma of its
-gain over the baseline. The one with the largest mu - z sigma, under the prior that is harsher on
-it, is returned; the baseline where that is positive for none.
+gain over the baseline. Those with mu - z sigma > 0, under the prior that is harsher on them, are
+safe; the one of them with the largest mu - 2/3 z sigma is returned, the baseline where none is.
 
 z is a caution, not a quantile: the log that judges a candidate made it too, and z absorbs that. No
 guarantee is claimed beyond the regret test of every algorithm. Deviation: none has published this.
@@ -13,7 +13,7 @@ guarantee is claimed beyond the regret test of every algorithm. Deviation: none 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -95,11 +95,14 @@ class AutoSPIBB(Algorithm):
         device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
         posteriors = [Posterior(problem, device) for problem in problems]
         tried, labels, searches = candidates(problems, posteriors)
+        ends = ending(problems.models, tried)
         choices, policies = [], problems.start.copy()
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
         for place, posterior in enumerate(posteriors):
-            choice = self.choose(posterior, tried[:, place], labels, problems.start[place])
+            choice = self.choose(
+                posterior, tried[:, place], labels, problems.start[place], ends[:, place]
+            )
             choices.append(choice)
             if choice.chosen is not None:
                 policies[place] = tried[choice.chosen, place]
@@ -107,14 +110,9 @@ class AutoSPIBB(Algorithm):
                 n_iterations[place] = search.n_iterations[place]
                 ended = search.status[place]
                 status[place] = Status.CHOSEN if ended.is_success else ended
-        v, q, ends = evaluate_batch(problems.models, policies)
-        # A policy that never ends in the model of the counts, with gamma = 1, is not taken.
-        choices = [
-            one if does_end else replace(one, chosen=None)
-            for one, does_end in zip(choices, ends, strict=True)
-        ]
+        v, q, does_end = evaluate_batch(problems.models, policies)
         found = SearchResult(policies, v, q, n_iterations, status, choices)
-        return problems.kept_where_endless(found, ends)
+        return problems.kept_where_endless(found, does_end)
 
     def maker(self, finding: Choice) -> Maker:
         """Return what makes the chosen candidate of another problem: the choice is not repeated."""
@@ -129,6 +127,7 @@ class AutoSPIBB(Algorithm):
         policies: Array,
         labels: Sequence[Label],
         start: Array | None = None,
+        ends: NDArray[np.bool_] | None = None,
     ) -> Choice:
         """Judge the candidates of one problem, those that are the same policy once.
 
@@ -137,6 +136,7 @@ class AutoSPIBB(Algorithm):
             policies: The candidates, shape (C, S, A).
             labels: What they are.
             start: What is returned where none is taken; None: the baseline.
+            ends: Which of them end in the model of the counts, shape (C,); None: all.
         """
         baseline = posterior.problem.baseline.probabilities
         is_other = start is not None and not np.array_equal(start, baseline)
@@ -146,8 +146,21 @@ class AutoSPIBB(Algorithm):
         drawn = posterior.gains(judged[first], self.n_draws, self.seed)
         of_all = {name: Gain.of_all(values) for name, values in drawn.items()}
         gains = [{name: found[k] for name, found in of_all.items()} for k in which.ravel()]
-        tried = [Candidate(*label, gains[k]) for k, label in enumerate(labels)]
+        does_end = np.ones(len(labels), dtype=bool) if ends is None else ends
+        tried = [Candidate(*label, gains[k], bool(does_end[k])) for k, label in enumerate(labels)]
         return Choice.of(tried, self.caution, gains[-1] if is_other else None)
+
+
+def ending(models: ModelBatch, tried: Array) -> NDArray[np.bool_]:
+    """Return which policies end in each model, shape (C, B); with a discount none needs to.
+
+    Args:
+        models: The models of the counts.
+        tried: Policies, shape (C, B, S, A).
+    """
+    if models.gamma < 1.0:
+        return np.ones(tried.shape[:2], dtype=bool)
+    return np.stack([evaluate_batch(models, policy)[2] for policy in tried])
 
 
 def candidates(

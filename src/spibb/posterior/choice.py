@@ -13,6 +13,8 @@ from spibb.problem.problem import ModelKind
 from spibb.settings import in_words
 
 _TIE = 1e-9
+# Of those that are safe the boldest is not the best: this share of the caution is kept.
+PICKING = 2.0 / 3.0
 
 
 def _score(gains: Mapping[str, Gain], caution: float) -> float:
@@ -28,12 +30,14 @@ class Candidate:
         model: On which model: "counts" or "shrunk".
         share: What the baseline is mixed with it by; 1: nothing of the baseline is left.
         gains: Its gain over the baseline, by prior.
+        ends: Whether it ends in the model of the counts; without a discount it must.
     """
 
     algorithm: dict[str, Any]
     model: ModelKind
     share: float
     gains: dict[str, Gain]
+    ends: bool = True
 
     def score(self, caution: float) -> float:
         """Return mu - z sigma under the prior that is harsher on it."""
@@ -70,7 +74,11 @@ class Choice:
         caution: float,
         fallback: Mapping[str, Gain] | None = None,
     ) -> Choice:
-        """Take the candidate with the largest score, or none where no score is positive.
+        """Take the best of the candidates that are safe, or none where none is.
+
+        Safe is what gains something less ``caution`` deviations, and the best of them what gains
+        most less two thirds as many: by all of them the choice would keep to what changes little
+        long after bolder policies are safe, by fewer it would fall for what the log flatters.
 
         Args:
             candidates: All that were tried.
@@ -79,10 +87,11 @@ class Choice:
                 may forbid it. A candidate must then score more than that.
         """
         least = 0.0 if fallback is None else _score(fallback, caution)
-        scores = np.array([one.score(caution) for one in candidates])
+        is_safe = np.array([one.ends and one.score(caution) > least for one in candidates])
+        scores = np.array([one.score(PICKING * caution) for one in candidates])
         # The first of those that are alike but for rounding, whatever is added to all rewards.
-        best = int(np.argmax(scores >= scores.max() - _TIE * np.abs(scores).max()))
-        chosen = best if scores[best] > least else None
+        best = scores.max(where=is_safe, initial=-np.inf) - _TIE * np.abs(scores).max()
+        chosen = int(np.argmax(is_safe & (scores >= best))) if is_safe.any() else None
         return cls(tuple(candidates), chosen, caution, fallback is not None)
 
     @property
@@ -98,7 +107,8 @@ class Choice:
         if self.chosen is None:
             return f"Of {n_tried} candidates none gains more than {told}: the baseline is kept."
         taken = self.candidates[self.chosen]
+        fewer = PICKING * self.caution
         return (
-            f"Chosen of {n_tried} candidates: {taken.name}, whose gain less {told} is the largest "
-            f"({taken.score(self.caution):.4g})."
+            f"Chosen of {n_tried} candidates: {taken.name}. Of those that gain more than {told}, "
+            f"its gain less {fewer:g} is the largest ({taken.score(fewer):.4g})."
         )

@@ -8,8 +8,8 @@ The value of what follows then varies by about Var_p ((1 - 1 / L) / (m + 1) + 1 
 posterior Dirichlet(n + m p) itself and, for strong priors, somewhat more; L independent ones would
 vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess stays about a half.
 
-A careful draw has hazards besides (spibb.data.hazards); those of a state and of an action are drawn
-once for all of their pairs.
+A careful draw has hazards besides (spibb.data.hazards); that of a state is drawn once for all of
+its pairs.
 
 What is drawn of a pair depends on seed, draw and pair alone, on a GPU as on the CPU.
 """
@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.compiled.random_numbers import (
-    ACTION_HAZARDS,
     BASELINES,
     MODELS,
     STARTS,
@@ -35,7 +34,7 @@ from spibb.compiled.random_numbers import (
 )
 from spibb.compiled.threads import over_chunks
 from spibb.compiled.variates import gamma, normal, uniform
-from spibb.data.hazards import Hazards
+from spibb.data.hazards import LARGEST_SHARE, Hazards
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
 
@@ -110,13 +109,11 @@ class DrawnHazards(NamedTuple):
 
     Attributes:
         in_state: Shape (K, S).
-        by_action: Shape (K, A).
         given: What they are drawn from.
         is_careful: Whether there are any.
     """
 
     in_state: Array
-    by_action: Array
     given: Hazards
     is_careful: bool
 
@@ -126,17 +123,14 @@ class DrawnHazards(NamedTuple):
     ) -> DrawnHazards:
         """Draw the hazards of a careful prior; None: there are none."""
         if hazards is None:
-            nothing = [np.zeros((2, n)) for n in shape]
-            none = Hazards(0, 0.0, 0.0, nothing[0], nothing[1], nothing[1][0], (0.0, 0.0))
-            return cls(nothing[0], nothing[1], none, False)
-        drawn = []
-        parts = (STATE_HAZARDS, hazards.in_state), (ACTION_HAZARDS, hazards.by_action)
-        for stream, shapes in parts:
-            gammas = np.empty((len(numbered), shapes.size))
-            _draw_gammas(numbers(seed, stream, np.asarray(numbered)), shapes.ravel(), gammas)
-            happens, spares = np.split(gammas, 2, axis=1)
-            drawn.append(happens / (happens + spares))
-        return cls(drawn[0], drawn[1], hazards, True)
+            by_state, by_action = np.zeros((2, shape[0])), np.zeros(shape[1])
+            none = Hazards(0, 0.0, 0.0, by_state, by_action, by_action, (0.0, 0.0))
+            return cls(by_state, none, False)
+        gammas = np.empty((len(numbered), hazards.in_state.size))
+        streams = numbers(seed, STATE_HAZARDS, np.asarray(numbered))
+        _draw_gammas(streams, hazards.in_state.ravel(), gammas)
+        happens, spares = np.split(gammas, 2, axis=1)
+        return cls(happens / (happens + spares), hazards, True)
 
 
 def draw_models(
@@ -238,7 +232,8 @@ def draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  #
         own[outcomes.indices[j]] = outcomes.counts[j]
         k += 1
     n_seen = k
-    _draw_atoms(rng, x, n_x - n, around, own, indices[k : k + n_atoms])
+    share = min(around.share, LARGEST_SHARE) if worse.is_careful else around.share
+    _draw_atoms(rng, x, n_x - n, around, share, own, indices[k : k + n_atoms])
     for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
         own[outcomes.indices[j]] = 0.0
     for _ in range(n_atoms):
@@ -252,8 +247,8 @@ def draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  #
         spared = (1.0 - worse.in_state[place, x]) * (spares / (happens + spares))
         # The worst is no worse for a hazard, and what was seen paid what it paid.
         is_hit = x != given.state
-        hazard = 1.0 - spared * (1.0 - worse.by_action[place, a]) if is_hit else 0.0
-        unseen = given.unseen[a] * worse.by_action[place, a]
+        hazard = 1.0 - spared * (1.0 - given.by_action[a]) if is_hit else 0.0
+        unseen = given.unseen[a] * given.by_action[a]
         least = 1.0 - spared * (1.0 - unseen) if is_hit else 0.0
         for j in range(k):
             weights[j] *= 1.0 - hazard
@@ -264,9 +259,8 @@ def draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  #
 
 
 @jit
-def _draw_atoms(rng, x, n_others, around, own, atoms):  # type: ignore[no-untyped-def]
+def _draw_atoms(rng, x, n_others, around, c, own, atoms):  # type: ignore[no-untyped-def]
     """Draw from (n_x,-a + c g) / (N_x,-a + c) at equal steps."""
-    c = around.share
     if math.isinf(c):
         n_others, c = 0.0, 1.0
     step = (n_others + c) / len(atoms)

@@ -13,7 +13,7 @@ from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
-from spibb.data.hazards import Hazards, careful_model
+from spibb.data.hazards import LARGEST_SHARE, Hazards, careful_model
 from spibb.data.log import Log
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
@@ -255,7 +255,8 @@ class Problem(Display):
         if kind == "shrunk":
             return self.expected
         if kind == "careful":
-            return careful_model(self.expected, self.outcomes, self.hazards)
+            prior = self.prior._replace(share=min(self.prior.share, LARGEST_SHARE))
+            return careful_model(self._shrunk(prior), self.outcomes, self.hazards)
         return self.counts.estimate(self.gamma, self.unseen, self.declared.initial)
 
     @property
@@ -276,9 +277,12 @@ class Problem(Display):
     @cached_property
     def expected(self) -> ModelArrays:
         """The shrunk model: what log and prior lead to expect."""
+        return self._shrunk(self.prior)
+
+    def _shrunk(self, prior: Prior) -> ModelArrays:
         known = self.declared.initial
         initial = self.counts.initial if known is None else known
-        return shrunk_model(self.outcomes, self.prior, initial=initial, gamma=self.gamma)
+        return shrunk_model(self.outcomes, prior, initial=initial, gamma=self.gamma)
 
     @cached_property
     def expected_values(self) -> NDArray[np.float64]:

@@ -16,12 +16,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.auto_spibb import GRID, MIXTURES, AutoSPIBB, Label, candidates
+from spibb.algorithms.auto_spibb import GRID, MIXTURES, AutoSPIBB, Label, candidates, ending
 from spibb.algorithms.spibb_family import PiLeqBSPIBB
 from spibb.data.counts import Counts
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
@@ -38,7 +37,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (1.0, 1.5, 2.0, 2.5, 3.0)
+CAUTIONS = (2.0, 2.5, 3.0, 3.5, 4.0)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
@@ -162,13 +161,15 @@ def _run_problem(
     posteriors = [Posterior(problem, device) for problem in batch]
     tried, labels, _ = candidates(batch, posteriors)
     judge = AutoSPIBB()
-    choices = [judge.choose(one, tried[:, k], labels) for k, one in enumerate(posteriors)]
+    ends = ending(batch.models, tried)
+    choices = [
+        judge.choose(one, tried[:, k], labels, ends=ends[:, k]) for k, one in enumerate(posteriors)
+    ]
     places = {RiskSetting.of_label(label).key: k for k, label in enumerate(labels)}
-    ends = [evaluate_batch(batch.models, policy)[2] for policy in tried]
     policies = (
         tried[places[setting.key]]
         if setting.model
-        else _chosen(setting.build().caution, choices, tried, batch.baseline, ends)
+        else _chosen(setting.build().caution, choices, tried, batch.baseline)
         for setting in plan.settings
     )
     models = models_on(ModelBatch.stack([one.truth for one in drawn]), device)
@@ -177,14 +178,12 @@ def _run_problem(
     return scores.T.reshape(len(runs), len(plan.trajectories), len(plan.settings))
 
 
-def _chosen(
-    caution: float, choices: Sequence[Choice], tried: Array, baseline: Array, ends: Sequence[Any]
-) -> Array:
+def _chosen(caution: float, choices: Sequence[Choice], tried: Array, baseline: Array) -> Array:
     """Return what a degree of caution takes of each log's candidates, shape (B, S, A)."""
     policies = baseline.copy()
     for place, judged in enumerate(choices):
         taken = Choice.of(judged.candidates, caution).chosen
-        if taken is not None and ends[taken][place]:
+        if taken is not None:
             policies[place] = tried[taken, place]
     return policies
 
