@@ -174,9 +174,8 @@ def test_what_never_ends_is_not_taken():
     )
     choice = result.choice
     bold = [one for one in choice.candidates if not one.ends]
-    assert bold and max(one.score(0.0) for one in bold) == max(
-        one.score(0.0) for one in choice.candidates
-    )
+    assert bold
+    assert max(one.score(0.0) for one in bold) == max(one.score(0.0) for one in choice.candidates)
     assert result.status is Status.CHOSEN
     assert choice.candidates[choice.chosen].ends
     assert result.policy.probabilities[0, 0] > 0.0
