@@ -129,7 +129,7 @@ def adv_exact_row(q, b, e, epsilon, g, n_scanned, is_capped, u, out, work):
 @jit
 def _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, out, work):
     if is_capped:
-        capped_exact_row(q, b, e, epsilon, is_lower, u, out)
+        capped_exact_row(q, b, e, epsilon, is_lower, n_scanned, u, out, work[4:])
     else:
         soft_exact_row(q, b, e, epsilon, is_lower, n_scanned, out, work[4:])
 

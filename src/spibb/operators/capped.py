@@ -26,16 +26,18 @@ import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import copy_row
+from spibb.operators.narrowing import narrow_row
 from spibb.operators.soft_approx import next_worst
-
-# Far above the number of events met in practice (twice the number of actions); each finds a
-# better row, and to stop early leaves one that keeps to budget and bounds.
-_MOST_EVENTS = 1_000
-
+from spibb.operators.soft_exact import n_scans
+from spibb.operators.sorting import FEW
+from spibb.operators.sweeping import MOST_EVENTS, sweep
 
 @jit
-def capped_exact_row(q, b, e, epsilon, is_lower, u, out):
-    """Write the row that maximises q within budget and bounds; an infinite budget is none."""
+def capped_exact_row(q, b, e, epsilon, is_lower, n_scanned, u, out, work):
+    """Write the row that maximises q within budget and bounds; an infinite budget is none.
+
+    After ``n_scanned`` events the others are narrowed down, in nine rows of ``work``.
+    """
     if epsilon == np.inf:
         capped_greedy_row(q, u, out)
         return
@@ -43,38 +45,17 @@ def capped_exact_row(q, b, e, epsilon, is_lower, u, out):
     m = _first_margin(q, b, e, u)
     if m < 0:
         return
-    at, low, high = e[m], b[m], u[m]
-    budget = epsilon
-    for _ in range(_MOST_EVENTS * len(q)):
-        other, cost = _next_exchange(q, b, e, is_lower, u, out, m, at)
-        if other < 0:
-            break
-        rises = q[other] > q[m]
-        is_upper = out[other] > b[other] or (rises and out[other] == b[other])
-        bottom, top = (b[other], u[other]) if is_upper else (0.0, b[other])
-        if rises:
-            have, room, unit = out[m] - low, top - out[other], cost - at
-        else:
-            have, room, unit = out[other] - bottom, high - out[m], at - cost
-        mass = min(have, room)
-        is_last = mass * unit > budget
-        if is_last:
-            mass = min(mass, budget / unit)
-        out[other] += mass if rises else -mass
-        out[m] += -mass if rises else mass
-        if is_last:
-            break
-        budget -= mass * unit
-        # What is empty or full is so to the last bit: the next events look at that.
-        if rises and have >= room:
-            out[other] = top
-        if not rises and have <= room:
-            out[other] = bottom
-        is_spent = have <= room if rises else have >= room
-        if is_spent:
-            out[m] = low if rises else high
-        if is_spent and (rises or have > room):
-            m, at, low, high = other, cost, bottom, top
+    is_done, rate = sweep(q, b, e, is_lower, u, out, m, True, epsilon, n_scanned)
+    if is_done or narrow_row(q, b, e, epsilon, is_lower, u, rate, out, work):
+        return
+    copy_row(b, out)
+    sweep(q, b, e, is_lower, u, out, m, True, epsilon, MOST_EVENTS * len(q))
+
+
+@jit
+def n_sweeps(n_actions):
+    """Return how many events of the sweep are looked for before the others are narrowed down."""
+    return MOST_EVENTS * n_actions if n_actions <= FEW else n_scans(n_actions)
 
 
 @jit
@@ -86,32 +67,6 @@ def _first_margin(q, b, e, u):
         if better and e[a] < np.inf and u[a] > b[a]:
             m = a
     return m
-
-
-@jit
-def _next_exchange(q, b, e, is_lower, u, out, m, at):
-    """Return the action whose line meets the margin's next as t falls, or -1, and its c."""
-    found, cost, best = -1, 0.0, 0.0
-    for a in range(len(q)):
-        if e[a] == np.inf and not is_lower:
-            continue
-        lower = 0.0 if is_lower else 0.0 - e[a]  # never -0, by which rates would be negative
-        if q[a] > q[m]:
-            if out[a] < b[a]:
-                c = lower
-            elif out[a] < u[a] and e[a] < np.inf:
-                c = e[a]
-            else:
-                continue
-            rate = (q[a] - q[m]) / (c - at)
-        elif q[a] < q[m] and out[a] > 0.0:
-            c = e[a] if out[a] > b[a] else lower
-            rate = (q[m] - q[a]) / (at - c)
-        else:
-            continue
-        if rate > best:
-            found, cost, best = a, c, rate
-    return found, cost
 
 
 @jit
