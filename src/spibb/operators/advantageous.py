@@ -19,7 +19,7 @@ import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import best_action, copy_row
-from spibb.operators.capped import capped_exact_row
+from spibb.operators.capped import capped_exact_row, narrowed_exact_row
 from spibb.operators.soft_approx import (
     best_receiver,
     next_bargain,
@@ -129,7 +129,9 @@ def adv_exact_row(q, b, e, epsilon, g, n_scanned, is_capped, u, out, work):
 @jit
 def _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, out, work):
     if is_capped:
-        capped_exact_row(q, b, e, epsilon, is_lower, n_scanned, u, out, work[4:])
+        steepest = capped_exact_row(q, b, e, epsilon, is_lower, n_scanned, u, out)
+        if steepest > 0.0:
+            narrowed_exact_row(q, b, e, epsilon, is_lower, u, steepest, out, work[4:])
     else:
         soft_exact_row(q, b, e, epsilon, is_lower, n_scanned, out, work[4:])
 

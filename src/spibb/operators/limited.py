@@ -14,6 +14,7 @@ from spibb.operators.capped import (
     capped_exact_row,
     capped_greedy_row,
     n_sweeps,
+    narrowed_exact_row,
 )
 from spibb.operators.narrowing import N_NARROWING_ROWS
 from spibb.operators.rows import N_SCRATCH_ROWS, Operator, step_row
@@ -34,14 +35,14 @@ def limited_step_row(operator, q, baseline, errors, epsilon, side, upper, out, w
         step_row(operator, q, baseline, errors, epsilon, side, out, work)
     elif operator == 0:
         capped_greedy_row(q, upper, out)
-    elif operator == 1 or operator == 2:
+    elif operator == 1 or operator == 2 or operator == 3 or operator == 5:
+        is_lower, budget = operator == 2 or operator == 5, epsilon if operator > 2 else 0.0
         scans = n_sweeps(len(q))
-        capped_exact_row(
-            q, baseline, errors, 0.0 * epsilon, operator == 2, scans, upper, out, work
-        )
-    elif operator == 3 or operator == 5:
-        scans = n_sweeps(len(q))
-        capped_exact_row(q, baseline, errors, epsilon, operator == 5, scans, upper, out, work)
+        steepest = capped_exact_row(q, baseline, errors, budget, is_lower, scans, upper, out)
+        if steepest > 0.0:
+            narrowed_exact_row(
+                q, baseline, errors, budget, is_lower, upper, steepest, out, work
+            )
     elif operator == 7:
         scans = n_sweeps(len(q))
         adv_exact_row(q, baseline, errors, epsilon, side, scans, is_limited, upper, out, work)

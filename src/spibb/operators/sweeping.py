@@ -15,14 +15,14 @@ Letters: q values, b baseline, e errors, u upper bounds, out the new row, m the 
 
 import numpy as np
 
-from spibb.compiled.jit import jit
+from spibb.compiled.jit import inlined_jit, jit
 
 # Far above the number of events met in practice (twice the number of actions); each finds a
 # better row, and to stop early leaves one that keeps to budget and bounds.
 MOST_EVENTS = 1_000
 
 
-@jit
+@inlined_jit
 def sweep(q, b, e, is_lower, u, out, m, is_upper, budget, n_events):
     """Spend the budget from the cheapest row on, whose margin is a segment of m.
 
