@@ -2,18 +2,9 @@ r"""Steps whose probabilities have upper bounds u(a): what limits on actions com
 
 The row b that a step starts from must keep to them (b <= u).
 
-*Exact*: maximise q.pi within the budget, with 0 <= pi <= u. Cut each action into two segments, from
-0 to b(a), which is full at first, and from b(a) to u(a), which is empty. A unit in the lower
-segment is worth q(a) and refunds e(a), in the upper one it is worth q(a) and costs e(a): with a
-multiplier t on the budget all segments are lines q - t c in one plane, c = -e or e, and the best
-row fills the highest of them. So let t fall from infinity. One segment is the *margin*, whose line
-is the price of mass; the next event is the largest t at which another line meets it. Mass then
-moves between the two, at c' - c a unit, until one of them is empty or full, which becomes or leaves
-the margin. Each event is the best bargain left, so the sweep may stop where the budget ends, in the
-midst of one. O(A) an event; without bounds these are the events of soft_exact.
-
-*Lower*: donors neither pay nor are refunded, c = 0 in lower segments. *Pi_b* and *Pi_<=b* are the
-exact and the lower step with errors 0 and infinity and no budget.
+*Exact*: maximise q.pi within the budget, with 0 <= pi <= u: the sweep (see sweeping), and in a row
+of many actions what is left after a few events of it by narrowing (see there). *Pi_b* and *Pi_<=b*
+are the exact and the lower step with errors 0 and infinity and no budget.
 
 *Approximate*: the transfers of soft_approx and advantageous, to receivers that have room; a donor
 whose receiver is full goes on with its next best bargain.
@@ -29,11 +20,14 @@ from spibb.mdp.greedy import copy_row
 from spibb.operators.narrowing import narrow_row
 from spibb.operators.soft_approx import next_worst
 from spibb.operators.soft_exact import n_scans
-from spibb.operators.sorting import FEW
+from spibb.operators.sorting import FEW, sort
 from spibb.operators.sweeping import MOST_EVENTS, sweep
+# Which actions are filled: all, those of finite error, or the others up to the baseline.
+_EVERY, _ALLOWED, _OTHERS = 0, 1, 2
+
 
 @jit
-def capped_exact_row(q, b, e, epsilon, is_lower, n_events, u, out):
+def capped_exact_row(q, b, e, epsilon, is_lower, n_events, u, out, work):
     """Write the row that maximises q within budget and bounds; an infinite budget is none.
 
     Returns:
@@ -42,7 +36,7 @@ def capped_exact_row(q, b, e, epsilon, is_lower, n_events, u, out):
         within a call takes a tenth of the time of a row of two actions.
     """
     if epsilon == np.inf:
-        capped_greedy_row(q, u, out)
+        capped_greedy_row(q, b, e, n_events, u, out, work)
         return 0.0
     copy_row(b, out)
     m = _first_margin(q, b, e, u)
@@ -56,7 +50,7 @@ def capped_exact_row(q, b, e, epsilon, is_lower, n_events, u, out):
 def narrowed_exact_row(q, b, e, epsilon, is_lower, u, steepest, out, work):
     """Write the same row from scratch, by narrowing, in nine rows of ``work``."""
     if not narrow_row(q, b, e, epsilon, is_lower, u, steepest, out, work):
-        capped_exact_row(q, b, e, epsilon, is_lower, MOST_EVENTS * len(q), u, out)
+        capped_exact_row(q, b, e, epsilon, is_lower, MOST_EVENTS * len(q), u, out, work)
 
 
 @jit
@@ -77,47 +71,62 @@ def _first_margin(q, b, e, u):
 
 
 @jit
-def capped_greedy_row(q, u, out):
-    """Fill the actions of largest q up to their bounds."""
+def capped_greedy_row(q, b, e, n_scanned, u, out, work):
+    """Fill the actions of largest q up to their bounds; after some the others are sorted."""
     for a in range(len(q)):
         out[a] = 0.0
-    left = 1.0
-    while left > 0.0:
+    _fill(q, b, e, u, _EVERY, 1.0, n_scanned, out, work)
+
+
+@jit
+def capped_allowed_row(q, b, e, n_scanned, u, out, work):
+    """Fill actions of finite error, the best first; what is left stays where the baseline is."""
+    for a in range(len(q)):
+        out[a] = 0.0
+    left = _fill(q, b, e, u, _ALLOWED, 1.0, n_scanned, out, work)
+    _fill(q, b, e, u, _OTHERS, left, n_scanned, out, work)
+
+
+@jit
+def _bound(b, e, u, which):
+    """Return how far an action may be filled, 0 if it is none of those asked for."""
+    if which == _OTHERS:
+        return b if e == np.inf else 0.0
+    return u if which == _EVERY or e < np.inf else 0.0
+
+
+@jit
+def _fill(q, b, e, u, which, left, n_scanned, out, work):
+    """Fill some actions, the best first; return the mass that is left, where bounds are short."""
+    for _ in range(n_scanned):
+        if left <= 0.0:
+            return left
         best = -1
         for a in range(len(q)):
-            if out[a] < u[a] and (best < 0 or q[a] > q[best]):
+            if out[a] < _bound(b[a], e[a], u[a], which) and (best < 0 or q[a] > q[best]):
                 best = a
         if best < 0:
-            break  # bounds add up to 1 but for rounding
-        out[best] = min(u[best], left)
+            return left
+        out[best] = min(_bound(b[best], e[best], u[best], which), left)
         left -= out[best]
-
-
-@jit
-def capped_allowed_row(q, b, e, u, out):
-    """Fill actions of finite error, the best first; what is left stays where the baseline is."""
-    left = 1.0
+    order, keys, spare = work[0], work[1], work[2]
     for a in range(len(q)):
-        out[a] = 0.0
-    for is_allowed in (True, False):
-        while left > 0.0:
-            best = -1
-            for a in range(len(q)):
-                bound = u[a] if e[a] < np.inf else b[a]
-                is_better = best < 0 or q[a] > q[best]
-                if is_better and (e[a] < np.inf) == is_allowed and out[a] < bound:
-                    best = a
-            if best < 0:
-                break
-            out[best] = min(u[best] if is_allowed else b[best], left)
-            left -= out[best]
+        order[a], keys[a] = a, -q[a]
+    sort(order, len(q), keys, keys, spare)
+    for place in range(len(q)):
+        a = int(order[place])
+        bound = _bound(b[a], e[a], u[a], which)
+        if out[a] < bound and left > 0.0:
+            out[a] = min(bound, left)
+            left -= out[a]
+    return left
 
 
 @jit
-def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, u, out):
+def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, n_scanned, u, out, work):
     """Move mass to the best bargains that have room, within the budget, and the advantage."""
     if epsilon == np.inf and not is_adv:
-        capped_greedy_row(q, u, out)
+        capped_greedy_row(q, b, e, n_scanned, u, out, work)
         return
     copy_row(b, out)
     budget, earned = epsilon, 0.0

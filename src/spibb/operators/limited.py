@@ -31,26 +31,25 @@ def limited_step_row(operator, q, baseline, errors, epsilon, side, upper, out, w
     is_limited = False
     for a in range(len(q)):
         is_limited |= upper[a] < 1.0
+    scans = n_sweeps(len(q))
     if not is_limited:
         step_row(operator, q, baseline, errors, epsilon, side, out, work)
     elif operator == 0:
-        capped_greedy_row(q, upper, out)
+        capped_greedy_row(q, baseline, errors, scans, upper, out, work)
     elif operator == 1 or operator == 2 or operator == 3 or operator == 5:
         is_lower, budget = operator == 2 or operator == 5, epsilon if operator > 2 else 0.0
-        scans = n_sweeps(len(q))
-        steepest = capped_exact_row(q, baseline, errors, budget, is_lower, scans, upper, out)
+        steepest = capped_exact_row(q, baseline, errors, budget, is_lower, scans, upper, out, work)
         if steepest > 0.0:
-            narrowed_exact_row(
-                q, baseline, errors, budget, is_lower, upper, steepest, out, work
-            )
+            narrowed_exact_row(q, baseline, errors, budget, is_lower, upper, steepest, out, work)
     elif operator == 7:
-        scans = n_sweeps(len(q))
         adv_exact_row(q, baseline, errors, epsilon, side, scans, is_limited, upper, out, work)
     elif operator == 9:
-        capped_allowed_row(q, baseline, errors, upper, out)
+        capped_allowed_row(q, baseline, errors, scans, upper, out, work)
     else:
         is_lower, is_adv = operator == 6, operator == 8
-        capped_approx_row(q, baseline, errors, epsilon, is_lower, is_adv, side, upper, out)
+        capped_approx_row(
+            q, baseline, errors, epsilon, is_lower, is_adv, side, scans, upper, out, work
+        )
 
 
 @jit

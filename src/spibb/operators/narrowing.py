@@ -24,7 +24,7 @@ from spibb.operators.sweeping import MOST_EVENTS, sweep
 
 N_NARROWING_ROWS = 9
 # The sweep takes as few segments in less time than cuts would need.
-_FEW_SEGMENTS = 16
+_FEW_SEGMENTS = 12
 _MOST_CUTS = 60
 # Cuts in a row that decide nothing before the sweep takes what is left: lines meet in one point.
 _IDLE_CUTS = 8
@@ -194,18 +194,17 @@ def _decide(actions, n, sign, slope, weights, x, y, xs, ys, n_vertices, work):
             over = _height(q, c, xs[k]) - ys[k]
             lowest, highest = min(lowest, over), max(highest, over)
         near = _NEAR * (1.0 + abs(q) + abs(c))
-        is_kept = lowest <= near and highest >= -near
-        if is_kept:
-            actions[n_kept] = a
-            n_kept += 1
-        if sign * (_height(q, c, x) - y) > 0.0:
-            part = sign * weights[a]
-            if is_kept:
-                more += part
-                dearer += part * c
-            else:
-                mass += part
-                spent += part * c
+        # Without branches, which nobody could predict.
+        is_kept = (lowest <= near) & (highest >= -near)
+        actions[n_kept] = a
+        n_kept += is_kept
+        changes = sign * (_height(q, c, x) - y) > 0.0
+        part = sign * weights[a] if changes else 0.0
+        part_kept = part if is_kept else 0.0
+        more += part_kept
+        dearer += part_kept * c
+        mass += part - part_kept
+        spent += (part - part_kept) * c
     return n_kept, mass, spent, more, dearer
 
 
