@@ -22,6 +22,7 @@ from spibb.operators.soft_approx import next_worst
 from spibb.operators.soft_exact import n_scans
 from spibb.operators.sorting import FEW, sort
 from spibb.operators.sweeping import MOST_EVENTS, sweep
+
 # Which actions are filled: all, those of finite error, or the others up to the baseline.
 _EVERY, _ALLOWED, _OTHERS = 0, 1, 2
 

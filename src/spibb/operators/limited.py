@@ -20,9 +20,7 @@ from spibb.operators.narrowing import N_NARROWING_ROWS
 from spibb.operators.rows import N_SCRATCH_ROWS, Operator, step_row
 
 # Those of the plain steps, or of the narrowed ones: what an operator keeps, and what it narrows in.
-_N_ROWS = max(
-    N_SCRATCH_ROWS, Operator.ADV_EXACT.needs.n_scratch_rows + N_NARROWING_ROWS
-)
+_N_ROWS = max(N_SCRATCH_ROWS, Operator.ADV_EXACT.needs.n_scratch_rows + N_NARROWING_ROWS)
 
 
 @jit

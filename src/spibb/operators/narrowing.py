@@ -1,12 +1,13 @@
 r"""The exact step under upper bounds for many actions: narrow its dual down to a few segments.
 
-The segments of sweeping are lines q - t c, and the best row fills those above a price p. Which point
-(t, p) that is minimises a convex function, so a look at any point tells in which half-plane the best
-one lies: too much mass above it asks for a higher price, too much cost for a larger t. Half-planes
-through the centre of gravity cut a polygon around the best point to at most 0.63 of its area each
-time, and a segment whose line misses the polygon is decided: full if above, empty if below. So each
-look is at fewer segments than the one before, O(A) for all of them unless lines meet in one point,
-and the sweep finishes what is left: it alone decides ties, and rounding.
+The segments of sweeping are lines q - t c, and the best row fills those above a price p. Which
+point (t, p) that is minimises a convex function, so a look at any point tells in which half-plane
+the best one lies: too much mass above it asks for a higher price, too much cost for a larger t.
+Half-planes through the centre of gravity cut a polygon around the best point to at most 0.63 of its
+area each time, and a segment whose line misses the polygon is decided: full if above, empty if
+below. So each look is at fewer segments than the one before, about O(A) for all of them together.
+The sweep finishes what is left: it alone decides ties, and rounding. Where many different lines
+meet in the best point much is left, and each event of the sweep looks at all of that.
 
 Points have coordinates x = 1 / (1 + t) in 0..1, so that no t is too large, and y = p x: a line is
 x q - (1 - x) c, straight as before. Actions of the same q and e are one to the sweep.
