@@ -6,6 +6,7 @@ import pytest
 from spibb.operators.advantageous import adv_exact_row
 from spibb.operators.capped import (
     capped_allowed_row,
+    capped_approx_row,
     capped_exact_row,
     capped_greedy_row,
     n_sweeps,
@@ -194,12 +195,31 @@ def test_sorted_fills_equal_scanned_ones():
     for _ in range(300):
         n = int(rng.integers(2, 300))
         q, b, e, _, u = random_row(rng, n)
-        for fill in (capped_greedy_row, capped_allowed_row):
+        for fill, parts in ((capped_greedy_row, (q,)), (capped_allowed_row, (q, b, e))):
             found, scanned, work = np.empty(n), np.empty(n), np.full((3, n), np.nan)
-            fill(q, b, e, NEVER, u, scanned, work)
+            fill(*parts, NEVER, u, scanned, work)
             for n_scanned in (0, 2):
-                fill(q, b, e, n_scanned, u, found, work)
+                fill(*parts, n_scanned, u, found, work)
                 np.testing.assert_array_equal(found, scanned)
             assert abs(found.sum() - 1.0) <= 1e-12
         n_short += found[np.isinf(e)].any()
     assert n_short > 30, "hardly any mass is left for actions that are not allowed"
+
+
+@pytest.mark.parametrize("kind", ["soft", "lower", "adv"])
+def test_sorted_transfers_equal_scanned_ones(kind):
+    rng = np.random.default_rng(15)
+    n_full = 0
+    for number in range(600):
+        n = int(rng.integers(2, 40) if number % 2 else rng.integers(40, 300))
+        q, b, e, epsilon, u = random_row(rng, n)
+        epsilon = np.inf if number % 20 == 0 else epsilon
+        g = rng.normal(size=n).round(2)
+        found, scanned = np.empty(n), np.empty(n)
+        for is_sorted, out in ((True, found), (False, scanned)):
+            work = np.full((4, n), np.nan)
+            is_lower, is_adv = kind == "lower", kind == "adv"
+            capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, is_sorted, u, out, work)
+        np.testing.assert_allclose(found, scanned, rtol=0, atol=1e-12, err_msg=f"row {number}")
+        n_full += ((found == u) & (u > b)).any()
+    assert n_full > 150, "hardly any receiver is ever full"

@@ -7,7 +7,8 @@ of many actions what is left after a few events of it by narrowing (see there). 
 are the exact and the lower step with errors 0 and infinity and no budget.
 
 *Approximate*: the transfers of soft_approx and advantageous, to receivers that have room; a donor
-whose receiver is full goes on with its next best bargain.
+whose receiver is full goes on with its next best bargain. In a row of many actions the frontier of
+receivers that have room is written again each time that one is full: O(A) each.
 
 Letters: q values, b baseline, e errors, g the baseline's Q, u upper bounds, out the new row, m the
 margin.
@@ -18,13 +19,10 @@ import numpy as np
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import copy_row
 from spibb.operators.narrowing import narrow_row
-from spibb.operators.soft_approx import next_worst
+from spibb.operators.soft_approx import next_bargain, next_worst, receiver_at
 from spibb.operators.soft_exact import n_scans
-from spibb.operators.sorting import FEW, sort
+from spibb.operators.sorting import FEW, push_vertex, sort
 from spibb.operators.sweeping import MOST_EVENTS, sweep
-
-# Which actions are filled: all, those of finite error, or the others up to the baseline.
-_EVERY, _ALLOWED, _OTHERS = 0, 1, 2
 
 
 @jit
@@ -37,7 +35,7 @@ def capped_exact_row(q, b, e, epsilon, is_lower, n_events, u, out, work):
         within a call takes a tenth of the time of a row of two actions.
     """
     if epsilon == np.inf:
-        capped_greedy_row(q, b, e, n_events, u, out, work)
+        capped_greedy_row(q, n_fills(len(q)), u, out, work)
         return 0.0
     copy_row(b, out)
     m = _first_margin(q, b, e, u)
@@ -72,71 +70,96 @@ def _first_margin(q, b, e, u):
 
 
 @jit
-def capped_greedy_row(q, b, e, n_scanned, u, out, work):
+def n_fills(n_actions):
+    """Return how many actions are looked for among all before they are sorted, which takes long."""
+    return MOST_EVENTS * n_actions if n_actions <= FEW else 8 * n_scans(n_actions)
+
+
+@jit
+def capped_greedy_row(q, n_scanned, u, out, work):
     """Fill the actions of largest q up to their bounds; after some the others are sorted."""
     for a in range(len(q)):
         out[a] = 0.0
-    _fill(q, b, e, u, _EVERY, 1.0, n_scanned, out, work)
+    left, n = 1.0, 0
+    while left > 0.0:
+        if n == n_scanned:
+            _fill_sorted(q, q, u, True, left, out, work)
+            break
+        best = -1
+        for a in range(len(q)):
+            if out[a] < u[a] and (best < 0 or q[a] > q[best]):
+                best = a
+        if best < 0:
+            break  # bounds add up to 1 but for rounding
+        out[best] = min(u[best], left)
+        left -= out[best]
+        n += 1
 
 
 @jit
 def capped_allowed_row(q, b, e, n_scanned, u, out, work):
     """Fill actions of finite error, the best first; what is left stays where the baseline is."""
+    left = 1.0
     for a in range(len(q)):
         out[a] = 0.0
-    left = _fill(q, b, e, u, _ALLOWED, 1.0, n_scanned, out, work)
-    _fill(q, b, e, u, _OTHERS, left, n_scanned, out, work)
+    for is_allowed in (True, False):
+        n = 0
+        while left > 0.0:
+            if n == n_scanned:
+                left = _fill_sorted(q, e, u if is_allowed else b, is_allowed, left, out, work)
+                break
+            best = -1
+            for a in range(len(q)):
+                bound = u[a] if e[a] < np.inf else b[a]
+                is_better = best < 0 or q[a] > q[best]
+                if is_better and (e[a] < np.inf) == is_allowed and out[a] < bound:
+                    best = a
+            if best < 0:
+                break
+            out[best] = min(u[best] if is_allowed else b[best], left)
+            left -= out[best]
+            n += 1
 
 
 @jit
-def _bound(b, e, u, which):
-    """Return how far an action may be filled, 0 if it is none of those asked for."""
-    if which == _OTHERS:
-        return b if e == np.inf else 0.0
-    return u if which == _EVERY or e < np.inf else 0.0
-
-
-@jit
-def _fill(q, b, e, u, which, left, n_scanned, out, work):
-    """Fill some actions, the best first; return the mass that is left, where bounds are short."""
-    for _ in range(n_scanned):
-        if left <= 0.0:
-            return left
-        best = -1
-        for a in range(len(q)):
-            if out[a] < _bound(b[a], e[a], u[a], which) and (best < 0 or q[a] > q[best]):
-                best = a
-        if best < 0:
-            return left
-        out[best] = min(_bound(b[best], e[best], u[best], which), left)
-        left -= out[best]
+def _fill_sorted(q, e, bounds, is_finite, left, out, work):
+    """Fill the best actions of finite e, or of infinite; return what mass is left."""
     order, keys, spare = work[0], work[1], work[2]
     for a in range(len(q)):
         order[a], keys[a] = a, -q[a]
     sort(order, len(q), keys, keys, spare)
     for place in range(len(q)):
         a = int(order[place])
-        bound = _bound(b[a], e[a], u[a], which)
-        if out[a] < bound and left > 0.0:
-            out[a] = min(bound, left)
+        if (e[a] < np.inf) == is_finite and out[a] < bounds[a] and left > 0.0:
+            out[a] = min(bounds[a], left)
             left -= out[a]
     return left
 
 
 @jit
-def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, n_scanned, u, out, work):
-    """Move mass to the best bargains that have room, within the budget, and the advantage."""
+def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, is_sorted, u, out, work):
+    """Move mass to the best bargains that have room, within the budget, and the advantage.
+
+    If ``is_sorted``, donors and receivers are, in four rows of ``work``.
+    """
     if epsilon == np.inf and not is_adv:
-        capped_greedy_row(q, b, e, n_scanned, u, out, work)
+        capped_greedy_row(q, n_fills(len(q)), u, out, work)
         return
     copy_row(b, out)
     budget, earned = epsilon, 0.0
-    donor = -1
-    for _ in range(len(q)):
-        donor = next_worst(q, donor)
+    donor, n_vertices, vertex = -1, -1, 0
+    n_receivers = _sort_receivers(q, b, e, u, work) if is_sorted else 0
+    for k in range(len(q)):
+        donor = int(work[1, k]) if is_sorted else next_worst(q, donor)
         is_pinned = e[donor] == np.inf and not is_lower and epsilon < np.inf
         while out[donor] > 0.0 and not is_pinned:
-            receiver = _best_with_room(q, e, epsilon, u, out, donor)
+            if is_sorted and epsilon < np.inf:
+                if n_vertices < 0:  # a receiver is full
+                    n_vertices, vertex = _write_receivers(q, e, u, out, n_receivers, work), 0
+                vertex = next_bargain(q, e, donor, work[0], n_vertices, vertex)
+                receiver = receiver_at(q, donor, work[0], n_vertices, vertex)
+            else:
+                receiver = _best_with_room(q, e, epsilon, u, out, donor)
             if receiver < 0:
                 break
             mass = out[donor]
@@ -149,6 +172,7 @@ def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, n_scanned, u, out, 
             is_full = mass >= u[receiver] - out[receiver]
             if is_full:
                 mass = u[receiver] - out[receiver]
+                n_vertices = -1
             out[receiver] = u[receiver] if is_full else out[receiver] + mass
             out[donor] -= mass
             earned = max(0.0, earned + gain * mass)
@@ -157,6 +181,36 @@ def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, n_scanned, u, out, 
                 budget = max(0.0, budget - mass * price)
             if not is_full:
                 break
+
+
+@jit
+def _sort_receivers(q, b, e, u, work):
+    """Write donors by increasing q and receivers by increasing error; return how many of these."""
+    donors, receivers, spare = work[1], work[2], work[3]
+    n = 0
+    for a in range(len(q)):
+        donors[a] = a
+        if e[a] < np.inf and u[a] > b[a]:
+            receivers[n] = a
+            n += 1
+    sort(donors, len(q), q, q, spare)
+    sort(receivers, n, e, q, spare)
+    return n
+
+
+@jit
+def _write_receivers(q, e, u, out, n_receivers, work):
+    """Write the frontier of the receivers that have room; return its number of vertices."""
+    n_vertices = 0
+    for k in range(n_receivers):
+        a = int(work[2, k])
+        if out[a] < u[a]:
+            if n_vertices == 0:
+                work[0, 0] = a
+                n_vertices = 1
+            else:
+                n_vertices = push_vertex(q, e, a, work[0], n_vertices)
+    return n_vertices
 
 
 @jit

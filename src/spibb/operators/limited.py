@@ -13,11 +13,13 @@ from spibb.operators.capped import (
     capped_approx_row,
     capped_exact_row,
     capped_greedy_row,
+    n_fills,
     n_sweeps,
     narrowed_exact_row,
 )
 from spibb.operators.narrowing import N_NARROWING_ROWS
 from spibb.operators.rows import N_SCRATCH_ROWS, Operator, step_row
+from spibb.operators.sorting import FEW
 
 # Those of the plain steps, or of the narrowed ones: what an operator keeps, and what it narrows in.
 _N_ROWS = max(N_SCRATCH_ROWS, Operator.ADV_EXACT.needs.n_scratch_rows + N_NARROWING_ROWS)
@@ -33,7 +35,7 @@ def limited_step_row(operator, q, baseline, errors, epsilon, side, upper, out, w
     if not is_limited:
         step_row(operator, q, baseline, errors, epsilon, side, out, work)
     elif operator == 0:
-        capped_greedy_row(q, baseline, errors, scans, upper, out, work)
+        capped_greedy_row(q, n_fills(len(q)), upper, out, work)
     elif operator == 1 or operator == 2 or operator == 3 or operator == 5:
         is_lower, budget = operator == 2 or operator == 5, epsilon if operator > 2 else 0.0
         steepest = capped_exact_row(q, baseline, errors, budget, is_lower, scans, upper, out, work)
@@ -42,11 +44,11 @@ def limited_step_row(operator, q, baseline, errors, epsilon, side, upper, out, w
     elif operator == 7:
         adv_exact_row(q, baseline, errors, epsilon, side, scans, is_limited, upper, out, work)
     elif operator == 9:
-        capped_allowed_row(q, baseline, errors, scans, upper, out, work)
+        capped_allowed_row(q, baseline, errors, n_fills(len(q)), upper, out, work)
     else:
-        is_lower, is_adv = operator == 6, operator == 8
+        is_lower, is_adv, many = operator == 6, operator == 8, len(q) > FEW
         capped_approx_row(
-            q, baseline, errors, epsilon, is_lower, is_adv, side, scans, upper, out, work
+            q, baseline, errors, epsilon, is_lower, is_adv, side, many, upper, out, work
         )
 
 
