@@ -19,7 +19,7 @@ import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import best_action, copy_row
-from spibb.operators.capped import capped_exact_row
+from spibb.operators.capped import capped_exact_row, narrowed_exact_row
 from spibb.operators.soft_approx import (
     best_receiver,
     next_bargain,
@@ -118,6 +118,9 @@ def adv_exact_row(q, b, e, epsilon, g, n_scanned, is_capped, u, out, work):
             scale = max(scale, abs(q[a]) + mu * abs(g[a]))
         if dot(mixed, new) - dot(mixed, lo) <= 1e-13 * scale:
             _mix(lo, hi, b, e, epsilon, g, out)
+            if is_capped:
+                for a in range(len(out)):
+                    out[a] = min(out[a], u[a])  # a mix of a bound with itself may round up
             return
         if gap(g, new, b) >= rounding:
             copy_row(new, hi)
@@ -129,7 +132,9 @@ def adv_exact_row(q, b, e, epsilon, g, n_scanned, is_capped, u, out, work):
 @jit
 def _plain_row(q, b, e, epsilon, is_lower, n_scanned, is_capped, u, out, work):
     if is_capped:
-        capped_exact_row(q, b, e, epsilon, is_lower, u, out)
+        steepest = capped_exact_row(q, b, e, epsilon, is_lower, n_scanned, u, out, work[4:])
+        if steepest > 0.0:
+            narrowed_exact_row(q, b, e, epsilon, is_lower, u, steepest, out, work[4:])
     else:
         soft_exact_row(q, b, e, epsilon, is_lower, n_scanned, out, work[4:])
 

@@ -2,21 +2,13 @@ r"""Steps whose probabilities have upper bounds u(a): what limits on actions com
 
 The row b that a step starts from must keep to them (b <= u).
 
-*Exact*: maximise q.pi within the budget, with 0 <= pi <= u. Cut each action into two segments, from
-0 to b(a), which is full at first, and from b(a) to u(a), which is empty. A unit in the lower
-segment is worth q(a) and refunds e(a), in the upper one it is worth q(a) and costs e(a): with a
-multiplier t on the budget all segments are lines q - t c in one plane, c = -e or e, and the best
-row fills the highest of them. So let t fall from infinity. One segment is the *margin*, whose line
-is the price of mass; the next event is the largest t at which another line meets it. Mass then
-moves between the two, at c' - c a unit, until one of them is empty or full, which becomes or leaves
-the margin. Each event is the best bargain left, so the sweep may stop where the budget ends, in the
-midst of one. O(A) an event; without bounds these are the events of soft_exact.
-
-*Lower*: donors neither pay nor are refunded, c = 0 in lower segments. *Pi_b* and *Pi_<=b* are the
-exact and the lower step with errors 0 and infinity and no budget.
+*Exact*: maximise q.pi within the budget, with 0 <= pi <= u: the sweep (see sweeping), and in a row
+of many actions what is left after a few events of it by narrowing (see there). *Pi_b* and *Pi_<=b*
+are the exact and the lower step with errors 0 and infinity and no budget.
 
 *Approximate*: the transfers of soft_approx and advantageous, to receivers that have room; a donor
-whose receiver is full goes on with its next best bargain.
+whose receiver is full goes on with its next best bargain. In a row of many actions the frontier of
+receivers that have room is written again each time that one is full: O(A) each.
 
 Letters: q values, b baseline, e errors, g the baseline's Q, u upper bounds, out the new row, m the
 margin.
@@ -26,55 +18,44 @@ import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.mdp.greedy import copy_row
-from spibb.operators.soft_approx import next_worst
-
-# Far above the number of events met in practice (twice the number of actions); each finds a
-# better row, and to stop early leaves one that keeps to budget and bounds.
-_MOST_EVENTS = 1_000
+from spibb.operators.narrowing import narrow_row
+from spibb.operators.soft_approx import next_bargain, next_worst, receiver_at
+from spibb.operators.soft_exact import n_scans
+from spibb.operators.sorting import FEW, push_vertex, sort
+from spibb.operators.sweeping import MOST_EVENTS, sweep
 
 
 @jit
-def capped_exact_row(q, b, e, epsilon, is_lower, u, out):
-    """Write the row that maximises q within budget and bounds; an infinite budget is none."""
+def capped_exact_row(q, b, e, epsilon, is_lower, n_events, u, out, work):
+    """Write the row that maximises q within budget and bounds; an infinite budget is none.
+
+    Returns:
+        0, or if it is not found after ``n_events`` events of the sweep, a t that the best one is
+        not above: `narrowed_exact_row` goes on with that. It is not called from here, since a call
+        within a call takes a tenth of the time of a row of two actions.
+    """
     if epsilon == np.inf:
-        capped_greedy_row(q, u, out)
-        return
+        capped_greedy_row(q, n_fills(len(q)), u, out, work)
+        return 0.0
     copy_row(b, out)
     m = _first_margin(q, b, e, u)
     if m < 0:
-        return
-    at, low, high = e[m], b[m], u[m]
-    budget = epsilon
-    for _ in range(_MOST_EVENTS * len(q)):
-        other, cost = _next_exchange(q, b, e, is_lower, u, out, m, at)
-        if other < 0:
-            break
-        rises = q[other] > q[m]
-        is_upper = out[other] > b[other] or (rises and out[other] == b[other])
-        bottom, top = (b[other], u[other]) if is_upper else (0.0, b[other])
-        if rises:
-            have, room, unit = out[m] - low, top - out[other], cost - at
-        else:
-            have, room, unit = out[other] - bottom, high - out[m], at - cost
-        mass = min(have, room)
-        is_last = mass * unit > budget
-        if is_last:
-            mass = min(mass, budget / unit)
-        out[other] += mass if rises else -mass
-        out[m] += -mass if rises else mass
-        if is_last:
-            break
-        budget -= mass * unit
-        # What is empty or full is so to the last bit: the next events look at that.
-        if rises and have >= room:
-            out[other] = top
-        if not rises and have <= room:
-            out[other] = bottom
-        is_spent = have <= room if rises else have >= room
-        if is_spent:
-            out[m] = low if rises else high
-        if is_spent and (rises or have > room):
-            m, at, low, high = other, cost, bottom, top
+        return 0.0
+    is_done, rate = sweep(q, b, e, is_lower, u, out, m, True, epsilon, n_events)
+    return 0.0 if is_done else rate
+
+
+@jit
+def narrowed_exact_row(q, b, e, epsilon, is_lower, u, steepest, out, work):
+    """Write the same row from scratch, by narrowing, in nine rows of ``work``."""
+    if not narrow_row(q, b, e, epsilon, is_lower, u, steepest, out, work):
+        capped_exact_row(q, b, e, epsilon, is_lower, MOST_EVENTS * len(q), u, out, work)
+
+
+@jit
+def n_sweeps(n_actions):
+    """Return how many events of the sweep are looked for before the others are narrowed down."""
+    return MOST_EVENTS * n_actions if n_actions <= FEW else n_scans(n_actions)
 
 
 @jit
@@ -89,38 +70,21 @@ def _first_margin(q, b, e, u):
 
 
 @jit
-def _next_exchange(q, b, e, is_lower, u, out, m, at):
-    """Return the action whose line meets the margin's next as t falls, or -1, and its c."""
-    found, cost, best = -1, 0.0, 0.0
-    for a in range(len(q)):
-        if e[a] == np.inf and not is_lower:
-            continue
-        lower = 0.0 if is_lower else 0.0 - e[a]  # never -0, by which rates would be negative
-        if q[a] > q[m]:
-            if out[a] < b[a]:
-                c = lower
-            elif out[a] < u[a] and e[a] < np.inf:
-                c = e[a]
-            else:
-                continue
-            rate = (q[a] - q[m]) / (c - at)
-        elif q[a] < q[m] and out[a] > 0.0:
-            c = e[a] if out[a] > b[a] else lower
-            rate = (q[m] - q[a]) / (at - c)
-        else:
-            continue
-        if rate > best:
-            found, cost, best = a, c, rate
-    return found, cost
+def n_fills(n_actions):
+    """Return how many actions are looked for among all before they are sorted, which takes long."""
+    return MOST_EVENTS * n_actions if n_actions <= FEW else 8 * n_scans(n_actions)
 
 
 @jit
-def capped_greedy_row(q, u, out):
-    """Fill the actions of largest q up to their bounds."""
+def capped_greedy_row(q, n_scanned, u, out, work):
+    """Fill the actions of largest q up to their bounds; after some the others are sorted."""
     for a in range(len(q)):
         out[a] = 0.0
-    left = 1.0
+    left, n = 1.0, 0
     while left > 0.0:
+        if n == n_scanned:
+            _fill_sorted(q, q, u, True, left, out, work)
+            break
         best = -1
         for a in range(len(q)):
             if out[a] < u[a] and (best < 0 or q[a] > q[best]):
@@ -129,16 +93,21 @@ def capped_greedy_row(q, u, out):
             break  # bounds add up to 1 but for rounding
         out[best] = min(u[best], left)
         left -= out[best]
+        n += 1
 
 
 @jit
-def capped_allowed_row(q, b, e, u, out):
+def capped_allowed_row(q, b, e, n_scanned, u, out, work):
     """Fill actions of finite error, the best first; what is left stays where the baseline is."""
     left = 1.0
     for a in range(len(q)):
         out[a] = 0.0
     for is_allowed in (True, False):
+        n = 0
         while left > 0.0:
+            if n == n_scanned:
+                left = _fill_sorted(q, e, u if is_allowed else b, is_allowed, left, out, work)
+                break
             best = -1
             for a in range(len(q)):
                 bound = u[a] if e[a] < np.inf else b[a]
@@ -149,22 +118,48 @@ def capped_allowed_row(q, b, e, u, out):
                 break
             out[best] = min(u[best] if is_allowed else b[best], left)
             left -= out[best]
+            n += 1
 
 
 @jit
-def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, u, out):
-    """Move mass to the best bargains that have room, within the budget, and the advantage."""
+def _fill_sorted(q, e, bounds, is_finite, left, out, work):
+    """Fill the best actions of finite e, or of infinite; return what mass is left."""
+    order, keys, spare = work[0], work[1], work[2]
+    for a in range(len(q)):
+        order[a], keys[a] = a, -q[a]
+    sort(order, len(q), keys, keys, spare)
+    for place in range(len(q)):
+        a = int(order[place])
+        if (e[a] < np.inf) == is_finite and out[a] < bounds[a] and left > 0.0:
+            out[a] = min(bounds[a], left)
+            left -= out[a]
+    return left
+
+
+@jit
+def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, is_sorted, u, out, work):
+    """Move mass to the best bargains that have room, within the budget, and the advantage.
+
+    If ``is_sorted``, donors and receivers are, in four rows of ``work``.
+    """
     if epsilon == np.inf and not is_adv:
-        capped_greedy_row(q, u, out)
+        capped_greedy_row(q, n_fills(len(q)), u, out, work)
         return
     copy_row(b, out)
     budget, earned = epsilon, 0.0
-    donor = -1
-    for _ in range(len(q)):
-        donor = next_worst(q, donor)
+    donor, n_vertices, vertex = -1, -1, 0
+    n_receivers = _sort_receivers(q, b, e, u, work) if is_sorted else 0
+    for k in range(len(q)):
+        donor = int(work[1, k]) if is_sorted else next_worst(q, donor)
         is_pinned = e[donor] == np.inf and not is_lower and epsilon < np.inf
         while out[donor] > 0.0 and not is_pinned:
-            receiver = _best_with_room(q, e, epsilon, u, out, donor)
+            if is_sorted and epsilon < np.inf:
+                if n_vertices < 0:  # a receiver is full
+                    n_vertices, vertex = _write_receivers(q, e, u, out, n_receivers, work), 0
+                vertex = next_bargain(q, e, donor, work[0], n_vertices, vertex)
+                receiver = receiver_at(q, donor, work[0], n_vertices, vertex)
+            else:
+                receiver = _best_with_room(q, e, epsilon, u, out, donor)
             if receiver < 0:
                 break
             mass = out[donor]
@@ -177,6 +172,7 @@ def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, u, out):
             is_full = mass >= u[receiver] - out[receiver]
             if is_full:
                 mass = u[receiver] - out[receiver]
+                n_vertices = -1
             out[receiver] = u[receiver] if is_full else out[receiver] + mass
             out[donor] -= mass
             earned = max(0.0, earned + gain * mass)
@@ -185,6 +181,36 @@ def capped_approx_row(q, b, e, epsilon, is_lower, is_adv, g, u, out):
                 budget = max(0.0, budget - mass * price)
             if not is_full:
                 break
+
+
+@jit
+def _sort_receivers(q, b, e, u, work):
+    """Write donors by increasing q and receivers by increasing error; return how many of these."""
+    donors, receivers, spare = work[1], work[2], work[3]
+    n = 0
+    for a in range(len(q)):
+        donors[a] = a
+        if e[a] < np.inf and u[a] > b[a]:
+            receivers[n] = a
+            n += 1
+    sort(donors, len(q), q, q, spare)
+    sort(receivers, n, e, q, spare)
+    return n
+
+
+@jit
+def _write_receivers(q, e, u, out, n_receivers, work):
+    """Write the frontier of the receivers that have room; return its number of vertices."""
+    n_vertices = 0
+    for k in range(n_receivers):
+        a = int(work[2, k])
+        if out[a] < u[a]:
+            if n_vertices == 0:
+                work[0, 0] = a
+                n_vertices = 1
+            else:
+                n_vertices = push_vertex(q, e, a, work[0], n_vertices)
+    return n_vertices
 
 
 @jit

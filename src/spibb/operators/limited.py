@@ -13,8 +13,16 @@ from spibb.operators.capped import (
     capped_approx_row,
     capped_exact_row,
     capped_greedy_row,
+    n_fills,
+    n_sweeps,
+    narrowed_exact_row,
 )
-from spibb.operators.rows import N_SCRATCH_ROWS, step_row
+from spibb.operators.narrowing import N_NARROWING_ROWS
+from spibb.operators.rows import N_SCRATCH_ROWS, Operator, step_row
+from spibb.operators.sorting import FEW
+
+# Those of the plain steps, or of the narrowed ones: what an operator keeps, and what it narrows in.
+_N_ROWS = max(N_SCRATCH_ROWS, Operator.ADV_EXACT.needs.n_scratch_rows + N_NARROWING_ROWS)
 
 
 @jit
@@ -23,27 +31,31 @@ def limited_step_row(operator, q, baseline, errors, epsilon, side, upper, out, w
     is_limited = False
     for a in range(len(q)):
         is_limited |= upper[a] < 1.0
+    scans = n_sweeps(len(q))
     if not is_limited:
         step_row(operator, q, baseline, errors, epsilon, side, out, work)
     elif operator == 0:
-        capped_greedy_row(q, upper, out)
-    elif operator == 1 or operator == 2:
-        capped_exact_row(q, baseline, errors, 0.0 * epsilon, operator == 2, upper, out)
-    elif operator == 3 or operator == 5:
-        capped_exact_row(q, baseline, errors, epsilon, operator == 5, upper, out)
+        capped_greedy_row(q, n_fills(len(q)), upper, out, work)
+    elif operator == 1 or operator == 2 or operator == 3 or operator == 5:
+        is_lower, budget = operator == 2 or operator == 5, epsilon if operator > 2 else 0.0
+        steepest = capped_exact_row(q, baseline, errors, budget, is_lower, scans, upper, out, work)
+        if steepest > 0.0:
+            narrowed_exact_row(q, baseline, errors, budget, is_lower, upper, steepest, out, work)
     elif operator == 7:
-        adv_exact_row(q, baseline, errors, epsilon, side, 0, is_limited, upper, out, work)
+        adv_exact_row(q, baseline, errors, epsilon, side, scans, is_limited, upper, out, work)
     elif operator == 9:
-        capped_allowed_row(q, baseline, errors, upper, out)
+        capped_allowed_row(q, baseline, errors, n_fills(len(q)), upper, out, work)
     else:
-        is_lower, is_adv = operator == 6, operator == 8
-        capped_approx_row(q, baseline, errors, epsilon, is_lower, is_adv, side, upper, out)
+        is_lower, is_adv, many = operator == 6, operator == 8, len(q) > FEW
+        capped_approx_row(
+            q, baseline, errors, epsilon, is_lower, is_adv, side, many, upper, out, work
+        )
 
 
 @jit
 def limited_step_rows(operator, q, baseline, errors, epsilon, side, upper, out):
     """Apply one operator to N rows: arrays (N, A), epsilon (N,)."""
-    work = np.empty((N_SCRATCH_ROWS, q.shape[1]))
+    work = np.empty((_N_ROWS, q.shape[1]))
     for k in range(len(q)):
         limited_step_row(operator, q[k], baseline[k], errors[k], epsilon[k], side[k], upper[k],
                          out[k], work)  # fmt: skip
@@ -55,7 +67,7 @@ def improve_limited(
 ):
     """Do as `spibb.operators.rows.improve_problems` does, with bounds and budgets (B, S)."""
     n_actions = policy.shape[2]
-    work = np.empty((N_SCRATCH_ROWS, n_actions))
+    work = np.empty((_N_ROWS, n_actions))
     new = np.empty(n_actions)
     for place in places:
         k = problems[place]

@@ -90,15 +90,20 @@ def write_frontier(q, e, d, frontier, order, spare):
     frontier[0] = d
     n_vertices = 1
     for place in range(n):
-        a = int(order[place])
-        if q[a] <= q[int(frontier[n_vertices - 1])]:
-            continue  # another is better and no dearer
-        while n_vertices > 1:
-            start, end = int(frontier[n_vertices - 2]), int(frontier[n_vertices - 1])
-            direct, present = slope(q, e, start, a), slope(q, e, start, end)
-            if direct < present or (direct == present and end < a):
-                break
-            n_vertices -= 1
-        frontier[n_vertices] = a
-        n_vertices += 1
+        n_vertices = push_vertex(q, e, int(order[place]), frontier, n_vertices)
     return n_vertices
+
+
+@jit
+def push_vertex(q, e, a, frontier, n_vertices):
+    """Add an action that is not cheaper to a frontier; return its number of vertices then."""
+    if q[a] <= q[int(frontier[n_vertices - 1])]:
+        return n_vertices  # another is better and no dearer
+    while n_vertices > 1:
+        start, end = int(frontier[n_vertices - 2]), int(frontier[n_vertices - 1])
+        direct, present = slope(q, e, start, a), slope(q, e, start, end)
+        if direct < present or (direct == present and end < a):
+            break
+        n_vertices -= 1
+    frontier[n_vertices] = a
+    return n_vertices + 1
