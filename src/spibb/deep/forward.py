@@ -27,7 +27,7 @@ Floats = NDArray[np.float32]
 Layers = list[tuple[Any, Any]]
 # States that go through a network together: small enough for the cache.
 BLOCK = 64
-_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
+ZERO, LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
 def n_parameters(sizes: Sequence[int]) -> int:
@@ -117,9 +117,8 @@ def _fill_q(chosen, n_blocks, params, sizes, states, out):  # type: ignore[no-un
         n_rows = min(BLOCK, states.shape[1] - at)
         place_in = (m * states.shape[1] + at) * sizes[0]
         run_layers(sizes, n_rows, params[m], source, place_in, values, first)
-        for e in range(n_rows):
-            for a in range(n_actions):
-                out[m, at + e, a] = values[first[len(sizes) - 1] + e * n_actions + a]
+        found = values[first[len(sizes) - 1] :][: n_rows * n_actions]
+        out[m, at : at + n_rows] = found.reshape(n_rows, n_actions)
 
 
 @inlined_jit
@@ -138,7 +137,7 @@ def run_layers(sizes, n_rows, params, source, source_at, values, first):  # type
     for k in range(len(sizes) - 1):
         fan_in, fan_out = sizes[k], sizes[k + 1]
         bias = at + fan_in * fan_out
-        floor = _ZERO if k + 2 < len(sizes) else _LEAST
+        floor = ZERO if k + 2 < len(sizes) else LEAST
         product(here, here_at, fan_in, 1, params, at, params, bias, floor, values, first[k + 1],
                 n_rows, fan_out, fan_in)  # fmt: skip
         here, here_at, at = values, first[k + 1], bias + fan_out

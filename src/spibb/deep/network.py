@@ -20,14 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
 from spibb.deep.forward import Networks, layer_places, n_parameters
-from spibb.errors import (
-    DataError,
-    OutputError,
-    SettingsError,
-    SpibbError,
-    checked_wholes,
-    import_extra,
-)
+from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
 from spibb.whole_files import as_path, reason, write_whole
 
 Floats = NDArray[np.float32]
@@ -71,8 +64,8 @@ class Network:
             (_frozen(w, f"weight_{k}"), _frozen(b, f"bias_{k}")) for k, (w, b) in enumerate(given)
         ]
         _check_layers(layers)
-        for name, parts in zip(("weights", "biases"), zip(*layers, strict=True), strict=True):
-            object.__setattr__(self, name, parts)
+        object.__setattr__(self, "weights", tuple(weight for weight, _ in layers))
+        object.__setattr__(self, "biases", tuple(bias for _, bias in layers))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -117,11 +110,9 @@ class Network:
                 f"parameters have shape {flat.shape}",
                 expected=f"({n_parameters(sizes)},) for sizes {sizes}",
             )
-        weights, biases = [], []
-        for first, middle, last, fan_in, fan_out in layer_places(sizes):
-            weights.append(flat[first:middle].reshape(fan_in, fan_out).T)
-            biases.append(flat[middle:last])
-        return cls(weights, biases)
+        places = layer_places(sizes)
+        weights = [flat[a:b].reshape(fan_in, fan_out).T for a, b, _, fan_in, fan_out in places]
+        return cls(weights, [flat[middle:last] for _, middle, last, _, _ in places])
 
     def to_arrays(self) -> dict[str, Floats]:
         """Return the arrays that a file holds."""
@@ -174,7 +165,7 @@ def checked_observations(values: Any, n_features: int, name: str = "observations
 
 
 def checked_answers(
-    found: Any, states: Any, n_actions: int, name: str, error: type[SpibbError] = DataError
+    found: Any, states: Any, n_actions: int, name: str, error: Any = DataError
 ) -> Any:
     """Return what a baseline or pseudo-counts say of states (..., d) as numbers (..., A)."""
     numbers = found if is_tensor(found) else as_float32(found, name)
@@ -196,14 +187,13 @@ def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
     """
     if not all(size > 0 for size in sizes) or len(sizes) < 2:
         raise SettingsError(f"sizes are {tuple(sizes)}", expected="at least two numbers > 0")
-    keys = np.array([seed % 2**64 for seed in seeds], dtype=np.uint64)
+    keys = np.array([seed % 2**64 for seed in seeds], dtype=np.uint64)[:, None]
     population = np.zeros((len(keys), n_parameters(sizes)), dtype=np.float32)
     drawn = 0
-    for first, middle, _, fan_in, fan_out in layer_places(sizes):
-        places = np.arange(drawn, drawn + fan_in * fan_out)
-        drawn += fan_in * fan_out
+    for first, middle, _, fan_in, _ in layer_places(sizes):
+        unit = uniforms(keys, FIRST_WEIGHTS, np.arange(drawn, drawn + middle - first))
+        drawn += middle - first
         bound = np.float32(np.sqrt(6.0 / fan_in))
-        unit = uniforms(keys[:, None], FIRST_WEIGHTS, places)
         population[:, first:middle] = (np.float32(2) * unit - np.float32(1)) * bound
     return population
 
@@ -281,12 +271,12 @@ def _frozen(array: ArrayLike, name: str) -> Floats:
 
 
 def _check_layers(layers: Sequence[tuple[Floats, Floats]]) -> None:
-    fan_in = layers[0][0].shape[-1] if layers[0][0].ndim else 0
+    fan_in: Any = "fan_in"
     for k, (weight, bias) in enumerate(layers):
-        if weight.ndim != 2 or weight.size == 0 or weight.shape[1] != fan_in:
+        if weight.ndim != 2 or weight.size == 0 or (k and weight.shape[1] != fan_in):
             raise DataError(
                 f"weight_{k} has shape {weight.shape}",
-                expected=f"(fan_out, {fan_in if k else 'fan_in'})",
+                expected=f"(fan_out, {fan_in})",
                 hint="weights are (outputs, inputs), as torch.nn.Linear has them",
             )
         fan_in = len(weight)

@@ -42,9 +42,8 @@ from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
 
 _FORMAT, _KERNEL = "spibb-policy-2", "kernel"
-_ABOUT, _NETWORK, _BASELINE, _POINTS = (
-    "policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors"
-)  # fmt: skip
+_FILES = ("policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors")
+_ABOUT, _NETWORK, _BASELINE, _POINTS = _FILES
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,17 +98,17 @@ class NetworkPolicy:
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
                 hint="TrainingData.from_transitions(transitions, baseline, counts) keeps them",
             )
+        expected = (network.n_features, network.n_actions)
         parts: dict[str, Any] = {"pseudo-counts": self.pseudo_counts}
         if isinstance(self.baseline, SoftmaxNetwork):
             parts["a baseline"] = self.baseline.network
         for name, part in parts.items():
             # Pseudo-counts of one's own need not tell their features.
-            n_features = getattr(part, "n_features", network.n_features)
-            n_actions = getattr(part, "n_actions", None)
-            if (n_features, n_actions) != (network.n_features, network.n_actions):
+            found = (getattr(part, "n_features", expected[0]), getattr(part, "n_actions", None))
+            if found != expected:
                 raise PolicyError(
-                    f"{name} of {n_features} features and {n_actions} actions",
-                    expected=f"{network.n_features} and {network.n_actions}, as the Q-network has",
+                    "{} of {} features and {} actions".format(name, *found),
+                    expected="{} and {}, as the Q-network has".format(*expected),
                 )
 
     @property
@@ -157,28 +156,25 @@ class NetworkPolicy:
             overwrite: Replace an earlier policy that is there.
         """
         import_safetensors()
-        about: dict[str, Any] = {"format": _FORMAT, "rule": self.rule.to_config()}
-        about["scale"] = None if self.scale is None else self.scale.tolist()
-        baseline: Any = self.baseline
-        counts: Any = self.pseudo_counts
+        scale = None if self.scale is None else self.scale.tolist()
+        about = {"format": _FORMAT, "rule": self.rule.to_config(), "scale": scale}
+        baseline, counts = self.baseline, self.pseudo_counts
         if not self.rule.is_greedy:
             if not isinstance(baseline, SoftmaxNetwork):
                 raise _cannot_store("a baseline", baseline, "spibb.deep.SoftmaxNetwork")
             if not isinstance(counts, FittedKernelCounts):
                 raise _cannot_store("pseudo-counts", counts, "those of KernelCounts")
-            settings = {"kind": _KERNEL, "axis": counts.axis, "width": counts.width}
-            about["pseudo_counts"] = settings
+            about["pseudo_counts"] = {"kind": _KERNEL, "axis": counts.axis, "width": counts.width}
 
         def fill(part: Path) -> None:
             self.network.write(part / _NETWORK)
-            if not self.rule.is_greedy:
+            if "pseudo_counts" in about:
                 baseline.network.write(part / _BASELINE, {"temperature": baseline.temperature})
-                arrays = {"points": counts.points, "bounds": counts.bounds}
+                arrays = {name: getattr(counts, name) for name in ("points", "bounds")}
                 write_arrays(part / _POINTS, arrays, {"format": "spibb-counts-1"})
             write_whole(part / _ABOUT, json.dumps(about, indent=2).encode())
 
-        known = (_ABOUT, _NETWORK, _BASELINE, _POINTS)
-        write_folder(as_path(folder), fill, overwrite=overwrite, known=known)
+        write_folder(as_path(folder), fill, overwrite=overwrite, known=_FILES)
 
     @classmethod
     def read(cls, folder: str | Path) -> NetworkPolicy:
@@ -192,11 +188,9 @@ class NetworkPolicy:
                 return cls(network, rule, scale=scale)
             baseline = SoftmaxNetwork.read(part / _BASELINE)
             settings = dict(about["pseudo_counts"])
-            kind = settings.pop("kind")
-            if kind != _KERNEL:
+            if (kind := settings.pop("kind")) != _KERNEL:
                 raise DataError(f"its pseudo-counts are {kind!r}", expected=repr(_KERNEL))
-            arrays: dict[str, Any] = read_arrays(part / _POINTS)[0]
-            counts = FittedKernelCounts(**arrays, **settings)
+            counts = FittedKernelCounts(**read_arrays(part / _POINTS)[0], **settings)
             return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
             raise DataError(
@@ -239,25 +233,21 @@ class PopulationPolicy:
         # Of a network: a policy's own, or a baseline's.
         first = (chosen or policies)[0].network
         self._shape, self._n_actions = (len(policies), first.n_features), first.n_actions
-        self._scale: Floats | None = None
-        if any(policy.scale is not None for policy in chosen):
-            units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
-            self._scale = np.array(np.broadcast_arrays(*units), np.float32)[:, None]
+        units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
+        self._scale = np.array(np.broadcast_arrays(*units), np.float32)[:, None]
         if chosen:
             params = np.stack([policy.network.to_flat() for policy in chosen])
             self._networks = Networks(params, first.sizes)
-        steps = [checked_step(policy.rule) for policy in chosen]
         # Members of one step that ask one baseline and one way to count.
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for k, (policy, step) in enumerate(zip(chosen, steps, strict=True)):
+        groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for k, policy in enumerate(chosen):
+            step = checked_step(policy.rule)
             asked = (id(policy.baseline), id(policy.pseudo_counts))
             key = (step.operator, *(asked if step.operator.needs.errors else ()))
-            groups.setdefault(key, []).append(k)
-        self._groups = []
-        for own in groups.values():
-            n_wedge, epsilon = np.array([(steps[k].n_wedge, steps[k].epsilon) for k in own]).T
-            part = (steps[own[0]].operator, np.array(own), n_wedge[:, None], epsilon[:, None])
-            self._groups.append(part)
+            groups.setdefault(key, []).append((k, [[step.n_wedge]], [step.epsilon]))
+        self._groups = [
+            (key[0], *map(np.array, zip(*own, strict=True))) for key, own in groups.items()
+        ]
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).
@@ -279,16 +269,15 @@ class PopulationPolicy:
             return out
         places = on_device(self._places, device)
         given = states[places]
-        seen = given if self._scale is None else given / on_device(self._scale, device)
+        # Where nobody has units they are 1, which changes nothing.
+        seen = given / on_device(self._scale, device)
         q = self._networks.q(seen)
         for operator, members, *numbers in self._groups:
-            own, n_wedge, epsilon = (on_device(part, device) for part in (members, *numbers))
-            baseline, counts = None, None
+            own, *limits = (on_device(part, device) for part in (members, *numbers))
+            answers = (None, None)
             if operator.needs.errors:
-                baseline, counts = self._ask(self._policies[members[0]], given[own], seen[own])
-            out[places[own]] = improved_rows(
-                operator, q[own], baseline, counts, n_wedge[..., None], epsilon
-            )
+                answers = self._ask(self._policies[members[0]], given[own], seen[own])
+            out[places[own]] = improved_rows(operator, q[own], *answers, *limits)
         return out
 
     def _ask(self, policy: NetworkPolicy, given: Any, seen: Any) -> tuple[Any, Any]:

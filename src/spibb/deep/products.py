@@ -24,8 +24,7 @@ _INDEX, _PLACE = ir.IntType(64), ir.IntType(32)
 
 
 @intrinsic
-def _tiles(context: Any, a: Any, a0: Any, a_row: Any, a_k: Any, b: Any, b0: Any, d: Any, d0: Any,
-           floor: Any, c: Any, c0: Any, n_rows: Any, n_columns: Any, n_terms: Any) -> Any:  # fmt: skip
+def _tiles(context, a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms):  # type: ignore[no-untyped-def]
     """Compute `product` tile by tile, in compiled code."""
     i = types.intp
     signature = types.void(a, i, i, i, b, i, d, i, types.float32, c, i, i, i, i)
@@ -112,7 +111,7 @@ def product(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_
         n_columns: Columns of b, c and d.
         n_terms: Columns of a, rows of b.
     """
-    _tiles(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms)
+    _tiles(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms)  # type: ignore[call-arg]
 
 
 @jit

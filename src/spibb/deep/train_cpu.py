@@ -20,13 +20,12 @@ from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
 from spibb.compiled.threads import over_chunks
 from spibb.deep.engine import TrainingEngine, carrying
-from spibb.deep.forward import layer_firsts, run_layers
+from spibb.deep.forward import LEAST, ZERO, layer_firsts, run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
 from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
 _STREAM = np.uint64(MINIBATCHES)
-_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
 # The settings, as the compiled loop reads them.
@@ -115,8 +114,7 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
         for t in range(t0, min(t0 + max(n_steps, 1), recipes.n_steps[m])):
             if t % constants.target_period == 0:
                 if n_steps > 0:
-                    for i in range(len(online)):
-                        frozen[i] = online[i]
+                    frozen[:] = online
                 else:
                     frozen = online
             loss, max_q, in_bounds = _look(
@@ -210,27 +208,26 @@ def _backward(sizes, batch_size, records, params, scratch):  # type: ignore[no-u
     values, gradient = scratch.values, scratch.gradient
     here, below_here = scratch.pushed[0], scratch.pushed[1]
     scale = np.float32(2.0) / np.float32(batch_size)
-    for i in range(batch_size * n_actions):
-        here[i] = 0.0
+    here[: batch_size * n_actions] = 0.0
     for b in range(batch_size):
         here[b * n_actions + records.action[scratch.rows[b]]] = scale * scratch.delta[b]
     at = len(params)
     for k in range(n_layers - 1, -1, -1):
         fan_in, fan_out = sizes[k], sizes[k + 1]
         at -= fan_out
-        product(scratch.ones, 0, batch_size, 1, here, 0, scratch.zeros, 0, _LEAST, gradient, at, 1,
+        product(scratch.ones, 0, batch_size, 1, here, 0, scratch.zeros, 0, LEAST, gradient, at, 1,
                 fan_out, batch_size)  # fmt: skip
         at -= fan_in * fan_out
-        product(values, scratch.first[k], 1, fan_in, here, 0, scratch.zeros, 0, _LEAST, gradient,
+        product(values, scratch.first[k], 1, fan_in, here, 0, scratch.zeros, 0, LEAST, gradient,
                 at, fan_in, fan_out, batch_size)  # fmt: skip
         if k == 0:
             break
         transpose(params, at, fan_in, fan_out, scratch.turned)
-        product(here, 0, fan_out, 1, scratch.turned, 0, scratch.zeros, 0, _LEAST, below_here, 0,
+        product(here, 0, fan_out, 1, scratch.turned, 0, scratch.zeros, 0, LEAST, below_here, 0,
                 batch_size, fan_in, fan_out)  # fmt: skip
         first = scratch.first[k]
         for i in range(batch_size * fan_in):
-            below_here[i] = below_here[i] if values[first + i] > _ZERO else _ZERO
+            below_here[i] = below_here[i] if values[first + i] > ZERO else ZERO
         here, below_here = below_here, here
 
 

@@ -35,26 +35,26 @@ from spibb.errors import import_extra
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
 
+Flags = tuple[str, ...]
 # Those that fused.cu has in its own words.
 _OPERATORS = (
     Operator.GREEDY, Operator.PI_B, Operator.PI_LEQ_B, Operator.SOFT_EXACT, Operator.SOFT_APPROX
 )  # fmt: skip
-RECORD = 32
 _BATCH, _SPLITS = 32, 4
 _N_THREADS = 320
 # The kernel counts in 32 bits, and looks two steps ahead.
 _MOST_COUNTED = 2**31 - 3
 # In this order: shared memory is told for three hidden layers.
-LIMITS = (
-    Limit("the number of hidden layers", lambda given: len(given.sizes) - 2, 3, 3),
-    Limit("the number of features", lambda given: given.sizes[0], 1, 4),
-    Limit("the number of actions", lambda given: given.sizes[-1], 1, 9),
-    Limit("batch_size", lambda given: given.settings.batch_size, _BATCH, _BATCH),
-    Limit("target_period", lambda given: given.settings.target_period, 1, _MOST_COUNTED),
-    Limit("annealing_samples", lambda given: given.settings.annealing_samples, 1, _MOST_COUNTED),
-    Limit("the number of steps", lambda given: given.n_steps, 0, _MOST_COUNTED),
+LIMITS: tuple[Limit, ...] = (
+    ("the number of hidden layers", lambda given: len(given.sizes) - 2, 3, 3),
+    ("the number of features", lambda given: given.sizes[0], 1, 4),
+    ("the number of actions", lambda given: given.sizes[-1], 1, 9),
+    ("batch_size", lambda given: given.settings.batch_size, _BATCH, _BATCH),
+    ("target_period", lambda given: given.settings.target_period, 1, _MOST_COUNTED),
+    ("annealing_samples", lambda given: given.settings.annealing_samples, 1, _MOST_COUNTED),
+    ("the number of steps", lambda given: given.n_steps, 0, _MOST_COUNTED),
     # Of a block on compute capability 9.0; other devices are asked for theirs.
-    Limit("its shared memory in bytes", lambda given: shared_bytes(given.sizes), 0, 232_448),
+    ("its shared memory in bytes", lambda given: shared_bytes(given.sizes), 0, 232_448),
 )
 
 
@@ -71,22 +71,15 @@ class FusedEngine(TrainingEngine):
     limits = LIMITS
     is_whole = True
 
-    def __init__(
-        self, trainings: Trainings, device: Any = "cuda", options: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, trainings: Trainings, device: Any = "cuda", options: Flags = ()) -> None:
         super().__init__(trainings, device)
-        self._device = checked_device(device)
-        recipes = trainings.recipes
-        self._columns = self._tensors(
-            {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
-            | {
-                "records": packed_records(trainings.records),
-                # The longest trainings go first, so that none of them is left for the end.
-                "order": np.argsort(-recipes.n_steps, kind="stable"),
-                "last_step": recipes.n_steps,
-            }
-        )
-        self._kernel = load_function(trainings.sizes, self._device, options=options)
+        self._device, recipes = checked_device(device), trainings.recipes
+        columns = {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
+        columns |= {"records": packed_records(trainings.records), "last_step": recipes.n_steps}
+        # The longest trainings go first, so that none of them is left for the end.
+        columns["order"] = np.argsort(-recipes.n_steps, kind="stable")
+        self._columns = self._tensors(columns)
+        self._kernel = load_function(trainings.sizes, self._device, options)
 
     @classmethod
     def misfit(cls, trainings: Trainings, device: Any = None) -> str | None:
@@ -132,9 +125,8 @@ class FusedEngine(TrainingEngine):
             t: Steps done so far.
             n_steps: Steps to take; a member stops at its own last step.
         """
-        columns = {**self._columns, **tensors}
+        columns, trainings = {**self._columns, **tensors}, self._trainings
         places = {name: column.data_ptr() for name, column in columns.items()}
-        trainings = self._trainings
         arguments = Arguments.of(trainings.settings, t, n_steps, places)
         blocks = (len(trainings.members), _N_THREADS)
         launch(self._kernel, blocks, shared_bytes(trainings.sizes), self._device, arguments)
@@ -147,7 +139,7 @@ def packed_records(records: Records) -> NDArray[np.float32]:
     N~(s, a), ``[12:12 + A]`` the baseline at s', ``[21:21 + A]`` N~(s', .), the rest 0.
     """
     n_rows, n_features = records.state.shape
-    packed = np.zeros((n_rows, RECORD), dtype=np.float32)
+    packed = np.zeros((n_rows, 32), dtype=np.float32)
     places = (0, 8, 9, n_features, 10, 11, 12, 21)
     columns = records._replace(terminated=~records.terminated)
     for first, column in zip(places, columns, strict=True):
@@ -214,21 +206,24 @@ def size_macros(sizes: Sequence[int]) -> list[str]:
     return [f"-D{name}={size}" for name, size in zip(names, sizes, strict=True)]
 
 
-def compile_kernel(
-    sizes: tuple[int, ...], architecture: str, options: tuple[str, ...] = (), more: str = ""
-) -> bytes:
-    """Return fused.cu as machine code for an architecture such as "sm_90"; needs no GPU.
+@cache
+def load_function(
+    sizes: tuple[int, ...], device: Any, options: Flags = (), name: str = "train", more: str = ""
+) -> Any:
+    """Return a kernel of fused.cu on a GPU, with the shared memory that networks of a size need.
 
     Args:
         sizes: Units of each layer.
-        architecture: What to compile for.
+        device: The GPU.
         options: More options for the compiler.
+        name: The kernel's name.
         more: Source that is put at the end.
     """
-    nvrtc = _binding("nvrtc")
+    driver, nvrtc, torch = _binding("driver"), _binding("nvrtc"), import_torch()
     source = files("spibb.deep").joinpath("fused.cu").read_bytes() + more.encode()
     program = _ok(nvrtc.nvrtcCreateProgram(source, b"fused.cu", 0, [], []))
-    flags = [f"--gpu-architecture={architecture}", "--std=c++17", *size_macros(sizes), *options]
+    major, minor = torch.cuda.get_device_capability(device)
+    flags = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", *size_macros(sizes), *options]
     encoded = [flag.encode() for flag in flags]
     outcome = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
     if int(outcome[0]) != 0:
@@ -238,21 +233,6 @@ def compile_kernel(
     code = bytes(_ok(nvrtc.nvrtcGetCUBINSize(program)))
     _ok(nvrtc.nvrtcGetCUBIN(program, code))
     _ok(nvrtc.nvrtcDestroyProgram(program))
-    return code
-
-
-@cache
-def load_function(
-    sizes: tuple[int, ...],
-    device: Any,
-    name: str = "train",
-    options: tuple[str, ...] = (),
-    more: str = "",
-) -> Any:
-    """Return a kernel of fused.cu on a GPU, with the shared memory that networks of a size need."""
-    driver, torch = _binding("driver"), import_torch()
-    major, minor = torch.cuda.get_device_capability(device)
-    code = compile_kernel(sizes, f"sm_{major}{minor}", options, more)
     with torch.cuda.device(device):
         torch.cuda.current_stream(device)  # makes the context
         module = _ok(driver.cuModuleLoadData(code))
@@ -277,8 +257,8 @@ def launch(kernel: Any, blocks: tuple[int, int], n_bytes: int, device: Any, argu
     places = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
     with torch.cuda.device(device):
         stream = driver.CUstream(torch.cuda.current_stream(device).cuda_stream)
-        place = ctypes.addressof(places)
-        _ok(driver.cuLaunchKernel(kernel, *grid, *threads, n_bytes, stream, place, 0))
+        given = (n_bytes, stream, ctypes.addressof(places), 0)
+        _ok(driver.cuLaunchKernel(kernel, *grid, *threads, *given))
         # What it points to must live until it has been read.
         torch.cuda.synchronize(device)
 

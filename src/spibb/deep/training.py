@@ -191,14 +191,13 @@ def train_population(
         anew = [
             replace(chosen[k], seed=int(numbers(chosen[k].key, RESTARTS, restart))) for k in places
         ]
-        again = Trainings(parts, anew, trainings.settings)
+        again = replace(trainings, members=anew)
         file = None if checkpoint is None else f"{checkpoint}.restart-{restart}"
-        part = _train(again, choice, record_every, progress, file, restart)
-        _put(population, places, part, restart)
+        _put(_train(again, choice, record_every, progress, file, restart), population, places)
     return population
 
 
-def _put(population: Population, places: NDArray[np.int64], part: Population, restart: int) -> None:
+def _put(part: Population, population: Population, places: NDArray[np.int64]) -> None:
     """Put members that were trained again into their places."""
     for name, column in part.state.arrays.items():
         population.state.arrays[name][places] = column
@@ -206,9 +205,8 @@ def _put(population: Population, places: NDArray[np.int64], part: Population, re
         curve = getattr(population.curves, name)
         curve[places] = np.nan
         curve[places, : len(part.curves.steps)] = getattr(part.curves, name)
-    population.dead[places] = part.dead
-    population.n_steps[places] = part.n_steps
-    population.n_restarts[places] = restart
+    for name in ("dead", "n_steps", "n_restarts"):
+        getattr(population, name)[places] = getattr(part, name)
     for place, member in zip(places, part.members, strict=True):
         population.members[place] = member
 
@@ -227,7 +225,7 @@ def _train(
     curves = Curves.empty(len(trainings.members))
     kept = None
     if checkpoint is not None:
-        kept = Checkpoint.of(checkpoint, trainings, choice.name, record_every)
+        kept = Checkpoint(checkpoint, trainings, choice.name, record_every)
         state, curves = kept.read(state) or (state, curves)
         # What would keep it from being written is said now, not after hours of training.
         kept.write(state, curves)
@@ -261,7 +259,7 @@ def _train(
     ended = np.where(state.diverged_at >= 0, state.diverged_at, last)
     return Population(
         list(trainings.members), trainings.sizes, state, ended, curves, choice.name, trainings.data,
-        dead_members(trainings, state), np.zeros_like(ended), choice.note,
+        dead_members(trainings, state), np.full_like(ended, restart), choice.note,
     )  # fmt: skip
 
 
