@@ -65,16 +65,13 @@ class Networks:
 
     def q(self, states: Any) -> Any:
         """Return the values of states (R, E, d), member r's in row r: shape (R, E, A)."""
-        if not is_tensor(states):
-            return self._of_arrays(states)
-        torch, device = import_torch(), str(states.device)
-        if device not in self._layers:
-            flat = torch.tensor(self._params, device=states.device)
-            self._layers[device] = tensor_layers(flat, self._units.tolist())
-        with torch.no_grad():
-            return run_tensors(self._layers[device], states.to(torch.float32))[-1]
-
-    def _of_arrays(self, states: Any) -> Floats:
+        if is_tensor(states):
+            torch, device = import_torch(), str(states.device)
+            if device not in self._layers:
+                flat = torch.tensor(self._params, device=states.device)
+                self._layers[device] = tensor_layers(flat, self._units.tolist())
+            with torch.no_grad():
+                return run_tensors(self._layers[device], states.to(torch.float32))[-1]
         # Compiled for one kind of array only.
         rows = np.require(states, np.float32, ["C", "A", "W"])
         n_members, n_states = rows.shape[:2]

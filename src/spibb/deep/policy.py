@@ -26,13 +26,7 @@ from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
 from spibb.deep.baseline import SoftmaxNetwork, as_function, checked_probabilities
 from spibb.deep.forward import Networks
-from spibb.deep.network import (
-    Network,
-    checked_observations,
-    import_safetensors,
-    read_arrays,
-    write_arrays,
-)
+from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import FittedCounts, FittedKernelCounts, checked_counts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
@@ -155,7 +149,6 @@ class NetworkPolicy:
             folder: Where it shall appear.
             overwrite: Replace an earlier policy that is there.
         """
-        import_safetensors()
         scale = None if self.scale is None else self.scale.tolist()
         about = {"format": _FORMAT, "rule": self.rule.to_config(), "scale": scale}
         baseline, counts = self.baseline, self.pseudo_counts
@@ -190,7 +183,8 @@ class NetworkPolicy:
             settings = dict(about["pseudo_counts"])
             if (kind := settings.pop("kind")) != _KERNEL:
                 raise DataError(f"its pseudo-counts are {kind!r}", expected=repr(_KERNEL))
-            counts = FittedKernelCounts(**read_arrays(part / _POINTS)[0], **settings)
+            settings |= read_arrays(part / _POINTS)[0]
+            counts = FittedKernelCounts(**settings)
             return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
             raise DataError(

@@ -171,17 +171,11 @@ class PopulationState:
 
 
 # A member as the engines read it: its data set, its random numbers, its rule's step.
-RECIPE = np.dtype(
-    [
-        *((name, np.int64) for name in ("first_row", "n_rows", "n_steps")),
-        ("seed", np.uint64),
-        *((name, np.bool_) for name in ("needs_errors", "has_budget")),
-        ("operator", np.int64),
-        ("is_double", np.bool_),
-        *((name, np.float64) for name in ("kappa", "n_wedge", "epsilon")),
-    ],
-    align=True,
-)
+RECIPE = np.dtype([
+    ("first_row", "i8"), ("n_rows", "i8"), ("n_steps", "i8"), ("seed", "u8"),
+    ("needs_errors", "?"), ("has_budget", "?"), ("operator", "i8"), ("is_double", "?"),
+    ("kappa", "f8"), ("n_wedge", "f8"), ("epsilon", "f8"),
+], align=True)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import checked_device
 from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.engine import TrainingEngine, carrying
-from spibb.deep.forward import Layers, run_tensors, tensor_layers
+from spibb.deep.forward import run_tensors, tensor_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.targets import errors_for
 from spibb.deep.training_data import Records
@@ -141,9 +141,18 @@ class TorchEngine(TrainingEngine):
         is_new = ~is_good & (self._diverged_at < 0)
         self._diverged_at.copy_(self._t.where(is_new, self._diverged_at))
         pushed = torch.zeros_like(q).scatter_(-1, action, (delta * (2.0 / batch_size))[..., None])
-        _backward(self._layers, self._gradient_layers, values, pushed, batch_size)
+        self._backward(values, pushed)
         self._descend()
         self._t.add_(1)
+
+    def _backward(self, values: list[Any], pushed: Any) -> None:
+        """Write the gradient; ``pushed`` is that of Q at the states."""
+        for k, (weight, bias) in reversed(list(enumerate(self._gradient_layers))):
+            here = values[k][:, : self._settings.batch_size]
+            torch.bmm(here.transpose(1, 2), pushed, out=weight)
+            torch.sum(pushed, dim=1, keepdim=True, out=bias)
+            if k > 0:
+                pushed = torch.bmm(pushed, self._layers[k][0].transpose(1, 2)).mul_(here > 0)
 
     def _descend(self) -> None:
         """Take one step of RMSProp."""
@@ -183,16 +192,3 @@ class TorchEngine(TrainingEngine):
         penalty = self._kappa / records.n_here[rows].sqrt()
         penalty.masked_fill_(self._kappa == 0, 0.0)
         return (records.reward[rows] - penalty + self._settings.gamma * ahead).float()
-
-
-def _backward(
-    layers: Layers, gradients: Layers, values: list[Any], pushed: Any, batch_size: int
-) -> None:
-    """Write the gradient; ``pushed`` is that of Q at the states."""
-    for k in range(len(layers) - 1, -1, -1):
-        weight, bias = gradients[k]
-        here = values[k][:, :batch_size]
-        torch.bmm(here.transpose(1, 2), pushed, out=weight)
-        torch.sum(pushed, dim=1, keepdim=True, out=bias)
-        if k > 0:
-            pushed = torch.bmm(pushed, layers[k][0].transpose(1, 2)).mul_(here > 0)

@@ -13,14 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from spibb.compiled.arrays import as_float32
 from spibb.deep.baseline import check_distributions, checked_probabilities
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
-from spibb.deep.transitions import (
-    Floats,
-    Transitions,
-    check_carried,
-    check_column,
-    check_shape,
-    checked_scale,
-)
+from spibb.deep.transitions import Floats, Transitions, check_carried, check_column, checked_scale
 from spibb.errors import DataError
 
 # The columns of `TrainingData` that engines read, of one data set or of several in a row.
@@ -69,7 +62,9 @@ class TrainingData:
             raise DataError(f"n_next has shape {shape}", expected="(N, A)")
         steps = Transitions.from_arrays(**given, n_actions=shape[1])
         for name, column in answers.items():
-            check_shape(name, column, (len(steps), shape[1])[: 1 if name == "n_here" else 2])
+            wanted = (len(steps),) if name == "n_here" else (len(steps), shape[1])
+            if column.shape != wanted:
+                raise DataError(f"{name} has shape {column.shape}", expected=f"{wanted}")
             check_column(name, column, column >= 0, "numbers >= 0")
         check_distributions(answers["baseline_next"])
         for name in COLUMNS:
@@ -102,7 +97,7 @@ class TrainingData:
         n_here = checked_counts(counts, seen.state, n_actions)[np.arange(len(seen)), seen.action]
         baseline_next = checked_probabilities(baseline, transitions.next_state, n_actions)
         n_next = checked_counts(counts, seen.next_state, n_actions)
-        steps = (getattr(seen, name) for name in COLUMNS[:5])
+        steps: Any = (getattr(seen, name) for name in COLUMNS[:5])
         return cls(*steps, n_here, baseline_next, n_next, baseline, counts, units)
 
     def __len__(self) -> int:

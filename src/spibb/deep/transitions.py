@@ -99,28 +99,19 @@ class Transitions:
         cut = np.zeros(shape[0], np.bool_) if truncated is None else _flags("truncated", truncated)
         columns["truncated"] = cut
         for name, column in columns.items():
-            check_shape(name, column, shape if "state" in name else shape[:1])
+            wanted = shape if "state" in name else shape[:1]
+            if column.shape != wanted:
+                raise DataError(f"{name} has shape {column.shape}", expected=f"{wanted}")
         check_rows(
             ~(columns["terminated"] & cut),
             lambda _: "a transition is terminated and truncated",
             expected="at most one of the two",
             hint="keep terminated where the task ended, truncated where only the record did",
         )
-        seen, n_known = columns["action"], _MOST_ACTIONS
-        if n_actions is not None:
-            n_known = checked_whole(n_actions, "n_actions")
-        expected, hint = (
-            f"below n_actions = {n_known}",
-            "number the actions from 0, or give n_actions",
-        )
-        check_column("action", seen, seen < n_known, expected, hint)
+        seen, hint = columns["action"], "number the actions from 0, or give n_actions"
+        n_known = _MOST_ACTIONS if n_actions is None else checked_whole(n_actions, "n_actions")
+        check_column("action", seen, seen < n_known, f"below n_actions = {n_known}", hint)
         return cls(**columns, n_actions=int(seen.max()) + 1 if n_actions is None else n_known)
-
-
-def check_shape(name: str, column: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Raise unless a column has this shape."""
-    if column.shape != shape:
-        raise DataError(f"{name} has shape {column.shape}", expected=f"{shape}")
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:
@@ -176,8 +167,8 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
 def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
     """Return the units of the coordinates of a state, or refuse what cannot be divided by."""
     found = as_float32(scale, "scale")
-    is_good = found.shape in ((), (n_dimensions,)) and bool((found > 0).all())
-    if not is_good or not np.isfinite(found).all():
+    is_good = (found > 0) & np.isfinite(found)
+    if found.shape not in ((), (n_dimensions,)) or not is_good.all():
         raise SettingsError(
             f"scale is {scale!r}", expected=f"a number > 0, or {n_dimensions}, one a coordinate"
         )
