@@ -57,15 +57,13 @@ class Checkpoint:
         path: The file, in a folder that is made if need be.
         trainings: What is trained.
         engine: The full name of the engine.
-        record_every: Steps between points of the curves.
+        every: Steps between points of the curves.
     """
 
-    def __init__(
-        self, path: str | Path, trainings: Trainings, engine: str, record_every: int
-    ) -> None:
+    def __init__(self, path: str | Path, trainings: Trainings, engine: str, every: int) -> None:
         self.path, self._n_steps = as_path(path), trainings.n_steps
         # All that determines the results, as plain JSON values.
-        self._about = trainings.to_config() | {"engine": engine, "record_every": record_every}
+        self._about = trainings.to_config() | {"engine": engine, "record_every": every}
         try:
             self.path.absolute().parent.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as problem:

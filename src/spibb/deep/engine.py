@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from typing import ClassVar
 
 from spibb.deep.population import PopulationState, Trainings
@@ -65,7 +66,8 @@ class TrainingEngine(ABC):
 
         A member that ends earlier stays there, unless the engine ``ends_blocks``.
         """
-        after = state.copied(state.t + n_steps)
+        copies = {name: part.copy() for name, part in state.arrays.items()}
+        after = replace(state, t=state.t + n_steps, **copies)
         if n_steps > 0:
             self._train(after, state.t, n_steps)
         return after

@@ -164,9 +164,7 @@ def checked_observations(values: Any, n_features: int, name: str = "observations
     return found
 
 
-def checked_answers(
-    found: Any, states: Any, n_actions: int, name: str, error: Any = DataError
-) -> Any:
+def checked_answers(found: Any, states: Any, n_actions: int, name: str, error: Any) -> Any:
     """Return what a baseline or pseudo-counts say of states (..., d) as numbers (..., A)."""
     numbers = found if is_tensor(found) else as_float32(found, name)
     shape = (*states.shape[:-1], n_actions)
@@ -198,9 +196,7 @@ def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
     return population
 
 
-def write_arrays(
-    path: str | Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
-) -> None:
+def write_arrays(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     """Write arrays as safetensors, atomically, ``metadata`` as JSON in the header.
 
     The same arrays and metadata make the same bytes.

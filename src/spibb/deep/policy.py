@@ -239,9 +239,7 @@ class PopulationPolicy:
             asked = (id(policy.baseline), id(policy.pseudo_counts))
             key = (step.operator, *(asked if step.operator.needs.errors else ()))
             groups.setdefault(key, []).append((k, [[step.n_wedge]], [step.epsilon]))
-        self._groups = [
-            (key[0], *map(np.array, zip(*own, strict=True))) for key, own in groups.items()
-        ]
+        self._groups = [(k[0], *map(np.array, zip(*own, strict=True))) for k, own in groups.items()]
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -164,10 +164,6 @@ class PopulationState:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All but the step, by name."""
         return {name: getattr(self, name) for name in ("params", "target", "v", "diverged_at")}
-
-    def copied(self, t: int) -> PopulationState:
-        """Return a copy, to be brought to step ``t``."""
-        return replace(self, t=t, **{name: part.copy() for name, part in self.arrays.items()})
 
 
 # A member as the engines read it: its data set, its random numbers, its rule's step.

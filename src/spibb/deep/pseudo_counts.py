@@ -159,10 +159,8 @@ class FittedKernelCounts:
             queries: States.
             n_held: Similarities held at a time; 2^26 float32 are 256 MB.
         """
-        out, data = (
-            queries.new_empty((len(queries), self.n_actions)),
-            queries.new_tensor(self.points),
-        )
+        out = queries.new_empty((len(queries), self.n_actions))
+        data = queries.new_tensor(self.points)
         tile = max(1, n_held // data.shape[1])
         for first in range(0, len(queries), tile):
             block, into = queries[first : first + tile], out[first : first + tile]
@@ -227,7 +225,7 @@ def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
     found = counts.counts(states)
     if isinstance(counts, FittedKernelCounts):
         return found
-    numbers = checked_answers(found, states, n_actions, "the pseudo-counts")
+    numbers = checked_answers(found, states, n_actions, "the pseudo-counts", DataError)
     check_rows(
         (numbers >= 0).all(-1),  # false for NaN
         lambda place: f"the pseudo-counts are {numbers[place].tolist()}",

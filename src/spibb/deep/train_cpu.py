@@ -117,13 +117,11 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
                     frozen[:] = online
                 else:
                     frozen = online
-            loss, max_q, in_bounds = _look(
-                m, t, constants, records, recipes, online, frozen, scratch
-            )
+            loss, max_q, is_good = _look(m, t, constants, records, recipes, online, frozen, scratch)
             if n_steps == 0:
                 found[0, m], found[1, m] = loss, max_q
                 break
-            if not (in_bounds and np.isfinite(loss)):
+            if not (is_good and np.isfinite(loss)):
                 diverged_at[m] = t
                 break
             _backward(constants.sizes, constants.batch_size, records, online, scratch)

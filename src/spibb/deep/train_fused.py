@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,16 +155,13 @@ def shared_bytes(sizes: Sequence[int]) -> int:
         >>> shared_bytes((4, 32, 128, 32, 9))
         214512
     """
-    _, first, middle, last, n_actions = sizes
-    first, middle, last, n_q = (
-        -(-size // step) * step
-        for size, step in ((first, 32), (middle, 64), (last, 32), (n_actions, 8))
-    )
+    rounded = zip(sizes[1:], (32, 64, 32, 8), strict=True)
+    first, middle, last, n_q = (-(-size // step) * step for size, step in rounded)
     network = 8 * (first + 4) + (first + 1) * (middle + 4)
     network += (middle + 1) * (last + 4) + (last + 1) * (n_q + 4)
     kept = _BATCH * ((first + 8) + 2 * (middle + 8) + 2 * (last + 8))
     partial = _SPLITS * _BATCH * (max(first, last) + 8)
-    small = 3 * _BATCH * 36 + 3 * n_q * 36 + 2 * n_actions * 32 + 2 * 32 + 4
+    small = 3 * _BATCH * 36 + 3 * n_q * 36 + 2 * sizes[-1] * 32 + 2 * 32 + 4
     return 4 * (2 * network + kept + 3 * partial + small)
 
 
@@ -190,9 +187,7 @@ class Arguments(ctypes.Structure):
     )
 
     @classmethod
-    def of(
-        cls, settings: TrainingSettings, t0: int, n_steps: int, places: Mapping[str, int]
-    ) -> Arguments:
+    def of(cls, settings: TrainingSettings, t0: int, n_steps: int, places: dict[str, int]) -> Self:
         """Return the arguments; ``places`` are the pointers, by name."""
         known = [field[0] for field in cls._fields_]
         given = {name: value for name, value in settings.to_config().items() if name in known}

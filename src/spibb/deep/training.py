@@ -72,6 +72,7 @@ class TrainingProgress:
 
 
 Watch = Callable[[TrainingProgress], None] | None
+File = str | Path | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +154,7 @@ def train_population(
     engine: Engine = "auto",
     device: str | None = None,
     progress: Watch = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: File = None,
     record_every: int | None = None,
     restarts: int = 0,
 ) -> Population:
@@ -188,9 +189,8 @@ def train_population(
         places = np.flatnonzero(population.dead)
         if not len(places):
             break
-        anew = [
-            replace(chosen[k], seed=int(numbers(chosen[k].key, RESTARTS, restart))) for k in places
-        ]
+        old = [chosen[k] for k in places]
+        anew = [replace(one, seed=int(numbers(one.key, RESTARTS, restart))) for one in old]
         again = replace(trainings, members=anew)
         file = None if checkpoint is None else f"{checkpoint}.restart-{restart}"
         _put(_train(again, choice, record_every, progress, file, restart), population, places)
@@ -212,20 +212,15 @@ def _put(part: Population, population: Population, places: NDArray[np.int64]) ->
 
 
 def _train(
-    trainings: Trainings,
-    choice: Choice,
-    record_every: int,
-    progress: Watch,
-    checkpoint: str | Path | None,
-    restart: int = 0,
+    trainings: Trainings, choice: Choice, every: int, progress: Watch, file: File, restart: int = 0
 ) -> Population:
     """Advance block by block. A block ends where a curve has a point or a member ends."""
     n_steps, last = trainings.n_steps, trainings.recipes.n_steps
     state = PopulationState.start(trainings.members, trainings.sizes)
     curves = Curves.empty(len(trainings.members))
     kept = None
-    if checkpoint is not None:
-        kept = Checkpoint(checkpoint, trainings, choice.name, record_every)
+    if file is not None:
+        kept = Checkpoint(file, trainings, choice.name, every)
         state, curves = kept.read(state) or (state, curves)
         # What would keep it from being written is said now, not after hours of training.
         kept.write(state, curves)
@@ -236,10 +231,10 @@ def _train(
     longest = n_steps if engine.is_whole and not is_watched else 64
     try:
         while state.t < n_steps:
-            if record_every and state.t % record_every == 0 and state.t not in curves.steps:
+            if every and state.t % every == 0 and state.t not in curves.steps:
                 curves = curves.extended(state.t, measure(trainings, state))
             before = time.monotonic()
-            block = _block(trainings, engine, state.t, record_every, longest)
+            block = _block(trainings, engine, state.t, every, longest)
             state = engine.advance(state, block)
             now = time.monotonic()
             longest = max(1, min(8 * longest, int(block * _REPORT_SECONDS / (now - before + 1e-6))))
@@ -263,16 +258,14 @@ def _train(
     )  # fmt: skip
 
 
-def _block(
-    trainings: Trainings, engine: TrainingEngine, t: int, record_every: int, longest: int
-) -> int:
+def _block(trainings: Trainings, engine: TrainingEngine, t: int, every: int, longest: int) -> int:
     """Return how many steps may be taken at once."""
     # Whole target periods are what a captured graph replays.
     odd = (t + longest) % trainings.settings.target_period
     is_cut = longest > odd and t + longest < trainings.n_steps
     ends = [t + longest - odd * is_cut, trainings.n_steps]
-    if record_every:
-        ends.append(t + record_every - t % record_every)
+    if every:
+        ends.append(t + every - t % every)
     if engine.ends_blocks:
         last = trainings.recipes.n_steps
         ends.append(int(last[last > t].min()))
@@ -314,10 +307,8 @@ class Choice(NamedTuple):
 
 def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> Choice:
     """Return the engine for trainings; what it cannot do is refused when it is made."""
-    if engine not in get_args(Engine):
-        raise SettingsError(
-            f"engine is {engine!r}", expected=f"one of {', '.join(get_args(Engine))}"
-        )
+    if engine not in (known := get_args(Engine)):
+        raise SettingsError(f"engine is {engine!r}", expected=f"one of {', '.join(known)}")
     wants_gpu = isinstance(device, str) and device.split(":")[0] == "cuda"
     if device is not None and not wants_gpu and device != "cpu":
         raise SettingsError(f"device is {device!r}", expected="'cpu', 'cuda' or 'cuda:0'")

@@ -97,8 +97,9 @@ class TrainingData:
         n_here = checked_counts(counts, seen.state, n_actions)[np.arange(len(seen)), seen.action]
         baseline_next = checked_probabilities(baseline, transitions.next_state, n_actions)
         n_next = checked_counts(counts, seen.next_state, n_actions)
-        steps: Any = (getattr(seen, name) for name in COLUMNS[:5])
-        return cls(*steps, n_here, baseline_next, n_next, baseline, counts, units)
+        steps = (getattr(seen, name) for name in COLUMNS[:5])
+        records = Records._make([*steps, n_here, baseline_next, n_next])
+        return cls(*records, baseline, counts, units)
 
     def __len__(self) -> int:
         return len(self.action)

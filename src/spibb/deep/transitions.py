@@ -128,9 +128,8 @@ def _actions(values: ArrayLike) -> NDArray[np.int64]:
     if array.dtype.kind in "iuf":
         # False for NaN; of a type that float16 can be compared with.
         is_good = (array == np.floor(array)) & (array >= 0) & (array < np.float64(2**31))
-    check_column(
-        "action", array, is_good, "whole numbers from 0, below 2^31", "number the actions from 0"
-    )
+    expected, hint = "whole numbers from 0, below 2^31", "number the actions from 0"
+    check_column("action", array, is_good, expected, hint)
     return array.astype(np.int64)
 
 
