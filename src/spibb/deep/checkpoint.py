@@ -43,11 +43,8 @@ class Curves:
 
     def extended(self, step: int, point: NDArray[np.float32]) -> Curves:
         """Return the curves with one more point, (loss, max_q) of shape (2, R)."""
-        return Curves(
-            np.append(self.steps, step),
-            np.concatenate([self.loss, point[0][:, None]], axis=1),
-            np.concatenate([self.max_q, point[1][:, None]], axis=1),
-        )
+        loss, max_q = np.concatenate([(self.loss, self.max_q), point[..., None]], axis=2)
+        return Curves(np.append(self.steps, step), loss, max_q)
 
 
 class Checkpoint:

@@ -77,10 +77,8 @@ class Networks:
         n_members, n_states = rows.shape[:2]
         out = np.empty((n_members, n_states, self._units[-1]), np.float32)
         n_blocks = -(-n_states // BLOCK)
-        over_chunks(
-            lambda chosen: _fill_q(chosen, n_blocks, self._params, self._units, rows, out),
-            np.arange(n_members * n_blocks),
-        )
+        about = (n_blocks, self._params, self._units, rows, out)
+        over_chunks(lambda chosen: _fill_q(chosen, *about), np.arange(n_members * n_blocks))
         return out
 
 

@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
-from spibb.deep.forward import Networks, layer_places, n_parameters
+from spibb.deep.forward import Floats, Networks, layer_places, n_parameters
+from spibb.deep.transitions import FINITE, check_column
 from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
 from spibb.whole_files import as_path, reason, write_whole
 
-Floats = NDArray[np.float32]
 # The one entry of a file's header that holds all metadata: several would come in any order.
 _METADATA = "spibb"
 
@@ -159,7 +159,7 @@ def checked_observations(values: Any, n_features: int, name: str = "observations
         check_rows(
             np.isfinite(rows).all(axis=-1),
             lambda place: f"one of the {name} is {rows[place]}",
-            expected="finite numbers in the range of float32",
+            expected=FINITE,
         )
     return found
 
@@ -256,12 +256,8 @@ def import_safetensors() -> Any:
 def _frozen(array: ArrayLike, name: str) -> Floats:
     # A copy, so that the network cannot change behind the caller's back.
     found = as_float32(array, name).copy()
-    check_rows(
-        np.isfinite(found),
-        lambda place: f"{name} is {found[place]}",
-        expected="finite numbers in the range of float32",
-        hint="the training that made it diverged; use another file",
-    )
+    hint = "the training that made it diverged; use another file"
+    check_column(name, found, np.isfinite(found), FINITE, hint)
     found.flags.writeable = False
     return found
 

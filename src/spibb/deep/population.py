@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.arrays import check_rows
+from spibb.deep.forward import Floats
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
 from spibb.deep.training_data import Records, TrainingData
@@ -28,7 +29,6 @@ from spibb.errors import (
 from spibb.mdp.model import checked_gamma
 from spibb.operators.rows import Operator
 
-Floats = NDArray[np.float32]
 # What is not 0 in float32.
 _LEAST = float(np.finfo(np.float32).smallest_subnormal)
 # The least and the largest number that a setting takes.
@@ -216,24 +216,18 @@ class Trainings:
             )
 
     def _check_member(self, member: Member, where: str) -> None:
+        wrong, n_sets = partial(SettingsError, where=where), len(self.data)
         if not isinstance(member, Member) or not isinstance(member.rule, Rule):
-            raise SettingsError(
-                f"a member is {member!r}",
-                where=where,
-                expected="Member(data, rule, seed) with a rule of spibb.deep.rules",
-            )
-        if not 0 <= member.data < len(self.data):
-            raise SettingsError(
-                f"data set {member.data} of {len(self.data)}",
-                where=where,
-                expected=f"a number from 0 to {len(self.data) - 1}",
-            )
+            expected = "Member(data, rule, seed) with a rule of spibb.deep.rules"
+            raise wrong(f"a member is {member!r}", expected=expected)
+        if not 0 <= member.data < n_sets:
+            expected = f"a number from 0 to {n_sets - 1}"
+            raise wrong(f"data set {member.data} of {n_sets}", expected=expected)
         data, settings = self.data[member.data], self.settings
         n_samples = settings.n_passes * len(data)
         if n_samples > MOST_WHOLE or 0 < n_samples < settings.batch_size:
-            raise SettingsError(
+            raise wrong(
                 f"{settings.n_passes:g} passes over {len(data)} transitions",
-                where=where,
                 expected=f"from a minibatch of {settings.batch_size} to 2^53 samples",
                 hint="change n_passes, or batch_size",
             )
@@ -280,8 +274,6 @@ class Trainings:
 
     def to_config(self) -> dict[str, Any]:
         """Return what determines the results, as plain JSON values."""
-        return {
-            "settings": self.settings.to_config(),
-            "members": [member.to_config() for member in self.members],
-            "data": [part.fingerprint() for part in self.data],
-        }
+        members = [member.to_config() for member in self.members]
+        data = [part.fingerprint() for part in self.data]
+        return {"settings": self.settings.to_config(), "members": members, "data": data}

@@ -35,9 +35,7 @@ Constants = namedtuple(
     "q_limit",
 )
 # Memory of one thread; `_scratch` says what for.
-Scratch = namedtuple(
-    "Scratch", "rows first values frozen pushed gradient turned zeros ones row work delta"
-)
+Scratch = namedtuple("Scratch", "rows first values pushed gradient zeros ones row work delta")
 
 
 class CpuEngine(TrainingEngine):
@@ -61,17 +59,12 @@ def measure(trainings: Trainings, state: PopulationState) -> NDArray[np.float32]
 def _run(trainings: Trainings, state: PopulationState, t: int, n_steps: int) -> NDArray[np.float32]:
     """Take steps in place; with none, look at the next one."""
     found = np.full((2, len(state.params)), np.nan, dtype=np.float32)
-    members = (*state.arrays.values(), found)
-    settings, recipes = trainings.settings, trainings.recipes
-    constants = Constants(
-        np.array(trainings.sizes, dtype=np.int64),
-        *(getattr(settings, name) for name in Constants._fields[1:]),
-    )
-    over_chunks(
-        lambda places: _train(places, t, n_steps, constants, trainings.records, recipes, members),
-        np.argsort(-recipes.n_steps, kind="stable"),
-        are_long=True,
-    )
+    members, recipes = (*state.arrays.values(), found), trainings.recipes
+    settings = (getattr(trainings.settings, name) for name in Constants._fields[1:])
+    constants = Constants(np.array(trainings.sizes, dtype=np.int64), *settings)
+    about = (t, n_steps, constants, trainings.records, recipes, members)
+    order = np.argsort(-recipes.n_steps, kind="stable")
+    over_chunks(lambda places: _train(places, *about), order, are_long=True)
     return found
 
 
@@ -84,11 +77,10 @@ def _scratch(sizes, batch_size, n_parameters):  # type: ignore[no-untyped-def]
         first,  # places of the layers' activations, one more than there are layers
         # Activations of the online network, layer after layer, (2 batch, units) each; those of the
         # target network, likewise.
-        np.empty(first[len(sizes)], np.float32),
-        np.empty(first[len(sizes)], np.float32),
+        np.empty((2, first[len(sizes)]), np.float32),
         np.empty((2, batch_size * sizes.max()), np.float32),  # gradients of two layers' units
-        np.empty(n_parameters, np.float32),  # the gradient
-        np.empty(n_parameters, np.float32),  # the transpose of one layer's weights
+        # The gradient, and the transpose of one layer's weights.
+        np.empty((2, n_parameters), np.float32),
         np.zeros(sizes.max(), np.float32),
         np.ones(batch_size, np.float32),
         # q, baseline, errors and the new policy of one next state; what row functions write to.
@@ -126,7 +118,7 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
                 break
             _backward(constants.sizes, constants.batch_size, records, online, scratch)
             rate = constants.learning_rate / ((t * constants.batch_size) // period + 1)
-            _descend(online, v[m], scratch.gradient, np.float32(rate), constants)
+            _descend(online, v[m], scratch.gradient[0], np.float32(rate), constants)
 
 
 @inlined_jit
@@ -139,7 +131,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch):  # type: 
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
     is_double = recipes.is_double[m]
-    values, q_next, first = scratch.values, scratch.frozen, scratch.first[n_layers]
+    values, q_next, first = scratch.values[0], scratch.values[1], scratch.first[n_layers]
     next_at = batch_size * sizes[0]
     _draw(t, m, recipes, records, scratch.rows, values)
     n_online = 2 * batch_size if is_double else batch_size
@@ -203,7 +195,7 @@ def _backward(sizes, batch_size, records, params, scratch):  # type: ignore[no-u
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
-    values, gradient = scratch.values, scratch.gradient
+    values, gradient, turned = scratch.values[0], scratch.gradient[0], scratch.gradient[1]
     here, below_here = scratch.pushed[0], scratch.pushed[1]
     scale = np.float32(2.0) / np.float32(batch_size)
     here[: batch_size * n_actions] = 0.0
@@ -220,8 +212,8 @@ def _backward(sizes, batch_size, records, params, scratch):  # type: ignore[no-u
                 at, fan_in, fan_out, batch_size)  # fmt: skip
         if k == 0:
             break
-        transpose(params, at, fan_in, fan_out, scratch.turned)
-        product(here, 0, fan_out, 1, scratch.turned, 0, scratch.zeros, 0, LEAST, below_here, 0,
+        transpose(params, at, fan_in, fan_out, turned)
+        product(here, 0, fan_out, 1, turned, 0, scratch.zeros, 0, LEAST, below_here, 0,
                 batch_size, fan_in, fan_out)  # fmt: skip
         first = scratch.first[k]
         for i in range(batch_size * fan_in):

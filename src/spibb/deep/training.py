@@ -278,17 +278,11 @@ def _progress(
     """Return how far a training is that began at step ``first`` so many seconds ago."""
     last, n_steps = trainings.recipes.n_steps, trainings.n_steps
     before, done, whole = (int(np.minimum(last, t).sum()) for t in (first, state.t, n_steps))
-    speed = (done - before) / seconds
-    return TrainingProgress(
-        step=state.t,
-        n_steps=n_steps,
-        passes=trainings.settings.n_passes * state.t / n_steps,
-        n_diverged=int((state.diverged_at >= 0).sum()),
-        n_dead=int(dead_members(trainings, state).sum()),
-        steps_per_second=speed,
-        seconds_left=(whole - done) / max(speed, 1e-9),
-        restart=restart,
-    )
+    speed, passes = (done - before) / seconds, trainings.settings.n_passes * state.t / n_steps
+    n_diverged = int((state.diverged_at >= 0).sum())
+    n_dead = int(dead_members(trainings, state).sum())
+    left = (whole - done) / max(speed, 1e-9)
+    return TrainingProgress(state.t, n_steps, passes, n_diverged, n_dead, speed, left, restart)
 
 
 class Choice(NamedTuple):

@@ -12,6 +12,7 @@ from spibb.compiled.arrays import as_float32, check_rows, to_numpy
 from spibb.errors import DataError, SettingsError, checked_whole
 
 Floats = NDArray[np.float32]
+FINITE = "finite numbers in the range of float32"
 Flags = NDArray[np.bool_]
 # More actions than these are taken for labels.
 _MOST_ACTIONS = 10_000
@@ -115,10 +116,9 @@ class Transitions:
 
 
 def _finite(name: str, values: ArrayLike) -> Floats:
-    array = _column(name, values)
+    array, hint = _column(name, values), "drop or repair such rows before training"
     found = as_float32(array, name)
-    hint = "drop or repair such rows before training"
-    check_column(name, array, np.isfinite(found), "finite numbers in the range of float32", hint)
+    check_column(name, array, np.isfinite(found), FINITE, hint)
     return found
 
 
