@@ -82,19 +82,17 @@ class Checkpoint:
             return None
         stored, header = read_arrays(self.path)
         if header.get("format") != _FORMAT:
+            expected, hint = f"format {_FORMAT!r}", "choose another file name"
             raise DataError(
-                f"{self.path} is no checkpoint of a training",
-                expected=f"format {_FORMAT!r}",
-                hint="choose another file name",
+                f"{self.path} is no checkpoint of a training", expected=expected, hint=hint
             )
         about = header.get("about")
         for name, ours in self._about.items():
             if not isinstance(about, dict) or about.get(name) != ours:
-                raise SettingsError(
-                    f"{self.path} belongs to another training (its {name} differ)",
-                    expected="the same data sets, members, settings and engine",
-                    hint="remove the file to start anew, or choose another",
-                )
+                what = f"{self.path} belongs to another training (its {name} differ)"
+                expected = "the same data sets, members, settings and engine"
+                hint = "remove the file to start anew, or choose another"
+                raise SettingsError(what, expected=expected, hint=hint)
         # Compiled loops take arrays that can be written to.
         arrays = {name: np.array(array) for name, array in stored.items()}
         n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0

@@ -39,10 +39,8 @@ class TrainingEngine(ABC):
         self.carries.check_carried(trainings.operators)
         found = self.misfit(trainings, device)
         if found is not None:
-            raise SettingsError(
-                f"{self.carries.name} cannot train this: {found}",
-                hint='use engine="torch", which takes networks of any shape',
-            )
+            hint = 'use engine="torch", which takes networks of any shape'
+            raise SettingsError(f"{self.carries.name} cannot train this: {found}", hint=hint)
         self._trainings = trainings
 
     @classmethod

@@ -56,10 +56,8 @@ class Network:
         except (TypeError, ValueError):  # no lists, or of different lengths
             given = []
         if not given:
-            raise DataError(
-                "weights and biases are not layers",
-                expected="two lists, each with one array a layer",
-            )
+            expected = "two lists, each with one array a layer"
+            raise DataError("weights and biases are not layers", expected=expected)
         layers = [
             (_frozen(w, f"weight_{k}"), _frozen(b, f"bias_{k}")) for k, (w, b) in enumerate(given)
         ]
@@ -106,10 +104,8 @@ class Network:
         """Return the network that a row of a population holds."""
         flat, sizes = as_float32(parameters, "parameters"), checked_wholes(sizes, "sizes")
         if flat.shape != (n_parameters(sizes),):
-            raise DataError(
-                f"parameters have shape {flat.shape}",
-                expected=f"({n_parameters(sizes)},) for sizes {sizes}",
-            )
+            expected = f"({n_parameters(sizes)},) for sizes {sizes}"
+            raise DataError(f"parameters have shape {flat.shape}", expected=expected)
         places = layer_places(sizes)
         weights = [flat[a:b].reshape(fan_in, fan_out).T for a, b, _, fan_in, fan_out in places]
         return cls(weights, [flat[middle:last] for _, middle, last, _, _ in places])
@@ -169,11 +165,9 @@ def checked_answers(found: Any, states: Any, n_actions: int, name: str, error: A
     numbers = found if is_tensor(found) else as_float32(found, name)
     shape = (*states.shape[:-1], n_actions)
     if tuple(numbers.shape) != shape:
-        raise error(
-            f"{name} have shape {tuple(numbers.shape)}",
-            expected=f"{shape}: one number for each action",
-            hint="check that it belongs to this environment",
-        )
+        what = f"{name} have shape {tuple(numbers.shape)}"
+        hint = "check that it belongs to this environment"
+        raise error(what, expected=f"{shape}: one number for each action", hint=hint)
     return numbers
 
 
@@ -266,13 +260,10 @@ def _check_layers(layers: Sequence[tuple[Floats, Floats]]) -> None:
     fan_in: Any = "fan_in"
     for k, (weight, bias) in enumerate(layers):
         if weight.ndim != 2 or weight.size == 0 or (k and weight.shape[1] != fan_in):
-            raise DataError(
-                f"weight_{k} has shape {weight.shape}",
-                expected=f"(fan_out, {fan_in})",
-                hint="weights are (outputs, inputs), as torch.nn.Linear has them",
-            )
+            what, expected = f"weight_{k} has shape {weight.shape}", f"(fan_out, {fan_in})"
+            hint = "weights are (outputs, inputs), as torch.nn.Linear has them"
+            raise DataError(what, expected=expected, hint=hint)
         fan_in = len(weight)
         if bias.shape != (fan_in,):
-            raise DataError(
-                f"bias_{k} has shape {bias.shape}", expected=f"({fan_in},), as weight_{k} has rows"
-            )
+            expected = f"({fan_in},), as weight_{k} has rows"
+            raise DataError(f"bias_{k} has shape {bias.shape}", expected=expected)

@@ -76,11 +76,8 @@ class NetworkPolicy:
     def __post_init__(self) -> None:
         network, operator = self.network, checked_step(self.rule).operator
         if not isinstance(network, Network):
-            raise PolicyError(
-                f"the network is {network!r}",
-                expected="a spibb.deep.Network",
-                hint="population.policy(0) puts it together",
-            )
+            expected, hint = "a spibb.deep.Network", "population.policy(0) puts it together"
+            raise PolicyError(f"the network is {network!r}", expected=expected, hint=hint)
         if self.scale is not None:
             object.__setattr__(self, "scale", checked_scale(self.scale, network.n_features))
         if not operator.needs.errors:
@@ -92,18 +89,16 @@ class NetworkPolicy:
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
                 hint="TrainingData.from_transitions(transitions, baseline, counts) keeps them",
             )
-        expected = (network.n_features, network.n_actions)
+        own = (network.n_features, network.n_actions)
         parts: dict[str, Any] = {"pseudo-counts": self.pseudo_counts}
         if isinstance(self.baseline, SoftmaxNetwork):
             parts["a baseline"] = self.baseline.network
         for name, part in parts.items():
             # Pseudo-counts of one's own need not tell their features.
-            found = (getattr(part, "n_features", expected[0]), getattr(part, "n_actions", None))
-            if found != expected:
-                raise PolicyError(
-                    "{} of {} features and {} actions".format(name, *found),
-                    expected="{} and {}, as the Q-network has".format(*expected),
-                )
+            found = (getattr(part, "n_features", own[0]), getattr(part, "n_actions", None))
+            if found != own:
+                what = "{} of {} features and {} actions".format(name, *found)
+                raise PolicyError(what, expected="{} and {}, as the Q-network has".format(*own))
 
     @property
     def n_actions(self) -> int:
@@ -187,11 +182,9 @@ class NetworkPolicy:
             counts = FittedKernelCounts(**settings)
             return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
-            raise DataError(
-                f"{folder} lacks an entry of a policy or has a wrong one "
-                f"({str(problem).rstrip('.')})",
-                expected="what NetworkPolicy.write wrote",
-            ) from None
+            told = str(problem).rstrip(".")
+            what = f"{folder} lacks an entry of a policy or has a wrong one ({told})"
+            raise DataError(what, expected="what NetworkPolicy.write wrote") from None
 
 
 class PopulationPolicy:
@@ -249,10 +242,8 @@ class PopulationPolicy:
         n_policies, n_features = self._shape
         states = checked_observations(states, n_features, "states")
         if states.ndim != 3 or len(states) != n_policies:
-            raise DataError(
-                f"states have shape {tuple(states.shape)}",
-                expected=f"({n_policies}, E, d), as there are policies",
-            )
+            expected = f"({n_policies}, E, d), as there are policies"
+            raise DataError(f"states have shape {tuple(states.shape)}", expected=expected)
         device = states.device if is_tensor(states) else None
         out = _zeros((*states.shape[:-1], self._n_actions), states)
         for member, ask in self._others:

@@ -200,20 +200,14 @@ class Trainings:
             self._check_member(member, f"member {k}")
 
     def _check_data(self, data: TrainingData, where: str) -> None:
+        wrong = partial(DataError, where=where)
         if not isinstance(data, TrainingData):
-            raise DataError(
-                f"a data set is {type(data).__name__}",
-                where=where,
-                expected="TrainingData",
-                hint="TrainingData.from_transitions(transitions, baseline, counts) makes it",
-            )
+            hint = "TrainingData.from_transitions(transitions, baseline, counts) makes it"
+            raise wrong(f"a data set is {type(data).__name__}", expected="TrainingData", hint=hint)
         n_features, n_actions = self.data[0].n_features, self.data[0].n_actions
         if (data.n_features, data.n_actions) != (n_features, n_actions):
-            raise DataError(
-                f"{data.n_features} features and {data.n_actions} actions",
-                where=where,
-                expected=f"{n_features} and {n_actions}, as the first data set has",
-            )
+            found = f"{data.n_features} features and {data.n_actions} actions"
+            raise wrong(found, expected=f"{n_features} and {n_actions}, as the first data set has")
 
     def _check_member(self, member: Member, where: str) -> None:
         wrong, n_sets = partial(SettingsError, where=where), len(self.data)

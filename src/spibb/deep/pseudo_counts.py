@@ -110,10 +110,8 @@ class FittedKernelCounts:
         n_points = points.shape[-1] if points.ndim == 2 else -1
         between = sorted(bounds[1:-1].clip(0, n_points).tolist()) if bounds.ndim == 1 else []
         if bounds.tolist() != [0, *between, n_points] or axis not in range(len(points)):
-            raise DataError(
-                f"points of shape {points.shape} with bounds {bounds} and axis {axis}",
-                expected="what KernelCounts(width).fit(transitions) makes",
-            )
+            what = f"points of shape {points.shape} with bounds {bounds} and axis {axis}"
+            raise DataError(what, expected="what KernelCounts(width).fit(transitions) makes")
         _rows(points.T, len(points))
         object.__setattr__(self, "points", np.require(points, np.float32, ["C", "A", "W"]))
         object.__setattr__(self, "bounds", np.require(bounds, np.int64, ["C", "A", "W"]))

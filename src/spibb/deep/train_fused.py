@@ -40,8 +40,7 @@ Flags = tuple[str, ...]
 _OPERATORS = (
     Operator.GREEDY, Operator.PI_B, Operator.PI_LEQ_B, Operator.SOFT_EXACT, Operator.SOFT_APPROX
 )  # fmt: skip
-_BATCH, _SPLITS = 32, 4
-_N_THREADS = 320
+_BATCH, _SPLITS, _N_THREADS = 32, 4, 320
 # The kernel counts in 32 bits, and looks two steps ahead.
 _MOST_COUNTED = 2**31 - 3
 # In this order: shared memory is told for three hidden layers.
@@ -172,8 +171,6 @@ _KINDS = {
     "kappa": np.float32, "n_wedge": np.float32, "epsilon": np.float32, "params": np.float32,
     "target": np.float32, "v": np.float32, "diverged_at": np.int32,
 }  # fmt: skip
-_INTEGERS = ("t0", "n_steps", "target_period", "annealing_samples")
-_FLOATS = ("gamma", "decay", "fresh", "rms_epsilon", "q_limit")
 
 
 class Arguments(ctypes.Structure):
@@ -182,8 +179,8 @@ class Arguments(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _KINDS),
         ("learning_rate", ctypes.c_double),
-        *((name, ctypes.c_int) for name in _INTEGERS),
-        *((name, ctypes.c_float) for name in _FLOATS),
+        *((name, ctypes.c_int) for name in ("t0", "n_steps", "target_period", "annealing_samples")),
+        *((name, ctypes.c_float) for name in ("gamma", "decay", "fresh", "rms_epsilon", "q_limit")),
     )
 
     @classmethod

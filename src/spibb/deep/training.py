@@ -123,11 +123,9 @@ class Population:
         if member >= len(self):
             raise SettingsError(f"member {member} of {len(self)}", expected=f"0 to {len(self) - 1}")
         if self.diverged[member]:
-            raise DataError(
-                f"member {member} ({self.members[member].rule.id}) diverged at step "
-                f"{self.state.diverged_at[member]}",
-                hint="leave it out, or train with a smaller learning_rate or gamma",
-            )
+            rule, step = self.members[member].rule, self.state.diverged_at[member]
+            hint = "leave it out, or train with a smaller learning_rate or gamma"
+            raise DataError(f"member {member} ({rule.id}) diverged at step {step}", hint=hint)
         return Network.from_flat(self.state.params[member], self.sizes)
 
     def policy(self, member: int) -> NetworkPolicy:
@@ -307,10 +305,8 @@ def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> C
     if device is not None and not wants_gpu and device != "cpu":
         raise SettingsError(f"device is {device!r}", expected="'cpu', 'cuda' or 'cuda:0'")
     if (engine, device) == ("fused", "cpu") or (engine == "cpu" and wants_gpu):
-        raise SettingsError(
-            f"engine {engine!r} does not run on {device!r}",
-            hint="use engine='torch', which runs on both, or drop device",
-        )
+        hint = "use engine='torch', which runs on both, or drop device"
+        raise SettingsError(f"engine {engine!r} does not run on {device!r}", hint=hint)
     place, note = device or ("cuda" if engine == "fused" or has_gpu() else "cpu"), None
     if engine == "auto" and place != "cpu":
         note = FusedEngine.misfit(trainings, place)

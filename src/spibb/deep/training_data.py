@@ -133,16 +133,12 @@ def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
     fit = None if isinstance(pseudo_counts, type) else getattr(pseudo_counts, "fit", None)
     counts = pseudo_counts if fit is None else fit(transitions)
     if isinstance(counts, type) or not callable(getattr(counts, "counts", None)):
-        raise DataError(
-            f"the pseudo-counts are {counts!r}",
-            expected="an object with a method fit, or with counts where it is fitted",
-            hint="use KernelCounts(width=0.2)",
-        )
+        expected = "an object with a method fit, or with counts where it is fitted"
+        hint = "use KernelCounts(width=0.2)"
+        raise DataError(f"the pseudo-counts are {counts!r}", expected=expected, hint=hint)
     n_actions = getattr(counts, "n_actions", None)
     if n_actions != transitions.n_actions:
-        raise DataError(
-            f"pseudo-counts of {n_actions} actions",
-            expected=f"{transitions.n_actions}, as the transitions have",
-            hint="fit them on these transitions",
-        )
+        expected = f"{transitions.n_actions}, as the transitions have"
+        hint = "fit them on these transitions"
+        raise DataError(f"pseudo-counts of {n_actions} actions", expected=expected, hint=hint)
     return counts  # type: ignore[no-any-return]

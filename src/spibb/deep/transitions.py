@@ -157,10 +157,8 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(to_numpy(values))
     except (TypeError, ValueError, RuntimeError, AttributeError):
-        raise DataError(
-            f"{name} is ragged or no column of numbers",
-            expected="rows of the same number of coordinates",
-        ) from None
+        expected = "rows of the same number of coordinates"
+        raise DataError(f"{name} is ragged or no column of numbers", expected=expected) from None
 
 
 def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
@@ -177,8 +175,5 @@ def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
 def check_carried(transitions: object) -> None:
     """Raise unless these are transitions."""
     if not isinstance(transitions, Transitions):
-        raise DataError(
-            f"the transitions are {type(transitions).__name__}",
-            expected="spibb.deep.Transitions",
-            hint="make them with Transitions.from_arrays(...)",
-        )
+        what, hint = type(transitions).__name__, "make them with Transitions.from_arrays(...)"
+        raise DataError(f"the transitions are {what}", expected="spibb.deep.Transitions", hint=hint)
