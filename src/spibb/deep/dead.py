@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from spibb.deep.forward import Networks, layer_places
 from spibb.deep.population import PopulationState, Trainings
 
-# States that a network is asked about at a time.
-_BLOCK = 32
+# States that a network is asked about at first, and all that are silent together from then on.
+_FEW, _MANY = 32, 2**14
 
 
 def dead_members(trainings: Trainings, state: PopulationState) -> NDArray[np.bool_]:
@@ -26,15 +26,14 @@ def dead_members(trainings: Trainings, state: PopulationState) -> NDArray[np.boo
     is_whole = np.isfinite(state.params).all(axis=1) & (state.diverged_at < 0)
     dead = np.zeros_like(is_whole)
     for k, (_, _, end, _, _) in enumerate(layer_places(sizes)[:-1]):
-        silent = np.flatnonzero(is_whole & ~dead)
-        for first in range(0, recipes.n_rows.max(), _BLOCK):
+        silent, first, n_states = np.flatnonzero(is_whole & ~dead), 0, _FEW
+        while len(silent) and first < recipes.n_rows.max():
             # A data set that is over begins again.
-            rows = (first + np.arange(_BLOCK)) % recipes.n_rows[silent, None]
+            rows = np.arange(first, first + n_states) % recipes.n_rows[silent, None]
             seen = trainings.records.state[recipes.first_row[silent, None] + rows]
             # A network that ends with this layer tells what its ReLU is given.
             units = Networks(state.params[silent, :end], sizes[: k + 2]).q(seen)
             silent = silent[~(units.max(axis=(1, 2)) > 0.0)]
-            if not len(silent):
-                break
+            first, n_states = first + n_states, max(_FEW, _MANY // max(len(silent), 1))
         dead[silent] = True
     return dead
