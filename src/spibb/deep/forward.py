@@ -112,8 +112,9 @@ def _fill_q(chosen, n_blocks, params, sizes, states, out):  # type: ignore[no-un
         n_rows = min(BLOCK, states.shape[1] - at)
         place_in = (m * states.shape[1] + at) * sizes[0]
         run_layers(sizes, n_rows, params[m], source, place_in, values, first)
-        found = values[first[len(sizes) - 1] :][: n_rows * n_actions]
-        out[m, at : at + n_rows] = found.reshape(n_rows, n_actions)
+        for e in range(n_rows):
+            for a in range(n_actions):
+                out[m, at + e, a] = values[first[len(sizes) - 1] + e * n_actions + a]
 
 
 @inlined_jit
