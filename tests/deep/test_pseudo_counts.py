@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spibb.deep.pseudo_counts import KernelCounts, tiled_kernel_counts
+from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.transitions import Transitions
 from spibb.errors import DataError, SettingsError
 from spibb.testing import reference_deep
@@ -41,9 +41,7 @@ def test_kernel_equals_the_loops(seed, n, d, n_actions, width, scale):
     found = fitted.counts(states)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=tolerance)
-    tiled = tiled_kernel_counts(
-        torch.from_numpy(states), fitted.points, fitted.bounds.tolist(), width
-    )
+    tiled = fitted.by_tiles(torch.from_numpy(states))
     np.testing.assert_allclose(tiled, expected, rtol=1e-5, atol=tolerance)
 
 
@@ -89,7 +87,7 @@ def test_a_tile_smaller_than_the_queries():
     data = data_set(rng)
     fitted = KernelCounts(width=0.4).fit(data)
     queries = torch.from_numpy(data.state)
-    found = tiled_kernel_counts(queries, fitted.points, fitted.bounds.tolist(), 0.4, n_held=1_000)
+    found = fitted.by_tiles(queries, n_held=1_000)
     np.testing.assert_allclose(found, fitted.counts(data.state), rtol=1e-5, atol=1e-6)
 
 

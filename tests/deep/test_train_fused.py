@@ -304,7 +304,7 @@ def test_gpu_steps_are_those_of_the_operators(gpu, operator, sizes):
 
     device, n_bytes = torch.device("cuda", 0), train_fused.shared_bytes(sizes)
     more = (HERE / "fused_steps.cu").read_text()
-    kernel = train_fused.load_function(sizes, device, "steps", (), more)
+    kernel = train_fused.load_function(sizes, device, (), "steps", more)
 
     def apply(operator, q, b, counts, n_wedge, epsilon):
         tensors = [torch.tensor(part, device=device) for part in (q, b, counts, np.zeros_like(q))]

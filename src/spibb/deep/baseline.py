@@ -50,11 +50,9 @@ class SoftmaxNetwork:
                 expected="a spibb.deep.Network",
                 hint="Network.from_file reads one, Network.from_flat makes one of parameters",
             )
-        expected = f"a number, at least {_COLDEST:g}, in the file or given as temperature=0.1"
-        temperature = checked_number(
-            self.temperature, "temperature", expected, least=_COLDEST, most=LARGEST
-        )
-        object.__setattr__(self, "temperature", temperature)
+        told = f"a number, at least {_COLDEST:g}, in the file or given as temperature=0.1"
+        value = checked_number(self.temperature, "temperature", told, least=_COLDEST, most=LARGEST)
+        object.__setattr__(self, "temperature", value)
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of the actions, shape (..., A), float32.

@@ -43,44 +43,33 @@ class Curves:
 
     def extended(self, step: int, point: NDArray[np.float32]) -> Curves:
         """Return the curves with one more point, (loss, max_q) of shape (2, R)."""
-        return Curves(
-            np.append(self.steps, step),
-            np.concatenate([self.loss, point[0][:, None]], axis=1),
-            np.concatenate([self.max_q, point[1][:, None]], axis=1),
-        )
+        loss, max_q = np.concatenate([(self.loss, self.max_q), point[..., None]], axis=2)
+        return Curves(np.append(self.steps, step), loss, max_q)
 
 
-@dataclass(frozen=True, eq=False)
 class Checkpoint:
     """Where a training keeps its state.
 
-    Attributes:
-        path: The file.
-        about: All that determines the results, the engine included, as plain JSON values.
-        n_steps: Steps of the longest member.
+    Args:
+        path: The file, in a folder that is made if need be.
+        trainings: What is trained.
+        engine: The full name of the engine.
+        every: Steps between points of the curves.
     """
 
-    path: Path
-    about: dict[str, Any]
-    n_steps: int
-
-    @classmethod
-    def of(
-        cls, path: str | Path, trainings: Trainings, engine: str, record_every: int
-    ) -> Checkpoint:
-        """Return the checkpoint of a training, in a folder that is made if need be."""
-        file = as_path(path)
-        about = trainings.to_config() | {"engine": engine, "record_every": record_every}
+    def __init__(self, path: str | Path, trainings: Trainings, engine: str, every: int) -> None:
+        self.path, self._n_steps = as_path(path), trainings.n_steps
+        # All that determines the results, as plain JSON values.
+        self._about = trainings.to_config() | {"engine": engine, "record_every": every}
         try:
-            file.absolute().parent.mkdir(parents=True, exist_ok=True)
+            self.path.absolute().parent.mkdir(parents=True, exist_ok=True)
         except (OSError, ValueError) as problem:
-            raise OutputError(f"cannot write {file}: {reason(problem)}") from None
-        return cls(file, about, trainings.n_steps)
+            raise OutputError(f"cannot write {self.path}: {reason(problem)}") from None
 
     def write(self, state: PopulationState, curves: Curves) -> None:
         """Replace the file."""
-        identity = hashlib.sha256(json.dumps(self.about, sort_keys=True).encode()).hexdigest()
-        header = {"format": _FORMAT, "t": state.t, "identity": identity, "about": self.about}
+        identity = hashlib.sha256(json.dumps(self._about, sort_keys=True).encode()).hexdigest()
+        header = {"format": _FORMAT, "t": state.t, "identity": identity, "about": self._about}
         write_arrays(self.path, _arrays(state, curves), header)
 
     def read(self, start: PopulationState) -> tuple[PopulationState, Curves] | None:
@@ -93,20 +82,17 @@ class Checkpoint:
             return None
         stored, header = read_arrays(self.path)
         if header.get("format") != _FORMAT:
+            expected, hint = f"format {_FORMAT!r}", "choose another file name"
             raise DataError(
-                f"{self.path} is no checkpoint of a training",
-                expected=f"format {_FORMAT!r}",
-                hint="choose another file name",
+                f"{self.path} is no checkpoint of a training", expected=expected, hint=hint
             )
         about = header.get("about")
-        about = about if isinstance(about, dict) else {}
-        for name, ours in self.about.items():
-            if about.get(name) != ours:
-                raise SettingsError(
-                    f"{self.path} belongs to another training (its {name} differ)",
-                    expected="the same data sets, members, settings and engine",
-                    hint="remove the file to start anew, or choose another",
-                )
+        for name, ours in self._about.items():
+            if not isinstance(about, dict) or about.get(name) != ours:
+                what = f"{self.path} belongs to another training (its {name} differ)"
+                expected = "the same data sets, members, settings and engine"
+                hint = "remove the file to start anew, or choose another"
+                raise SettingsError(what, expected=expected, hint=hint)
         # Compiled loops take arrays that can be written to.
         arrays = {name: np.array(array) for name, array in stored.items()}
         n_points = arrays["curve_steps"].size if "curve_steps" in arrays else 0
@@ -116,8 +102,8 @@ class Checkpoint:
             if found is None or (found.shape, found.dtype) != (part.shape, part.dtype):
                 raise self._damaged(f"{name} is not there in shape {part.shape} as {part.dtype}")
         step = header.get("t")
-        if type(step) is not int or not 0 <= step <= self.n_steps:
-            raise self._damaged(f"its step is {step!r}, of {self.n_steps}")
+        if type(step) is not int or not 0 <= step <= self._n_steps:
+            raise self._damaged(f"its step is {step!r}, of {self._n_steps}")
         state = replace(start, t=step, **{name: arrays[name] for name in start.arrays})
         return state, Curves(*(arrays[f"curve_{name}"] for name in _CURVES))
 

@@ -5,7 +5,7 @@ comes after that layer is the same for all of them, and no gradient passes it: t
 move the output, never bring the layer back. There is no tolerance in this, hence no false alarm.
 
 A living network shows an active unit of each layer in the first few states, so that looking costs
-next to nothing.
+next to nothing: only those that show none are asked about more.
 """
 
 from __future__ import annotations
@@ -13,42 +13,27 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.jit import jit
-from spibb.compiled.threads import over_chunks
-from spibb.deep.forward import BLOCK, layer_firsts, run_layers
+from spibb.deep.forward import Networks, layer_places
 from spibb.deep.population import PopulationState, Trainings
+
+# States that a network is asked about at first, and all that are silent together from then on.
+_FEW, _MANY = 32, 2**14
 
 
 def dead_members(trainings: Trainings, state: PopulationState) -> NDArray[np.bool_]:
     """Say which members are dead, shape (R,); those that diverged are not."""
-    dead = np.zeros(len(state.params), np.bool_)
+    recipes, sizes = trainings.recipes, trainings.sizes
     is_whole = np.isfinite(state.params).all(axis=1) & (state.diverged_at < 0)
-    recipes, states = trainings.recipes, trainings.records.state
-    sizes = np.array(trainings.sizes, np.int64)
-    over_chunks(
-        lambda places: _find(
-            places, sizes, state.params, states, recipes.first_row, recipes.n_rows, dead
-        ),
-        np.flatnonzero(is_whole),
-    )
+    dead = np.zeros_like(is_whole)
+    for k, (_, _, end, _, _) in enumerate(layer_places(sizes)[:-1]):
+        silent, first, n_states = np.flatnonzero(is_whole & ~dead), 0, _FEW
+        while len(silent) and first < recipes.n_rows.max():
+            # A data set that is over begins again.
+            rows = np.arange(first, first + n_states) % recipes.n_rows[silent, None]
+            seen = trainings.records.state[recipes.first_row[silent, None] + rows]
+            # A network that ends with this layer tells what its ReLU is given.
+            units = Networks(state.params[silent, :end], sizes[: k + 2]).q(seen)
+            silent = silent[~(units.max(axis=(1, 2)) > 0.0)]
+            first, n_states = first + n_states, max(_FEW, _MANY // max(len(silent), 1))
+        dead[silent] = True
     return dead
-
-
-@jit
-def _find(places, sizes, params, states, first_row, n_rows, dead):  # type: ignore[no-untyped-def]
-    n_hidden = len(sizes) - 2
-    first = layer_firsts(sizes, BLOCK)
-    values = np.empty(first[len(sizes)], np.float32)
-    is_active = np.empty(n_hidden, np.bool_)
-    source = states.reshape(-1)
-    for m in places:
-        is_active[:] = False
-        for row in range(first_row[m], first_row[m] + n_rows[m], BLOCK):
-            n_states = min(BLOCK, first_row[m] + n_rows[m] - row)
-            run_layers(sizes, n_states, params[m], source, row * sizes[0], values, first)
-            for k in range(n_hidden):
-                units = values[first[k + 1] : first[k + 1] + n_states * sizes[k + 1]]
-                is_active[k] = is_active[k] or units.max() > 0.0
-            if is_active.all():
-                break
-        dead[m] = not is_active.all()

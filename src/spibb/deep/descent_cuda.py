@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,19 +40,15 @@ def launch(arrays: Sequence[Any], *, decay: float, epsilon: float, stream: Any) 
     n_members, n_parameters = arrays[0].shape
     blocks = (n_members, (n_parameters + _THREADS - 1) // _THREADS)
     numbers = np.float32(decay), np.float32(1.0 - decay), np.float32(epsilon)
-    _kernel()[blocks, _THREADS, stream](*arrays, *numbers)
+    _kernel[blocks, _THREADS, stream](*arrays, *numbers)
 
 
-@cache
-def _kernel() -> Any:
-    @cuda.jit
-    def kernel(params, v, gradient, rate, diverged_at, decay, fresh, epsilon):  # type: ignore[no-untyped-def]
-        m = cuda.blockIdx.x
-        i = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
-        if i < params.shape[1] and diverged_at[m] < 0:
-            g = gradient[m, i]
-            mean = decay * v[m, i] + fresh * g * g
-            v[m, i] = mean
-            params[m, i] -= rate[m] * g / (math.sqrt(mean) + epsilon)
-
-    return kernel
+@cuda.jit
+def _kernel(params, v, gradient, rate, diverged_at, decay, fresh, epsilon):  # type: ignore[no-untyped-def]
+    m = cuda.blockIdx.x
+    i = cuda.blockIdx.y * cuda.blockDim.x + cuda.threadIdx.x
+    if i < params.shape[1] and diverged_at[m] < 0:
+        g = gradient[m, i]
+        mean = decay * v[m, i] + fresh * g * g
+        v[m, i] = mean
+        params[m, i] -= rate[m] * g / (math.sqrt(mean) + epsilon)

@@ -8,35 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from dataclasses import replace
+from typing import ClassVar
 
 from spibb.deep.population import PopulationState, Trainings
 from spibb.errors import SettingsError
 from spibb.operators.engine import FROM_COUNTS, Engine
 
-
-class Limit(NamedTuple):
-    """A number of a training that an engine takes in a range only.
-
-    Attributes:
-        name: What it is called.
-        of: What it is for given trainings.
-        least: The least that is taken.
-        most: The most.
-    """
-
-    name: str
-    of: Callable[[Trainings], int]
-    least: int
-    most: int
-
-    def misfit(self, trainings: Trainings) -> str | None:
-        """Return what does not fit, in words, or None."""
-        value = self.of(trainings)
-        if self.least <= value <= self.most:
-            return None
-        wanted = f"{self.least} to {self.most}" if self.least < self.most else f"{self.most}"
-        return f"{self.name} is {value}, and it takes {wanted}"
+# A number of a training that an engine takes in a range only: what it is called, what it is for
+# given trainings, the least and the most that is taken.
+Limit = tuple[str, Callable[[Trainings], int], int, int]
 
 
 class TrainingEngine(ABC):
@@ -58,10 +39,8 @@ class TrainingEngine(ABC):
         self.carries.check_carried(trainings.operators)
         found = self.misfit(trainings, device)
         if found is not None:
-            raise SettingsError(
-                f"{self.carries.name} cannot train this: {found}",
-                hint='use engine="torch", which takes networks of any shape',
-            )
+            hint = 'use engine="torch", which takes networks of any shape'
+            raise SettingsError(f"{self.carries.name} cannot train this: {found}", hint=hint)
         self._trainings = trainings
 
     @classmethod
@@ -74,15 +53,19 @@ class TrainingEngine(ABC):
         """
         for operator in sorted(trainings.operators - cls.carries.operators):
             return f"it does not carry the operator {operator.name}"
-        told = (limit.misfit(trainings) for limit in cls.limits)
-        return next((text for text in told if text is not None), None)
+        for name, of, least, most in cls.limits:
+            if not least <= of(trainings) <= most:
+                wanted = f"{least} to {most}" if least < most else f"{most}"
+                return f"{name} is {of(trainings)}, and it takes {wanted}"
+        return None
 
     def advance(self, state: PopulationState, n_steps: int) -> PopulationState:
         """Return the state after ``n_steps`` more steps; the old one stays as it is.
 
         A member that ends earlier stays there, unless the engine ``ends_blocks``.
         """
-        after = state.copied(state.t + n_steps)
+        copies = {name: part.copy() for name, part in state.arrays.items()}
+        after = replace(state, t=state.t + n_steps, **copies)
         if n_steps > 0:
             self._train(after, state.t, n_steps)
         return after

@@ -27,7 +27,7 @@ Floats = NDArray[np.float32]
 Layers = list[tuple[Any, Any]]
 # States that go through a network together: small enough for the cache.
 BLOCK = 64
-_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
+ZERO, LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
 def n_parameters(sizes: Sequence[int]) -> int:
@@ -65,25 +65,20 @@ class Networks:
 
     def q(self, states: Any) -> Any:
         """Return the values of states (R, E, d), member r's in row r: shape (R, E, A)."""
-        if not is_tensor(states):
-            return self._of_arrays(states)
-        torch, device = import_torch(), str(states.device)
-        if device not in self._layers:
-            flat = torch.tensor(self._params, device=states.device)
-            self._layers[device] = tensor_layers(flat, self._units.tolist())
-        with torch.no_grad():
-            return run_tensors(self._layers[device], states.to(torch.float32))[-1]
-
-    def _of_arrays(self, states: Any) -> Floats:
+        if is_tensor(states):
+            torch, device = import_torch(), str(states.device)
+            if device not in self._layers:
+                flat = torch.tensor(self._params, device=states.device)
+                self._layers[device] = tensor_layers(flat, self._units.tolist())
+            with torch.no_grad():
+                return run_tensors(self._layers[device], states.to(torch.float32))[-1]
         # Compiled for one kind of array only.
         rows = np.require(states, np.float32, ["C", "A", "W"])
         n_members, n_states = rows.shape[:2]
         out = np.empty((n_members, n_states, self._units[-1]), np.float32)
         n_blocks = -(-n_states // BLOCK)
-        over_chunks(
-            lambda chosen: _fill_q(chosen, n_blocks, self._params, self._units, rows, out),
-            np.arange(n_members * n_blocks),
-        )
+        about = (n_blocks, self._params, self._units, rows, out)
+        over_chunks(lambda chosen: _fill_q(chosen, *about), np.arange(n_members * n_blocks))
         return out
 
 
@@ -138,7 +133,7 @@ def run_layers(sizes, n_rows, params, source, source_at, values, first):  # type
     for k in range(len(sizes) - 1):
         fan_in, fan_out = sizes[k], sizes[k + 1]
         bias = at + fan_in * fan_out
-        floor = _ZERO if k + 2 < len(sizes) else _LEAST
+        floor = ZERO if k + 2 < len(sizes) else LEAST
         product(here, here_at, fan_in, 1, params, at, params, bias, floor, values, first[k + 1],
                 n_rows, fan_out, fan_in)  # fmt: skip
         here, here_at, at = values, first[k + 1], bias + fan_out

@@ -73,21 +73,18 @@ def choose_width(
         raise SettingsError("widths is empty", expected="at least one candidate")
     tried = np.unique([as_length(width, "width") for width in candidates])
     n_queries = checked_whole(n_queries, "n_queries")
-    outcome = np.concatenate(
-        (transitions.next_state - transitions.state, transitions.reward[:, None]), axis=1
-    ).astype(np.float64)
+    moved = transitions.next_state - transitions.state
+    outcome = np.column_stack((moved, transitions.reward)).astype(np.float64)
     spread = outcome.std(axis=0)
     outcome = (outcome - outcome.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    groups = [np.flatnonzero(transitions.action == a) for a in range(transitions.n_actions)]
     n_rows = len(transitions)
     chosen = np.unique(np.linspace(0, n_rows - 1, min(n_queries, n_rows)).astype(np.int64))
     error = np.empty((len(chosen), len(tried) + 1))
     neighbours = np.empty((len(chosen), len(tried)))
 
     def fill(part: NDArray[np.int64]) -> None:
-        for place in part:
-            i = chosen[place]
-            others = groups[transitions.action[i]]
+        for place, i in zip(part, chosen[part], strict=True):
+            others = np.flatnonzero(transitions.action == transitions.action[i])
             others = others[others != i]
             gaps = transitions.state[others].astype(np.float64) - transitions.state[i]
             weights = (1 - np.sqrt((gaps**2).sum(axis=1)) / tried[:, None]).clip(min=0)
@@ -101,10 +98,5 @@ def choose_width(
     over_chunks(fill, np.arange(len(chosen)))
     by_mean = error[:, -1].mean()
     share = error[:, :-1].mean(axis=0) / (by_mean if by_mean > 0 else 1.0)
-    return WidthChoice(
-        width=float(tried[share.argmin()]),
-        widths=tuple(tried.tolist()),
-        error=tuple(share.tolist()),
-        median_count=tuple(np.median(neighbours, axis=0).tolist()),
-        alone=tuple((neighbours == 0).mean(axis=0).tolist()),
-    )
+    told = (tried, share, np.median(neighbours, axis=0), (neighbours == 0).mean(axis=0))
+    return WidthChoice(float(tried[share.argmin()]), *(tuple(part.tolist()) for part in told))

@@ -19,18 +19,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
-from spibb.deep.forward import Networks, layer_places, n_parameters
-from spibb.errors import (
-    DataError,
-    OutputError,
-    SettingsError,
-    SpibbError,
-    checked_wholes,
-    import_extra,
-)
+from spibb.deep.forward import Floats, Networks, layer_places, n_parameters
+from spibb.deep.transitions import FINITE, check_column
+from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
 from spibb.whole_files import as_path, reason, write_whole
 
-Floats = NDArray[np.float32]
 # The one entry of a file's header that holds all metadata: several would come in any order.
 _METADATA = "spibb"
 
@@ -63,16 +56,14 @@ class Network:
         except (TypeError, ValueError):  # no lists, or of different lengths
             given = []
         if not given:
-            raise DataError(
-                "weights and biases are not layers",
-                expected="two lists, each with one array a layer",
-            )
+            expected = "two lists, each with one array a layer"
+            raise DataError("weights and biases are not layers", expected=expected)
         layers = [
             (_frozen(w, f"weight_{k}"), _frozen(b, f"bias_{k}")) for k, (w, b) in enumerate(given)
         ]
         _check_layers(layers)
-        for name, parts in zip(("weights", "biases"), zip(*layers, strict=True), strict=True):
-            object.__setattr__(self, name, parts)
+        object.__setattr__(self, "weights", tuple(weight for weight, _ in layers))
+        object.__setattr__(self, "biases", tuple(bias for _, bias in layers))
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -113,15 +104,11 @@ class Network:
         """Return the network that a row of a population holds."""
         flat, sizes = as_float32(parameters, "parameters"), checked_wholes(sizes, "sizes")
         if flat.shape != (n_parameters(sizes),):
-            raise DataError(
-                f"parameters have shape {flat.shape}",
-                expected=f"({n_parameters(sizes)},) for sizes {sizes}",
-            )
-        weights, biases = [], []
-        for first, middle, last, fan_in, fan_out in layer_places(sizes):
-            weights.append(flat[first:middle].reshape(fan_in, fan_out).T)
-            biases.append(flat[middle:last])
-        return cls(weights, biases)
+            expected = f"({n_parameters(sizes)},) for sizes {sizes}"
+            raise DataError(f"parameters have shape {flat.shape}", expected=expected)
+        places = layer_places(sizes)
+        weights = [flat[a:b].reshape(fan_in, fan_out).T for a, b, _, fan_in, fan_out in places]
+        return cls(weights, [flat[middle:last] for _, middle, last, _, _ in places])
 
     def to_arrays(self) -> dict[str, Floats]:
         """Return the arrays that a file holds."""
@@ -168,23 +155,19 @@ def checked_observations(values: Any, n_features: int, name: str = "observations
         check_rows(
             np.isfinite(rows).all(axis=-1),
             lambda place: f"one of the {name} is {rows[place]}",
-            expected="finite numbers in the range of float32",
+            expected=FINITE,
         )
     return found
 
 
-def checked_answers(
-    found: Any, states: Any, n_actions: int, name: str, error: type[SpibbError] = DataError
-) -> Any:
+def checked_answers(found: Any, states: Any, n_actions: int, name: str, error: Any) -> Any:
     """Return what a baseline or pseudo-counts say of states (..., d) as numbers (..., A)."""
     numbers = found if is_tensor(found) else as_float32(found, name)
     shape = (*states.shape[:-1], n_actions)
     if tuple(numbers.shape) != shape:
-        raise error(
-            f"{name} have shape {tuple(numbers.shape)}",
-            expected=f"{shape}: one number for each action",
-            hint="check that it belongs to this environment",
-        )
+        what = f"{name} have shape {tuple(numbers.shape)}"
+        hint = "check that it belongs to this environment"
+        raise error(what, expected=f"{shape}: one number for each action", hint=hint)
     return numbers
 
 
@@ -196,21 +179,18 @@ def first_parameters(seeds: Sequence[int], sizes: Sequence[int]) -> Floats:
     """
     if not all(size > 0 for size in sizes) or len(sizes) < 2:
         raise SettingsError(f"sizes are {tuple(sizes)}", expected="at least two numbers > 0")
-    keys = np.array([seed % 2**64 for seed in seeds], dtype=np.uint64)
+    keys = np.array([seed % 2**64 for seed in seeds], dtype=np.uint64)[:, None]
     population = np.zeros((len(keys), n_parameters(sizes)), dtype=np.float32)
     drawn = 0
-    for first, middle, _, fan_in, fan_out in layer_places(sizes):
-        places = np.arange(drawn, drawn + fan_in * fan_out)
-        drawn += fan_in * fan_out
+    for first, middle, _, fan_in, _ in layer_places(sizes):
+        unit = uniforms(keys, FIRST_WEIGHTS, np.arange(drawn, drawn + middle - first))
+        drawn += middle - first
         bound = np.float32(np.sqrt(6.0 / fan_in))
-        unit = uniforms(keys[:, None], FIRST_WEIGHTS, places)
         population[:, first:middle] = (np.float32(2) * unit - np.float32(1)) * bound
     return population
 
 
-def write_arrays(
-    path: str | Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]
-) -> None:
+def write_arrays(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
     """Write arrays as safetensors, atomically, ``metadata`` as JSON in the header.
 
     The same arrays and metadata make the same bytes.
@@ -270,27 +250,20 @@ def import_safetensors() -> Any:
 def _frozen(array: ArrayLike, name: str) -> Floats:
     # A copy, so that the network cannot change behind the caller's back.
     found = as_float32(array, name).copy()
-    check_rows(
-        np.isfinite(found),
-        lambda place: f"{name} is {found[place]}",
-        expected="finite numbers in the range of float32",
-        hint="the training that made it diverged; use another file",
-    )
+    hint = "the training that made it diverged; use another file"
+    check_column(name, found, np.isfinite(found), FINITE, hint)
     found.flags.writeable = False
     return found
 
 
 def _check_layers(layers: Sequence[tuple[Floats, Floats]]) -> None:
-    fan_in = layers[0][0].shape[-1] if layers[0][0].ndim else 0
+    fan_in: Any = "fan_in"
     for k, (weight, bias) in enumerate(layers):
-        if weight.ndim != 2 or weight.size == 0 or weight.shape[1] != fan_in:
-            raise DataError(
-                f"weight_{k} has shape {weight.shape}",
-                expected=f"(fan_out, {fan_in if k else 'fan_in'})",
-                hint="weights are (outputs, inputs), as torch.nn.Linear has them",
-            )
+        if weight.ndim != 2 or weight.size == 0 or (k and weight.shape[1] != fan_in):
+            what, expected = f"weight_{k} has shape {weight.shape}", f"(fan_out, {fan_in})"
+            hint = "weights are (outputs, inputs), as torch.nn.Linear has them"
+            raise DataError(what, expected=expected, hint=hint)
         fan_in = len(weight)
         if bias.shape != (fan_in,):
-            raise DataError(
-                f"bias_{k} has shape {bias.shape}", expected=f"({fan_in},), as weight_{k} has rows"
-            )
+            expected = f"({fan_in},), as weight_{k} has rows"
+            raise DataError(f"bias_{k} has shape {bias.shape}", expected=expected)

@@ -26,13 +26,7 @@ from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
 from spibb.deep.baseline import SoftmaxNetwork, as_function, checked_probabilities
 from spibb.deep.forward import Networks
-from spibb.deep.network import (
-    Network,
-    checked_observations,
-    import_safetensors,
-    read_arrays,
-    write_arrays,
-)
+from spibb.deep.network import Network, checked_observations, read_arrays, write_arrays
 from spibb.deep.pseudo_counts import FittedCounts, FittedKernelCounts, checked_counts
 from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
@@ -42,9 +36,8 @@ from spibb.whole_files import as_path, reason, write_whole
 from spibb.whole_folders import write_folder
 
 _FORMAT, _KERNEL = "spibb-policy-2", "kernel"
-_ABOUT, _NETWORK, _BASELINE, _POINTS = (
-    "policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors"
-)  # fmt: skip
+_FILES = ("policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors")
+_ABOUT, _NETWORK, _BASELINE, _POINTS = _FILES
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +76,8 @@ class NetworkPolicy:
     def __post_init__(self) -> None:
         network, operator = self.network, checked_step(self.rule).operator
         if not isinstance(network, Network):
-            raise PolicyError(
-                f"the network is {network!r}",
-                expected="a spibb.deep.Network",
-                hint="population.policy(0) puts it together",
-            )
+            expected, hint = "a spibb.deep.Network", "population.policy(0) puts it together"
+            raise PolicyError(f"the network is {network!r}", expected=expected, hint=hint)
         if self.scale is not None:
             object.__setattr__(self, "scale", checked_scale(self.scale, network.n_features))
         if not operator.needs.errors:
@@ -99,18 +89,16 @@ class NetworkPolicy:
                 expected="the baseline and the fitted pseudo-counts that it was trained with",
                 hint="TrainingData.from_transitions(transitions, baseline, counts) keeps them",
             )
+        own = (network.n_features, network.n_actions)
         parts: dict[str, Any] = {"pseudo-counts": self.pseudo_counts}
         if isinstance(self.baseline, SoftmaxNetwork):
             parts["a baseline"] = self.baseline.network
         for name, part in parts.items():
             # Pseudo-counts of one's own need not tell their features.
-            n_features = getattr(part, "n_features", network.n_features)
-            n_actions = getattr(part, "n_actions", None)
-            if (n_features, n_actions) != (network.n_features, network.n_actions):
-                raise PolicyError(
-                    f"{name} of {n_features} features and {n_actions} actions",
-                    expected=f"{network.n_features} and {network.n_actions}, as the Q-network has",
-                )
+            found = (getattr(part, "n_features", own[0]), getattr(part, "n_actions", None))
+            if found != own:
+                what = "{} of {} features and {} actions".format(name, *found)
+                raise PolicyError(what, expected="{} and {}, as the Q-network has".format(*own))
 
     @property
     def n_actions(self) -> int:
@@ -156,29 +144,25 @@ class NetworkPolicy:
             folder: Where it shall appear.
             overwrite: Replace an earlier policy that is there.
         """
-        import_safetensors()
-        about: dict[str, Any] = {"format": _FORMAT, "rule": self.rule.to_config()}
-        about["scale"] = None if self.scale is None else self.scale.tolist()
-        baseline: Any = self.baseline
-        counts: Any = self.pseudo_counts
+        scale = None if self.scale is None else self.scale.tolist()
+        about = {"format": _FORMAT, "rule": self.rule.to_config(), "scale": scale}
+        baseline, counts = self.baseline, self.pseudo_counts
         if not self.rule.is_greedy:
             if not isinstance(baseline, SoftmaxNetwork):
                 raise _cannot_store("a baseline", baseline, "spibb.deep.SoftmaxNetwork")
             if not isinstance(counts, FittedKernelCounts):
                 raise _cannot_store("pseudo-counts", counts, "those of KernelCounts")
-            settings = {"kind": _KERNEL, "axis": counts.axis, "width": counts.width}
-            about["pseudo_counts"] = settings
+            about["pseudo_counts"] = {"kind": _KERNEL, "axis": counts.axis, "width": counts.width}
 
         def fill(part: Path) -> None:
             self.network.write(part / _NETWORK)
-            if not self.rule.is_greedy:
+            if "pseudo_counts" in about:
                 baseline.network.write(part / _BASELINE, {"temperature": baseline.temperature})
-                arrays = {"points": counts.points, "bounds": counts.bounds}
+                arrays = {name: getattr(counts, name) for name in ("points", "bounds")}
                 write_arrays(part / _POINTS, arrays, {"format": "spibb-counts-1"})
             write_whole(part / _ABOUT, json.dumps(about, indent=2).encode())
 
-        known = (_ABOUT, _NETWORK, _BASELINE, _POINTS)
-        write_folder(as_path(folder), fill, overwrite=overwrite, known=known)
+        write_folder(as_path(folder), fill, overwrite=overwrite, known=_FILES)
 
     @classmethod
     def read(cls, folder: str | Path) -> NetworkPolicy:
@@ -192,18 +176,15 @@ class NetworkPolicy:
                 return cls(network, rule, scale=scale)
             baseline = SoftmaxNetwork.read(part / _BASELINE)
             settings = dict(about["pseudo_counts"])
-            kind = settings.pop("kind")
-            if kind != _KERNEL:
+            if (kind := settings.pop("kind")) != _KERNEL:
                 raise DataError(f"its pseudo-counts are {kind!r}", expected=repr(_KERNEL))
-            arrays: dict[str, Any] = read_arrays(part / _POINTS)[0]
-            counts = FittedKernelCounts(**arrays, **settings)
+            settings |= read_arrays(part / _POINTS)[0]
+            counts = FittedKernelCounts(**settings)
             return cls(network, rule, baseline, counts, scale)
         except (KeyError, TypeError, ValueError) as problem:  # SpibbError is a ValueError
-            raise DataError(
-                f"{folder} lacks an entry of a policy or has a wrong one "
-                f"({str(problem).rstrip('.')})",
-                expected="what NetworkPolicy.write wrote",
-            ) from None
+            told = str(problem).rstrip(".")
+            what = f"{folder} lacks an entry of a policy or has a wrong one ({told})"
+            raise DataError(what, expected="what NetworkPolicy.write wrote") from None
 
 
 class PopulationPolicy:
@@ -239,25 +220,19 @@ class PopulationPolicy:
         # Of a network: a policy's own, or a baseline's.
         first = (chosen or policies)[0].network
         self._shape, self._n_actions = (len(policies), first.n_features), first.n_actions
-        self._scale: Floats | None = None
-        if any(policy.scale is not None for policy in chosen):
-            units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
-            self._scale = np.array(np.broadcast_arrays(*units), np.float32)[:, None]
+        units = [np.ones(1) if policy.scale is None else policy.scale for policy in chosen]
+        self._scale = np.array(np.broadcast_arrays(*units), np.float32)[:, None]
         if chosen:
             params = np.stack([policy.network.to_flat() for policy in chosen])
             self._networks = Networks(params, first.sizes)
-        steps = [checked_step(policy.rule) for policy in chosen]
         # Members of one step that ask one baseline and one way to count.
-        groups: dict[tuple[int, ...], list[int]] = {}
-        for k, (policy, step) in enumerate(zip(chosen, steps, strict=True)):
+        groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
+        for k, policy in enumerate(chosen):
+            step = checked_step(policy.rule)
             asked = (id(policy.baseline), id(policy.pseudo_counts))
             key = (step.operator, *(asked if step.operator.needs.errors else ()))
-            groups.setdefault(key, []).append(k)
-        self._groups = []
-        for own in groups.values():
-            n_wedge, epsilon = np.array([(steps[k].n_wedge, steps[k].epsilon) for k in own]).T
-            part = (steps[own[0]].operator, np.array(own), n_wedge[:, None], epsilon[:, None])
-            self._groups.append(part)
+            groups.setdefault(key, []).append((k, [[step.n_wedge]], [step.epsilon]))
+        self._groups = [(k[0], *map(np.array, zip(*own, strict=True))) for k, own in groups.items()]
 
     def action_probabilities(self, states: Any) -> Any:
         """Return the probabilities of states (R, E, d), member r's in row r: shape (R, E, A).
@@ -267,10 +242,8 @@ class PopulationPolicy:
         n_policies, n_features = self._shape
         states = checked_observations(states, n_features, "states")
         if states.ndim != 3 or len(states) != n_policies:
-            raise DataError(
-                f"states have shape {tuple(states.shape)}",
-                expected=f"({n_policies}, E, d), as there are policies",
-            )
+            expected = f"({n_policies}, E, d), as there are policies"
+            raise DataError(f"states have shape {tuple(states.shape)}", expected=expected)
         device = states.device if is_tensor(states) else None
         out = _zeros((*states.shape[:-1], self._n_actions), states)
         for member, ask in self._others:
@@ -279,16 +252,15 @@ class PopulationPolicy:
             return out
         places = on_device(self._places, device)
         given = states[places]
-        seen = given if self._scale is None else given / on_device(self._scale, device)
+        # Where nobody has units they are 1, which changes nothing.
+        seen = given / on_device(self._scale, device)
         q = self._networks.q(seen)
         for operator, members, *numbers in self._groups:
-            own, n_wedge, epsilon = (on_device(part, device) for part in (members, *numbers))
-            baseline, counts = None, None
+            own, *limits = (on_device(part, device) for part in (members, *numbers))
+            answers = (None, None)
             if operator.needs.errors:
-                baseline, counts = self._ask(self._policies[members[0]], given[own], seen[own])
-            out[places[own]] = improved_rows(
-                operator, q[own], baseline, counts, n_wedge[..., None], epsilon
-            )
+                answers = self._ask(self._policies[members[0]], given[own], seen[own])
+            out[places[own]] = improved_rows(operator, q[own], *answers, *limits)
         return out
 
     def _ask(self, policy: NetworkPolicy, given: Any, seen: Any) -> tuple[Any, Any]:

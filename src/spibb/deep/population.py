@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.arrays import check_rows
+from spibb.deep.forward import Floats
 from spibb.deep.network import first_parameters
 from spibb.deep.rules import Rule
 from spibb.deep.training_data import Records, TrainingData
@@ -28,7 +29,6 @@ from spibb.errors import (
 from spibb.mdp.model import checked_gamma
 from spibb.operators.rows import Operator
 
-Floats = NDArray[np.float32]
 # What is not 0 in float32.
 _LEAST = float(np.finfo(np.float32).smallest_subnormal)
 # The least and the largest number that a setting takes.
@@ -165,23 +165,13 @@ class PopulationState:
         """All but the step, by name."""
         return {name: getattr(self, name) for name in ("params", "target", "v", "diverged_at")}
 
-    def copied(self, t: int) -> PopulationState:
-        """Return a copy, to be brought to step ``t``."""
-        return replace(self, t=t, **{name: part.copy() for name, part in self.arrays.items()})
-
 
 # A member as the engines read it: its data set, its random numbers, its rule's step.
-RECIPE = np.dtype(
-    [
-        *((name, np.int64) for name in ("first_row", "n_rows", "n_steps")),
-        ("seed", np.uint64),
-        *((name, np.bool_) for name in ("needs_errors", "has_budget")),
-        ("operator", np.int64),
-        ("is_double", np.bool_),
-        *((name, np.float64) for name in ("kappa", "n_wedge", "epsilon")),
-    ],
-    align=True,
-)
+RECIPE = np.dtype([
+    ("first_row", "i8"), ("n_rows", "i8"), ("n_steps", "i8"), ("seed", "u8"),
+    ("needs_errors", "?"), ("has_budget", "?"), ("operator", "i8"), ("is_double", "?"),
+    ("kappa", "f8"), ("n_wedge", "f8"), ("epsilon", "f8"),
+], align=True)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,40 +200,28 @@ class Trainings:
             self._check_member(member, f"member {k}")
 
     def _check_data(self, data: TrainingData, where: str) -> None:
+        wrong = partial(DataError, where=where)
         if not isinstance(data, TrainingData):
-            raise DataError(
-                f"a data set is {type(data).__name__}",
-                where=where,
-                expected="TrainingData",
-                hint="TrainingData.from_transitions(transitions, baseline, counts) makes it",
-            )
+            hint = "TrainingData.from_transitions(transitions, baseline, counts) makes it"
+            raise wrong(f"a data set is {type(data).__name__}", expected="TrainingData", hint=hint)
         n_features, n_actions = self.data[0].n_features, self.data[0].n_actions
         if (data.n_features, data.n_actions) != (n_features, n_actions):
-            raise DataError(
-                f"{data.n_features} features and {data.n_actions} actions",
-                where=where,
-                expected=f"{n_features} and {n_actions}, as the first data set has",
-            )
+            found = f"{data.n_features} features and {data.n_actions} actions"
+            raise wrong(found, expected=f"{n_features} and {n_actions}, as the first data set has")
 
     def _check_member(self, member: Member, where: str) -> None:
+        wrong, n_sets = partial(SettingsError, where=where), len(self.data)
         if not isinstance(member, Member) or not isinstance(member.rule, Rule):
-            raise SettingsError(
-                f"a member is {member!r}",
-                where=where,
-                expected="Member(data, rule, seed) with a rule of spibb.deep.rules",
-            )
-        if not 0 <= member.data < len(self.data):
-            raise SettingsError(
-                f"data set {member.data} of {len(self.data)}",
-                where=where,
-                expected=f"a number from 0 to {len(self.data) - 1}",
-            )
+            expected = "Member(data, rule, seed) with a rule of spibb.deep.rules"
+            raise wrong(f"a member is {member!r}", expected=expected)
+        if not 0 <= member.data < n_sets:
+            expected = f"a number from 0 to {n_sets - 1}"
+            raise wrong(f"data set {member.data} of {n_sets}", expected=expected)
         data, settings = self.data[member.data], self.settings
         n_samples = settings.n_passes * len(data)
         if n_samples > MOST_WHOLE or 0 < n_samples < settings.batch_size:
-            raise SettingsError(
+            raise wrong(
                 f"{settings.n_passes:g} passes over {len(data)} transitions",
-                where=where,
                 expected=f"from a minibatch of {settings.batch_size} to 2^53 samples",
                 hint="change n_passes, or batch_size",
             )
@@ -290,8 +268,6 @@ class Trainings:
 
     def to_config(self) -> dict[str, Any]:
         """Return what determines the results, as plain JSON values."""
-        return {
-            "settings": self.settings.to_config(),
-            "members": [member.to_config() for member in self.members],
-            "data": [part.fingerprint() for part in self.data],
-        }
+        members = [member.to_config() for member in self.members]
+        data = [part.fingerprint() for part in self.data]
+        return {"settings": self.settings.to_config(), "members": members, "data": data}

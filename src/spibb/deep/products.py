@@ -9,96 +9,91 @@ every population, and on every machine that fuses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from spibb.compiled.jit import jit
 
-_ROWS = 8
+# Rows and columns of the tiles; what is left of one size goes to the next. Powers of two.
+_ROWS, _LANES = (8, 1), (32, 8, 1)
 _INDEX, _PLACE = ir.IntType(64), ir.IntType(32)
 
 
-def _tile(rows: int, lanes: int) -> Callable[..., None]:
-    """Return a function for compiled code that computes ``rows`` x ``lanes`` elements.
+@intrinsic
+def _tiles(context, a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms):  # type: ignore[no-untyped-def]
+    """Compute `product` tile by tile, in compiled code."""
+    i = types.intp
+    signature = types.void(a, i, i, i, b, i, d, i, types.float32, c, i, i, i, i)
 
-    It writes ``c[r, j] = max(floor, d[j] + sum_k a[r, k] b[k, j])``, where NaN passes the maximum.
-    Arrays are flat, each with the place of its first element and its strides; columns of b, c and d
-    are neighbours. There are n > 0 terms.
-    """
-    vector = ir.VectorType(ir.FloatType(), lanes)
-    blank = ir.Constant(vector, ir.Undefined)
-    first_lane = ir.Constant(ir.VectorType(_PLACE, lanes), [0] * lanes)
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms = args
 
-    @intrinsic
-    def tile(context: Any, a: Any, a0: Any, a_row: Any, a_k: Any, b: Any, b0: Any, b_k: Any,
-             d: Any, d0: Any, c: Any, c0: Any, c_row: Any, n: Any, floor: Any) -> Any:  # fmt: skip
-        i = types.intp
-        signature = types.void(a, i, i, i, b, i, i, d, i, c, i, i, i, types.float32)
+        def pointer(argument: int, array: Any, place: Any) -> Any:
+            data = context.make_array(signature.args[argument])(context, builder, array).data
+            return builder.gep(data, [place])
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            a, a0, a_row, a_k, b, b0, b_k, d, d0, c, c0, c_row, n, floor = args
-            kinds = signature.args
+        first_a, first_b = pointer(0, a, a0), pointer(4, b, b0)
+        first_d, first_c = pointer(6, d, d0), pointer(9, c, c0)
 
-            def pointer(kind: Any, array: Any, place: Any) -> Any:
-                data = context.make_array(kind)(context, builder, array).data
-                return builder.gep(data, [place])
+        def place(first: Any, row: Any, stride: Any, column: Any) -> Any:
+            return builder.gep(first, [builder.add(builder.mul(row, stride), column)])
+
+        def fill(rows: int, lanes: int, i: Any, j: Any) -> None:
+            vector = ir.VectorType(ir.FloatType(), lanes)
+            blank = ir.Constant(vector, ir.Undefined)
+            first_lane = ir.Constant(ir.VectorType(_PLACE, lanes), [0] * lanes)
 
             def spread(value: Any) -> Any:
                 one = builder.insert_element(blank, value, _PLACE(0))
                 return builder.shuffle_vector(one, blank, first_lane)
 
-            def load(place: Any) -> Any:
-                return builder.load(builder.bitcast(place, vector.as_pointer()), align=4)
+            def load(where: Any) -> Any:
+                return builder.load(builder.bitcast(where, vector.as_pointer()), align=4)
 
-            first_a = pointer(kinds[0], a, a0)
-            first_b = pointer(kinds[4], b, b0)
-            first_c = pointer(kinds[9], c, c0)
-            begin = load(pointer(kinds[7], d, d0))
-            starts = [builder.gep(first_a, [builder.mul(a_row, _INDEX(r))]) for r in range(rows)]
-            before = builder.block
-            loop = builder.append_basic_block("terms")
-            after = builder.append_basic_block("written")
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            k = builder.phi(_INDEX)
-            k.add_incoming(_INDEX(0), before)
-            sums = [builder.phi(vector) for _ in range(rows)]
-            columns = load(builder.gep(first_b, [builder.mul(k, b_k)]))
-            grown = []
-            for total, start in zip(sums, starts, strict=True):
-                factor = builder.load(builder.gep(start, [builder.mul(k, a_k)]), align=4)
-                term = builder.fmul(spread(factor), columns, flags=("contract",))
-                grown.append(builder.fadd(total, term, flags=("contract",)))
-                total.add_incoming(begin, before)
-                total.add_incoming(grown[-1], loop)
-            following = builder.add(k, _INDEX(1))
-            k.add_incoming(following, loop)
-            builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
-            builder.position_at_end(after)
-            least = spread(floor)
-            for r, total in enumerate(grown):
-                is_low = builder.fcmp_ordered("<", total, least)
-                row_c = builder.gep(first_c, [builder.mul(c_row, _INDEX(r))])
-                row_c = builder.bitcast(row_c, vector.as_pointer())
-                builder.store(builder.select(is_low, least, total), row_c, align=4)
-            return context.get_dummy_value()
+            begin, least = load(builder.gep(first_d, [j])), spread(floor)
+            numbers = [builder.add(i, _INDEX(r)) for r in range(rows)]
+            sums = [cgutils.alloca_once_value(builder, begin) for _ in numbers]
+            with cgutils.for_range(builder, n_terms) as terms:
+                columns = load(place(first_b, terms.index, n_columns, j))
+                for row, total in zip(numbers, sums, strict=True):
+                    at = builder.mul(terms.index, a_k)
+                    factor = builder.load(place(first_a, row, a_row, at), align=4)
+                    term = builder.fmul(spread(factor), columns, flags=("contract",))
+                    grown = builder.fadd(builder.load(total), term, flags=("contract",))
+                    builder.store(grown, total)
+            for row, total in zip(numbers, sums, strict=True):
+                found = builder.load(total)
+                kept = builder.select(builder.fcmp_ordered("<", found, least), least, found)
+                to = builder.bitcast(place(first_c, row, n_columns, j), vector.as_pointer())
+                builder.store(kept, to, align=4)
 
-        return signature, generate
+        def steps(first: Any, n: Any, size: int) -> tuple[Any, Any]:
+            end = builder.and_(n, _INDEX(-size))
+            return end, cgutils.for_range_slice(builder, first, end, _INDEX(size), inc=True)
 
-    return tile
+        i_end = _INDEX(0)
+        for rows in _ROWS:
+            i_end, down = steps(i_end, n_rows, rows)
+            with down as (i, _):
+                j_end = _INDEX(0)
+                for lanes in _LANES:
+                    j_end, across = steps(j_end, n_columns, lanes)
+                    with across as (j, _):
+                        fill(rows, lanes, i, j)
+        return context.get_dummy_value()
 
-
-_tall_32, _tall_8, _tall_1 = _tile(_ROWS, 32), _tile(_ROWS, 8), _tile(_ROWS, 1)
-_flat_32, _flat_8, _flat_1 = _tile(1, 32), _tile(1, 8), _tile(1, 1)
+    return signature, generate
 
 
 @jit
 def product(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms):  # type: ignore[no-untyped-def]
     """Write ``c = max(floor, a b + d)`` for c (n_rows, n_columns) and b (n_terms, n_columns).
+
+    NaN passes the maximum.
 
     Args:
         a: Flat float32 array; element (i, k) lies at a0 + i a_row + k a_k, so a transpose is free.
@@ -114,36 +109,9 @@ def product(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_
         c0: Place of its first element.
         n_rows: Rows of a and c.
         n_columns: Columns of b, c and d.
-        n_terms: Columns of a, rows of b; > 0.
+        n_terms: Columns of a, rows of b.
     """
-    n = n_columns
-    i = 0
-    while i + _ROWS <= n_rows:
-        at, to = a0 + i * a_row, c0 + i * n
-        j = 0
-        while j + 32 <= n:
-            _tall_32(a, at, a_row, a_k, b, b0 + j, n, d, d0 + j, c, to + j, n, n_terms, floor)
-            j += 32
-        while j + 8 <= n:
-            _tall_8(a, at, a_row, a_k, b, b0 + j, n, d, d0 + j, c, to + j, n, n_terms, floor)
-            j += 8
-        while j < n:
-            _tall_1(a, at, a_row, a_k, b, b0 + j, n, d, d0 + j, c, to + j, n, n_terms, floor)
-            j += 1
-        i += _ROWS
-    while i < n_rows:
-        at, to = a0 + i * a_row, c0 + i * n
-        j = 0
-        while j + 32 <= n:
-            _flat_32(a, at, a_row, a_k, b, b0 + j, n, d, d0 + j, c, to + j, n, n_terms, floor)
-            j += 32
-        while j + 8 <= n:
-            _flat_8(a, at, a_row, a_k, b, b0 + j, n, d, d0 + j, c, to + j, n, n_terms, floor)
-            j += 8
-        while j < n:
-            _flat_1(a, at, a_row, a_k, b, b0 + j, n, d, d0 + j, c, to + j, n, n_terms, floor)
-            j += 1
-        i += 1
+    _tiles(a, a0, a_row, a_k, b, b0, d, d0, floor, c, c0, n_rows, n_columns, n_terms)  # type: ignore[call-arg]
 
 
 @jit

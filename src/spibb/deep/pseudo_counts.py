@@ -19,6 +19,7 @@ of them runs where the tensor is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,12 +82,9 @@ class KernelCounts:
         check_carried(transitions)
         axis = int(np.ptp(transitions.state, axis=0).argmax())
         order = np.lexsort((transitions.state[:, axis], transitions.action))
-        bounds = np.searchsorted(
-            transitions.action[order], np.arange(transitions.n_actions + 1)
-        ).astype(np.int64)
+        bounds = np.searchsorted(transitions.action[order], np.arange(transitions.n_actions + 1))
         # The transpose, so that the innermost loop runs through memory.
-        points = np.ascontiguousarray(transitions.state[order].T)
-        return FittedKernelCounts(points, bounds, axis, self.width)
+        return FittedKernelCounts(transitions.state[order].T, bounds, axis, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,19 +110,13 @@ class FittedKernelCounts:
         n_points = points.shape[-1] if points.ndim == 2 else -1
         between = sorted(bounds[1:-1].clip(0, n_points).tolist()) if bounds.ndim == 1 else []
         if bounds.tolist() != [0, *between, n_points] or axis not in range(len(points)):
-            raise DataError(
-                f"points of shape {points.shape} with bounds {bounds} and axis {axis}",
-                expected="what KernelCounts(width).fit(transitions) makes",
-            )
+            what = f"points of shape {points.shape} with bounds {bounds} and axis {axis}"
+            raise DataError(what, expected="what KernelCounts(width).fit(transitions) makes")
         _rows(points.T, len(points))
-        parts = {
-            "points": np.require(points, np.float32, ["C", "A", "W"]),
-            "bounds": np.require(bounds, np.int64, ["C", "A", "W"]),
-            "axis": axis,
-            "width": width,
-        }
-        for name, part in parts.items():
-            object.__setattr__(self, name, part)
+        object.__setattr__(self, "points", np.require(points, np.float32, ["C", "A", "W"]))
+        object.__setattr__(self, "bounds", np.require(bounds, np.int64, ["C", "A", "W"]))
+        object.__setattr__(self, "axis", axis)
+        object.__setattr__(self, "width", width)
 
     @property
     def n_features(self) -> int:
@@ -156,50 +148,37 @@ class FittedKernelCounts:
         queries = states.detach().to(torch.float32).reshape(-1, len(self.points))
         if not bool(queries.isfinite().all()):
             _rows(to_numpy(queries), len(self.points))
-        found = tiled_kernel_counts(queries, self.points, self.bounds.tolist(), self.width)
-        return found.reshape(*states.shape[:-1], self.n_actions)
+        return self.by_tiles(queries).reshape(*states.shape[:-1], self.n_actions)
 
+    def by_tiles(self, queries: Any, *, n_held: int = 2**26) -> Any:
+        """Return the counts of a float32 tensor (M, d) by tiles of all distances, on its device.
 
-def tiled_kernel_counts(
-    queries: Any, points: Floats, bounds: list[int], width: float, *, n_held: int = 2**26
-) -> Any:
-    """Return the kernel counts by tiles of all distances, on the device of ``queries``.
-
-    Args:
-        queries: States, a float32 tensor of shape (M, d).
-        points: States of the data set, shape (d, N), ordered by action.
-        bounds: Where each action begins in them.
-        width: Kernel width.
-        n_held: Similarities held at a time; 2^26 float32 are 256 MB.
-    """
-    import torch
-
-    data = torch.as_tensor(points, device=queries.device)
-    n_points, n_actions = data.shape[1], len(bounds) - 1
-    out = torch.empty((len(queries), n_actions), dtype=torch.float32, device=queries.device)
-    tile = max(1, n_held // n_points)
-    for first in range(0, len(queries), tile):
-        block = queries[first : first + tile]
-        squares = torch.zeros((len(block), n_points), device=queries.device)
-        for k, coordinate in enumerate(data):
-            gap = block[:, k, None] - coordinate
-            squares.addcmul_(gap, gap)
-        similar = squares.sqrt_().mul_(-1 / width).add_(1).clamp_(min=0)
-        for a in range(n_actions):
-            torch.sum(similar[:, bounds[a] : bounds[a + 1]], 1, out=out[first : first + tile, a])
-    return out
+        Args:
+            queries: States.
+            n_held: Similarities held at a time; 2^26 float32 are 256 MB.
+        """
+        out = queries.new_empty((len(queries), self.n_actions))
+        data = queries.new_tensor(self.points)
+        tile = max(1, n_held // data.shape[1])
+        for first in range(0, len(queries), tile):
+            block, into = queries[first : first + tile], out[first : first + tile]
+            squares = queries.new_zeros((len(block), data.shape[1]))
+            for k, coordinate in enumerate(data):
+                gap = block[:, k, None] - coordinate
+                squares.addcmul_(gap, gap)
+            similar = squares.sqrt_().mul_(-1 / self.width).add_(1).clamp_(min=0)
+            for a, (begin, end) in enumerate(pairwise(self.bounds.tolist())):
+                into[:, a] = similar[:, begin:end].sum(1)
+        return out
 
 
 @reassociating_jit
-def _kernel_counts(
-    chosen: Any, queries: Any, points: Any, bounds: Any, axis: int, width: float, out: Any
-) -> None:
+def _kernel_counts(chosen, queries, points, bounds, axis, width, out):  # type: ignore[no-untyped-def]
     """Fill rows of ``out``: per query and action, the similarities within reach.
 
     Passes over a buffer, coordinate by coordinate, so that each loop is one vector instruction
     after the other.
     """
-    n_dimensions = len(points)
     narrow = np.float32(width)
     squares = np.empty(points.shape[1], np.float32)
     for row in chosen:
@@ -209,9 +188,8 @@ def _kernel_counts(
             first = bounds[a] + np.searchsorted(column, centre - narrow)
             last = bounds[a] + np.searchsorted(column, centre + narrow, side="right")
             n_near = last - first
-            for j in range(n_near):
-                squares[j] = 0
-            for k in range(n_dimensions):
+            squares[:n_near] = 0
+            for k in range(len(points)):
                 place = queries[row, k]
                 near = points[k, first:last]
                 for j in range(n_near):
@@ -245,7 +223,7 @@ def checked_counts(counts: Any, states: Any, n_actions: int) -> Any:
     found = counts.counts(states)
     if isinstance(counts, FittedKernelCounts):
         return found
-    numbers = checked_answers(found, states, n_actions, "the pseudo-counts")
+    numbers = checked_answers(found, states, n_actions, "the pseudo-counts", DataError)
     check_rows(
         (numbers >= 0).all(-1),  # false for NaN
         lambda place: f"the pseudo-counts are {numbers[place].tolist()}",

@@ -10,11 +10,9 @@ import math
 from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple
 
-from spibb.errors import SettingsError, checked_number
+from spibb.errors import LARGEST, checked_number
 from spibb.operators.rows import Operator
 from spibb.settings import Settings
-
-_INF = math.inf
 
 
 class TargetStep(NamedTuple):
@@ -46,7 +44,7 @@ class Rule(Settings):
     def step(self) -> TargetStep:
         """Return the scalars of this rule; a step that nothing limits is greedy."""
         settings = {item.name: getattr(self, item.name) for item in fields(self)}
-        is_free = settings.get("n_wedge") == 0 or settings.get("epsilon") == _INF
+        is_free = settings.get("n_wedge") == 0 or settings.get("epsilon") == math.inf
         return TargetStep(Operator.GREEDY if is_free else self.operator, self.is_double, **settings)
 
     @property
@@ -56,9 +54,8 @@ class Rule(Settings):
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            value = checked_number(getattr(self, item.name), item.name)
-            if math.isnan(value) or value < 0 or (item.name == "kappa" and value == _INF):
-                raise SettingsError(f"{item.name} is {value}", expected="a number >= 0")
+            most, given = LARGEST if item.name == "kappa" else math.inf, getattr(self, item.name)
+            value = checked_number(given, item.name, "a number >= 0", least=0.0, most=most)
             object.__setattr__(self, item.name, value)
 
 

@@ -20,13 +20,12 @@ from spibb.compiled.jit import inlined_jit, jit
 from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_state
 from spibb.compiled.threads import over_chunks
 from spibb.deep.engine import TrainingEngine, carrying
-from spibb.deep.forward import layer_firsts, run_layers
+from spibb.deep.forward import LEAST, ZERO, layer_firsts, run_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.products import product, transpose
 from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
 _STREAM = np.uint64(MINIBATCHES)
-_ZERO, _LEAST = np.float32(0.0), np.float32(-np.inf)
 
 
 # The settings, as the compiled loop reads them.
@@ -36,9 +35,7 @@ Constants = namedtuple(
     "q_limit",
 )
 # Memory of one thread; `_scratch` says what for.
-Scratch = namedtuple(
-    "Scratch", "rows first values frozen pushed gradient turned zeros ones row work delta"
-)
+Scratch = namedtuple("Scratch", "rows first values pushed gradient zeros ones row work delta")
 
 
 class CpuEngine(TrainingEngine):
@@ -62,17 +59,12 @@ def measure(trainings: Trainings, state: PopulationState) -> NDArray[np.float32]
 def _run(trainings: Trainings, state: PopulationState, t: int, n_steps: int) -> NDArray[np.float32]:
     """Take steps in place; with none, look at the next one."""
     found = np.full((2, len(state.params)), np.nan, dtype=np.float32)
-    members = (*state.arrays.values(), found)
-    settings, recipes = trainings.settings, trainings.recipes
-    constants = Constants(
-        np.array(trainings.sizes, dtype=np.int64),
-        *(getattr(settings, name) for name in Constants._fields[1:]),
-    )
-    over_chunks(
-        lambda places: _train(places, t, n_steps, constants, trainings.records, recipes, members),
-        np.argsort(-recipes.n_steps, kind="stable"),
-        are_long=True,
-    )
+    members, recipes = (*state.arrays.values(), found), trainings.recipes
+    settings = (getattr(trainings.settings, name) for name in Constants._fields[1:])
+    constants = Constants(np.array(trainings.sizes, dtype=np.int64), *settings)
+    about = (t, n_steps, constants, trainings.records, recipes, members)
+    order = np.argsort(-recipes.n_steps, kind="stable")
+    over_chunks(lambda places: _train(places, *about), order, are_long=True)
     return found
 
 
@@ -85,11 +77,10 @@ def _scratch(sizes, batch_size, n_parameters):  # type: ignore[no-untyped-def]
         first,  # places of the layers' activations, one more than there are layers
         # Activations of the online network, layer after layer, (2 batch, units) each; those of the
         # target network, likewise.
-        np.empty(first[len(sizes)], np.float32),
-        np.empty(first[len(sizes)], np.float32),
+        np.empty((2, first[len(sizes)]), np.float32),
         np.empty((2, batch_size * sizes.max()), np.float32),  # gradients of two layers' units
-        np.empty(n_parameters, np.float32),  # the gradient
-        np.empty(n_parameters, np.float32),  # the transpose of one layer's weights
+        # The gradient, and the transpose of one layer's weights.
+        np.empty((2, n_parameters), np.float32),
         np.zeros(sizes.max(), np.float32),
         np.ones(batch_size, np.float32),
         # q, baseline, errors and the new policy of one next state; what row functions write to.
@@ -115,22 +106,19 @@ def _train(places, t0, n_steps, constants, records, recipes, members):  # type: 
         for t in range(t0, min(t0 + max(n_steps, 1), recipes.n_steps[m])):
             if t % constants.target_period == 0:
                 if n_steps > 0:
-                    for i in range(len(online)):
-                        frozen[i] = online[i]
+                    frozen[:] = online
                 else:
                     frozen = online
-            loss, max_q, in_bounds = _look(
-                m, t, constants, records, recipes, online, frozen, scratch
-            )
+            loss, max_q, is_good = _look(m, t, constants, records, recipes, online, frozen, scratch)
             if n_steps == 0:
                 found[0, m], found[1, m] = loss, max_q
                 break
-            if not (in_bounds and np.isfinite(loss)):
+            if not (is_good and np.isfinite(loss)):
                 diverged_at[m] = t
                 break
             _backward(constants.sizes, constants.batch_size, records, online, scratch)
             rate = constants.learning_rate / ((t * constants.batch_size) // period + 1)
-            _descend(online, v[m], scratch.gradient, np.float32(rate), constants)
+            _descend(online, v[m], scratch.gradient[0], np.float32(rate), constants)
 
 
 @inlined_jit
@@ -143,7 +131,7 @@ def _look(m, t, constants, records, recipes, online, frozen, scratch):  # type: 
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
     is_double = recipes.is_double[m]
-    values, q_next, first = scratch.values, scratch.frozen, scratch.first[n_layers]
+    values, q_next, first = scratch.values[0], scratch.values[1], scratch.first[n_layers]
     next_at = batch_size * sizes[0]
     _draw(t, m, recipes, records, scratch.rows, values)
     n_online = 2 * batch_size if is_double else batch_size
@@ -207,30 +195,29 @@ def _backward(sizes, batch_size, records, params, scratch):  # type: ignore[no-u
     """Write the gradient of the mean of delta^2 into the scratch."""
     n_layers = len(sizes) - 1
     n_actions = sizes[n_layers]
-    values, gradient = scratch.values, scratch.gradient
+    values, gradient, turned = scratch.values[0], scratch.gradient[0], scratch.gradient[1]
     here, below_here = scratch.pushed[0], scratch.pushed[1]
     scale = np.float32(2.0) / np.float32(batch_size)
-    for i in range(batch_size * n_actions):
-        here[i] = 0.0
+    here[: batch_size * n_actions] = 0.0
     for b in range(batch_size):
         here[b * n_actions + records.action[scratch.rows[b]]] = scale * scratch.delta[b]
     at = len(params)
     for k in range(n_layers - 1, -1, -1):
         fan_in, fan_out = sizes[k], sizes[k + 1]
         at -= fan_out
-        product(scratch.ones, 0, batch_size, 1, here, 0, scratch.zeros, 0, _LEAST, gradient, at, 1,
+        product(scratch.ones, 0, batch_size, 1, here, 0, scratch.zeros, 0, LEAST, gradient, at, 1,
                 fan_out, batch_size)  # fmt: skip
         at -= fan_in * fan_out
-        product(values, scratch.first[k], 1, fan_in, here, 0, scratch.zeros, 0, _LEAST, gradient,
+        product(values, scratch.first[k], 1, fan_in, here, 0, scratch.zeros, 0, LEAST, gradient,
                 at, fan_in, fan_out, batch_size)  # fmt: skip
         if k == 0:
             break
-        transpose(params, at, fan_in, fan_out, scratch.turned)
-        product(here, 0, fan_out, 1, scratch.turned, 0, scratch.zeros, 0, _LEAST, below_here, 0,
+        transpose(params, at, fan_in, fan_out, turned)
+        product(here, 0, fan_out, 1, turned, 0, scratch.zeros, 0, LEAST, below_here, 0,
                 batch_size, fan_in, fan_out)  # fmt: skip
         first = scratch.first[k]
         for i in range(batch_size * fan_in):
-            below_here[i] = below_here[i] if values[first + i] > _ZERO else _ZERO
+            below_here[i] = below_here[i] if values[first + i] > ZERO else ZERO
         here, below_here = below_here, here
 
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,26 +35,25 @@ from spibb.errors import import_extra
 from spibb.operators.engine import Engine
 from spibb.operators.rows import Operator
 
+Flags = tuple[str, ...]
 # Those that fused.cu has in its own words.
 _OPERATORS = (
     Operator.GREEDY, Operator.PI_B, Operator.PI_LEQ_B, Operator.SOFT_EXACT, Operator.SOFT_APPROX
 )  # fmt: skip
-RECORD = 32
-_BATCH, _SPLITS = 32, 4
-_N_THREADS = 320
+_BATCH, _SPLITS, _N_THREADS = 32, 4, 320
 # The kernel counts in 32 bits, and looks two steps ahead.
 _MOST_COUNTED = 2**31 - 3
 # In this order: shared memory is told for three hidden layers.
-LIMITS = (
-    Limit("the number of hidden layers", lambda given: len(given.sizes) - 2, 3, 3),
-    Limit("the number of features", lambda given: given.sizes[0], 1, 4),
-    Limit("the number of actions", lambda given: given.sizes[-1], 1, 9),
-    Limit("batch_size", lambda given: given.settings.batch_size, _BATCH, _BATCH),
-    Limit("target_period", lambda given: given.settings.target_period, 1, _MOST_COUNTED),
-    Limit("annealing_samples", lambda given: given.settings.annealing_samples, 1, _MOST_COUNTED),
-    Limit("the number of steps", lambda given: given.n_steps, 0, _MOST_COUNTED),
+LIMITS: tuple[Limit, ...] = (
+    ("the number of hidden layers", lambda given: len(given.sizes) - 2, 3, 3),
+    ("the number of features", lambda given: given.sizes[0], 1, 4),
+    ("the number of actions", lambda given: given.sizes[-1], 1, 9),
+    ("batch_size", lambda given: given.settings.batch_size, _BATCH, _BATCH),
+    ("target_period", lambda given: given.settings.target_period, 1, _MOST_COUNTED),
+    ("annealing_samples", lambda given: given.settings.annealing_samples, 1, _MOST_COUNTED),
+    ("the number of steps", lambda given: given.n_steps, 0, _MOST_COUNTED),
     # Of a block on compute capability 9.0; other devices are asked for theirs.
-    Limit("its shared memory in bytes", lambda given: shared_bytes(given.sizes), 0, 232_448),
+    ("its shared memory in bytes", lambda given: shared_bytes(given.sizes), 0, 232_448),
 )
 
 
@@ -71,22 +70,15 @@ class FusedEngine(TrainingEngine):
     limits = LIMITS
     is_whole = True
 
-    def __init__(
-        self, trainings: Trainings, device: Any = "cuda", options: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, trainings: Trainings, device: Any = "cuda", options: Flags = ()) -> None:
         super().__init__(trainings, device)
-        self._device = checked_device(device)
-        recipes = trainings.recipes
-        self._columns = self._tensors(
-            {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
-            | {
-                "records": packed_records(trainings.records),
-                # The longest trainings go first, so that none of them is left for the end.
-                "order": np.argsort(-recipes.n_steps, kind="stable"),
-                "last_step": recipes.n_steps,
-            }
-        )
-        self._kernel = load_function(trainings.sizes, self._device, options=options)
+        self._device, recipes = checked_device(device), trainings.recipes
+        columns = {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
+        columns |= {"records": packed_records(trainings.records), "last_step": recipes.n_steps}
+        # The longest trainings go first, so that none of them is left for the end.
+        columns["order"] = np.argsort(-recipes.n_steps, kind="stable")
+        self._columns = self._tensors(columns)
+        self._kernel = load_function(trainings.sizes, self._device, options)
 
     @classmethod
     def misfit(cls, trainings: Trainings, device: Any = None) -> str | None:
@@ -132,9 +124,8 @@ class FusedEngine(TrainingEngine):
             t: Steps done so far.
             n_steps: Steps to take; a member stops at its own last step.
         """
-        columns = {**self._columns, **tensors}
+        columns, trainings = {**self._columns, **tensors}, self._trainings
         places = {name: column.data_ptr() for name, column in columns.items()}
-        trainings = self._trainings
         arguments = Arguments.of(trainings.settings, t, n_steps, places)
         blocks = (len(trainings.members), _N_THREADS)
         launch(self._kernel, blocks, shared_bytes(trainings.sizes), self._device, arguments)
@@ -147,7 +138,7 @@ def packed_records(records: Records) -> NDArray[np.float32]:
     N~(s, a), ``[12:12 + A]`` the baseline at s', ``[21:21 + A]`` N~(s', .), the rest 0.
     """
     n_rows, n_features = records.state.shape
-    packed = np.zeros((n_rows, RECORD), dtype=np.float32)
+    packed = np.zeros((n_rows, 32), dtype=np.float32)
     places = (0, 8, 9, n_features, 10, 11, 12, 21)
     columns = records._replace(terminated=~records.terminated)
     for first, column in zip(places, columns, strict=True):
@@ -163,16 +154,13 @@ def shared_bytes(sizes: Sequence[int]) -> int:
         >>> shared_bytes((4, 32, 128, 32, 9))
         214512
     """
-    _, first, middle, last, n_actions = sizes
-    first, middle, last, n_q = (
-        -(-size // step) * step
-        for size, step in ((first, 32), (middle, 64), (last, 32), (n_actions, 8))
-    )
+    rounded = zip(sizes[1:], (32, 64, 32, 8), strict=True)
+    first, middle, last, n_q = (-(-size // step) * step for size, step in rounded)
     network = 8 * (first + 4) + (first + 1) * (middle + 4)
     network += (middle + 1) * (last + 4) + (last + 1) * (n_q + 4)
     kept = _BATCH * ((first + 8) + 2 * (middle + 8) + 2 * (last + 8))
     partial = _SPLITS * _BATCH * (max(first, last) + 8)
-    small = 3 * _BATCH * 36 + 3 * n_q * 36 + 2 * n_actions * 32 + 2 * 32 + 4
+    small = 3 * _BATCH * 36 + 3 * n_q * 36 + 2 * sizes[-1] * 32 + 2 * 32 + 4
     return 4 * (2 * network + kept + 3 * partial + small)
 
 
@@ -183,8 +171,6 @@ _KINDS = {
     "kappa": np.float32, "n_wedge": np.float32, "epsilon": np.float32, "params": np.float32,
     "target": np.float32, "v": np.float32, "diverged_at": np.int32,
 }  # fmt: skip
-_INTEGERS = ("t0", "n_steps", "target_period", "annealing_samples")
-_FLOATS = ("gamma", "decay", "fresh", "rms_epsilon", "q_limit")
 
 
 class Arguments(ctypes.Structure):
@@ -193,14 +179,12 @@ class Arguments(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_void_p) for name in _KINDS),
         ("learning_rate", ctypes.c_double),
-        *((name, ctypes.c_int) for name in _INTEGERS),
-        *((name, ctypes.c_float) for name in _FLOATS),
+        *((name, ctypes.c_int) for name in ("t0", "n_steps", "target_period", "annealing_samples")),
+        *((name, ctypes.c_float) for name in ("gamma", "decay", "fresh", "rms_epsilon", "q_limit")),
     )
 
     @classmethod
-    def of(
-        cls, settings: TrainingSettings, t0: int, n_steps: int, places: Mapping[str, int]
-    ) -> Arguments:
+    def of(cls, settings: TrainingSettings, t0: int, n_steps: int, places: dict[str, int]) -> Self:
         """Return the arguments; ``places`` are the pointers, by name."""
         known = [field[0] for field in cls._fields_]
         given = {name: value for name, value in settings.to_config().items() if name in known}
@@ -214,21 +198,24 @@ def size_macros(sizes: Sequence[int]) -> list[str]:
     return [f"-D{name}={size}" for name, size in zip(names, sizes, strict=True)]
 
 
-def compile_kernel(
-    sizes: tuple[int, ...], architecture: str, options: tuple[str, ...] = (), more: str = ""
-) -> bytes:
-    """Return fused.cu as machine code for an architecture such as "sm_90"; needs no GPU.
+@cache
+def load_function(
+    sizes: tuple[int, ...], device: Any, options: Flags = (), name: str = "train", more: str = ""
+) -> Any:
+    """Return a kernel of fused.cu on a GPU, with the shared memory that networks of a size need.
 
     Args:
         sizes: Units of each layer.
-        architecture: What to compile for.
+        device: The GPU.
         options: More options for the compiler.
+        name: The kernel's name.
         more: Source that is put at the end.
     """
-    nvrtc = _binding("nvrtc")
+    driver, nvrtc, torch = _binding("driver"), _binding("nvrtc"), import_torch()
     source = files("spibb.deep").joinpath("fused.cu").read_bytes() + more.encode()
     program = _ok(nvrtc.nvrtcCreateProgram(source, b"fused.cu", 0, [], []))
-    flags = [f"--gpu-architecture={architecture}", "--std=c++17", *size_macros(sizes), *options]
+    major, minor = torch.cuda.get_device_capability(device)
+    flags = [f"--gpu-architecture=sm_{major}{minor}", "--std=c++17", *size_macros(sizes), *options]
     encoded = [flag.encode() for flag in flags]
     outcome = nvrtc.nvrtcCompileProgram(program, len(encoded), encoded)
     if int(outcome[0]) != 0:
@@ -238,21 +225,6 @@ def compile_kernel(
     code = bytes(_ok(nvrtc.nvrtcGetCUBINSize(program)))
     _ok(nvrtc.nvrtcGetCUBIN(program, code))
     _ok(nvrtc.nvrtcDestroyProgram(program))
-    return code
-
-
-@cache
-def load_function(
-    sizes: tuple[int, ...],
-    device: Any,
-    name: str = "train",
-    options: tuple[str, ...] = (),
-    more: str = "",
-) -> Any:
-    """Return a kernel of fused.cu on a GPU, with the shared memory that networks of a size need."""
-    driver, torch = _binding("driver"), import_torch()
-    major, minor = torch.cuda.get_device_capability(device)
-    code = compile_kernel(sizes, f"sm_{major}{minor}", options, more)
     with torch.cuda.device(device):
         torch.cuda.current_stream(device)  # makes the context
         module = _ok(driver.cuModuleLoadData(code))
@@ -277,8 +249,8 @@ def launch(kernel: Any, blocks: tuple[int, int], n_bytes: int, device: Any, argu
     places = (ctypes.c_void_p * 1)(ctypes.addressof(arguments))
     with torch.cuda.device(device):
         stream = driver.CUstream(torch.cuda.current_stream(device).cuda_stream)
-        place = ctypes.addressof(places)
-        _ok(driver.cuLaunchKernel(kernel, *grid, *threads, n_bytes, stream, place, 0))
+        given = (n_bytes, stream, ctypes.addressof(places), 0)
+        _ok(driver.cuLaunchKernel(kernel, *grid, *threads, *given))
         # What it points to must live until it has been read.
         torch.cuda.synchronize(device)
 

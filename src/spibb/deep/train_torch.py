@@ -11,7 +11,6 @@ Members are ordered by operator, so that each step sees one contiguous block of 
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 from spibb.compiled.arrays import checked_device
 from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.engine import TrainingEngine, carrying
-from spibb.deep.forward import Layers, n_parameters, run_tensors, tensor_layers
+from spibb.deep.forward import run_tensors, tensor_layers
 from spibb.deep.population import PopulationState, Trainings
 from spibb.deep.targets import errors_for
 from spibb.deep.training_data import Records
@@ -51,13 +50,18 @@ class TorchEngine(TrainingEngine):
             return
         chosen = alive[np.lexsort((recipes.is_double[alive], recipes.operator[alive]))]
         if not np.array_equal(self._chosen, chosen):
-            self._prepare(chosen)
+            self._prepare(chosen, state)
+        parts = list(zip(self._parts, state.arrays.values(), strict=True))
+        for tensor, array in parts:
+            tensor.copy_(torch.from_numpy(array[chosen]))
+        self._t.fill_(t)
         # Of several GPUs, graphs are captured on the current one.
-        is_gpu = self._device.type == "cuda"
-        with torch.cuda.device(self._device) if is_gpu else nullcontext():
-            self._run(state, t, n_steps)
+        with torch.cuda.device_of(self._t):
+            self._run(t, t + n_steps)
+        for tensor, array in parts:
+            array[chosen] = tensor.cpu().numpy()
 
-    def _prepare(self, chosen: NDArray[np.int64]) -> None:
+    def _prepare(self, chosen: NDArray[np.int64], state: PopulationState) -> None:
         """Make tensors of the members that train now, which stay where they are for a graph."""
         self._chosen, device = chosen, self._device
         recipes, sizes = self._trainings.recipes[chosen], self._trainings.sizes
@@ -77,25 +81,18 @@ class TorchEngine(TrainingEngine):
         self._period = self._n_rows.clamp(min=self._settings.annealing_samples)
         self._places = torch.arange(self._settings.batch_size, device=device)
         # Each in memory of its own, which begins where a GPU reads fast.
-        self._params, self._target, self._v, self._gradient = (
-            torch.zeros((len(chosen), n_parameters(sizes)), device=device) for _ in range(4)
-        )
+        self._parts = [torch.tensor(part[chosen], device=device) for part in state.arrays.values()]
+        self._params, self._target, self._v, self._diverged_at = self._parts
+        self._gradient = torch.zeros_like(self._params)
         self._layers, self._frozen_layers, self._gradient_layers = (
             tensor_layers(flat, sizes) for flat in (self._params, self._target, self._gradient)
         )
         self._t = torch.zeros((), dtype=torch.int64, device=device)
-        self._diverged_at = torch.full((len(chosen),), -1, device=device)
-        # In the order of the state's arrays.
-        self._parts = (self._params, self._target, self._v, self._diverged_at)
         self._graph: Any = None
 
-    def _run(self, state: PopulationState, t: int, n_steps: int) -> None:
-        """Take ``n_steps`` from step ``t``, and write them into the state."""
-        parts = list(zip(self._parts, state.arrays.values(), strict=True))
-        for tensor, array in parts:
-            tensor.copy_(torch.from_numpy(array[self._chosen]))
-        self._t.fill_(t)
-        period, last = self._settings.target_period, t + n_steps
+    def _run(self, t: int, last: int) -> None:
+        """Take the steps from ``t`` to ``last``."""
+        period = self._settings.target_period
         while t < last:
             if self._device.type == "cuda" and t % period == 0 and last - t >= period:
                 self._graph = self._graph or self._captured()
@@ -104,8 +101,6 @@ class TorchEngine(TrainingEngine):
             else:
                 self._step(is_first=t % period == 0)
                 t += 1
-        for tensor, array in parts:
-            array[self._chosen] = tensor.cpu().numpy()
 
     def _captured(self) -> Any:
         """Return one target period as a graph; what the warm-up changes is put back."""
@@ -146,9 +141,18 @@ class TorchEngine(TrainingEngine):
         is_new = ~is_good & (self._diverged_at < 0)
         self._diverged_at.copy_(self._t.where(is_new, self._diverged_at))
         pushed = torch.zeros_like(q).scatter_(-1, action, (delta * (2.0 / batch_size))[..., None])
-        _backward(self._layers, self._gradient_layers, values, pushed, batch_size)
+        self._backward(values, pushed)
         self._descend()
         self._t.add_(1)
+
+    def _backward(self, values: list[Any], pushed: Any) -> None:
+        """Write the gradient; ``pushed`` is that of Q at the states."""
+        for k, (weight, bias) in reversed(list(enumerate(self._gradient_layers))):
+            here = values[k][:, : self._settings.batch_size]
+            torch.bmm(here.transpose(1, 2), pushed, out=weight)
+            torch.sum(pushed, dim=1, keepdim=True, out=bias)
+            if k > 0:
+                pushed = torch.bmm(pushed, self._layers[k][0].transpose(1, 2)).mul_(here > 0)
 
     def _descend(self) -> None:
         """Take one step of RMSProp."""
@@ -188,16 +192,3 @@ class TorchEngine(TrainingEngine):
         penalty = self._kappa / records.n_here[rows].sqrt()
         penalty.masked_fill_(self._kappa == 0, 0.0)
         return (records.reward[rows] - penalty + self._settings.gamma * ahead).float()
-
-
-def _backward(
-    layers: Layers, gradients: Layers, values: list[Any], pushed: Any, batch_size: int
-) -> None:
-    """Write the gradient; ``pushed`` is that of Q at the states."""
-    for k in range(len(layers) - 1, -1, -1):
-        weight, bias = gradients[k]
-        here = values[k][:, :batch_size]
-        torch.bmm(here.transpose(1, 2), pushed, out=weight)
-        torch.sum(pushed, dim=1, keepdim=True, out=bias)
-        if k > 0:
-            pushed = torch.bmm(pushed, layers[k][0].transpose(1, 2)).mul_(here > 0)

@@ -72,6 +72,7 @@ class TrainingProgress:
 
 
 Watch = Callable[[TrainingProgress], None] | None
+File = str | Path | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,11 +123,9 @@ class Population:
         if member >= len(self):
             raise SettingsError(f"member {member} of {len(self)}", expected=f"0 to {len(self) - 1}")
         if self.diverged[member]:
-            raise DataError(
-                f"member {member} ({self.members[member].rule.id}) diverged at step "
-                f"{self.state.diverged_at[member]}",
-                hint="leave it out, or train with a smaller learning_rate or gamma",
-            )
+            rule, step = self.members[member].rule, self.state.diverged_at[member]
+            hint = "leave it out, or train with a smaller learning_rate or gamma"
+            raise DataError(f"member {member} ({rule.id}) diverged at step {step}", hint=hint)
         return Network.from_flat(self.state.params[member], self.sizes)
 
     def policy(self, member: int) -> NetworkPolicy:
@@ -153,7 +152,7 @@ def train_population(
     engine: Engine = "auto",
     device: str | None = None,
     progress: Watch = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: File = None,
     record_every: int | None = None,
     restarts: int = 0,
 ) -> Population:
@@ -188,17 +187,15 @@ def train_population(
         places = np.flatnonzero(population.dead)
         if not len(places):
             break
-        anew = [
-            replace(chosen[k], seed=int(numbers(chosen[k].key, RESTARTS, restart))) for k in places
-        ]
-        again = Trainings(parts, anew, trainings.settings)
+        old = [chosen[k] for k in places]
+        anew = [replace(one, seed=int(numbers(one.key, RESTARTS, restart))) for one in old]
+        again = replace(trainings, members=anew)
         file = None if checkpoint is None else f"{checkpoint}.restart-{restart}"
-        part = _train(again, choice, record_every, progress, file, restart)
-        _put(population, places, part, restart)
+        _put(_train(again, choice, record_every, progress, file, restart), population, places)
     return population
 
 
-def _put(population: Population, places: NDArray[np.int64], part: Population, restart: int) -> None:
+def _put(part: Population, population: Population, places: NDArray[np.int64]) -> None:
     """Put members that were trained again into their places."""
     for name, column in part.state.arrays.items():
         population.state.arrays[name][places] = column
@@ -206,28 +203,22 @@ def _put(population: Population, places: NDArray[np.int64], part: Population, re
         curve = getattr(population.curves, name)
         curve[places] = np.nan
         curve[places, : len(part.curves.steps)] = getattr(part.curves, name)
-    population.dead[places] = part.dead
-    population.n_steps[places] = part.n_steps
-    population.n_restarts[places] = restart
+    for name in ("dead", "n_steps", "n_restarts"):
+        getattr(population, name)[places] = getattr(part, name)
     for place, member in zip(places, part.members, strict=True):
         population.members[place] = member
 
 
 def _train(
-    trainings: Trainings,
-    choice: Choice,
-    record_every: int,
-    progress: Watch,
-    checkpoint: str | Path | None,
-    restart: int = 0,
+    trainings: Trainings, choice: Choice, every: int, progress: Watch, file: File, restart: int = 0
 ) -> Population:
     """Advance block by block. A block ends where a curve has a point or a member ends."""
     n_steps, last = trainings.n_steps, trainings.recipes.n_steps
     state = PopulationState.start(trainings.members, trainings.sizes)
     curves = Curves.empty(len(trainings.members))
     kept = None
-    if checkpoint is not None:
-        kept = Checkpoint.of(checkpoint, trainings, choice.name, record_every)
+    if file is not None:
+        kept = Checkpoint(file, trainings, choice.name, every)
         state, curves = kept.read(state) or (state, curves)
         # What would keep it from being written is said now, not after hours of training.
         kept.write(state, curves)
@@ -238,10 +229,10 @@ def _train(
     longest = n_steps if engine.is_whole and not is_watched else 64
     try:
         while state.t < n_steps:
-            if record_every and state.t % record_every == 0 and state.t not in curves.steps:
+            if every and state.t % every == 0 and state.t not in curves.steps:
                 curves = curves.extended(state.t, measure(trainings, state))
             before = time.monotonic()
-            block = _block(trainings, engine, state.t, record_every, longest)
+            block = _block(trainings, engine, state.t, every, longest)
             state = engine.advance(state, block)
             now = time.monotonic()
             longest = max(1, min(8 * longest, int(block * _REPORT_SECONDS / (now - before + 1e-6))))
@@ -261,20 +252,18 @@ def _train(
     ended = np.where(state.diverged_at >= 0, state.diverged_at, last)
     return Population(
         list(trainings.members), trainings.sizes, state, ended, curves, choice.name, trainings.data,
-        dead_members(trainings, state), np.zeros_like(ended), choice.note,
+        dead_members(trainings, state), np.full_like(ended, restart), choice.note,
     )  # fmt: skip
 
 
-def _block(
-    trainings: Trainings, engine: TrainingEngine, t: int, record_every: int, longest: int
-) -> int:
+def _block(trainings: Trainings, engine: TrainingEngine, t: int, every: int, longest: int) -> int:
     """Return how many steps may be taken at once."""
     # Whole target periods are what a captured graph replays.
     odd = (t + longest) % trainings.settings.target_period
     is_cut = longest > odd and t + longest < trainings.n_steps
     ends = [t + longest - odd * is_cut, trainings.n_steps]
-    if record_every:
-        ends.append(t + record_every - t % record_every)
+    if every:
+        ends.append(t + every - t % every)
     if engine.ends_blocks:
         last = trainings.recipes.n_steps
         ends.append(int(last[last > t].min()))
@@ -287,17 +276,11 @@ def _progress(
     """Return how far a training is that began at step ``first`` so many seconds ago."""
     last, n_steps = trainings.recipes.n_steps, trainings.n_steps
     before, done, whole = (int(np.minimum(last, t).sum()) for t in (first, state.t, n_steps))
-    speed = (done - before) / seconds
-    return TrainingProgress(
-        step=state.t,
-        n_steps=n_steps,
-        passes=trainings.settings.n_passes * state.t / n_steps,
-        n_diverged=int((state.diverged_at >= 0).sum()),
-        n_dead=int(dead_members(trainings, state).sum()),
-        steps_per_second=speed,
-        seconds_left=(whole - done) / max(speed, 1e-9),
-        restart=restart,
-    )
+    speed, passes = (done - before) / seconds, trainings.settings.n_passes * state.t / n_steps
+    n_diverged = int((state.diverged_at >= 0).sum())
+    n_dead = int(dead_members(trainings, state).sum())
+    left = (whole - done) / max(speed, 1e-9)
+    return TrainingProgress(state.t, n_steps, passes, n_diverged, n_dead, speed, left, restart)
 
 
 class Choice(NamedTuple):
@@ -316,18 +299,14 @@ class Choice(NamedTuple):
 
 def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> Choice:
     """Return the engine for trainings; what it cannot do is refused when it is made."""
-    if engine not in get_args(Engine):
-        raise SettingsError(
-            f"engine is {engine!r}", expected=f"one of {', '.join(get_args(Engine))}"
-        )
+    if engine not in (known := get_args(Engine)):
+        raise SettingsError(f"engine is {engine!r}", expected=f"one of {', '.join(known)}")
     wants_gpu = isinstance(device, str) and device.split(":")[0] == "cuda"
     if device is not None and not wants_gpu and device != "cpu":
         raise SettingsError(f"device is {device!r}", expected="'cpu', 'cuda' or 'cuda:0'")
     if (engine, device) == ("fused", "cpu") or (engine == "cpu" and wants_gpu):
-        raise SettingsError(
-            f"engine {engine!r} does not run on {device!r}",
-            hint="use engine='torch', which runs on both, or drop device",
-        )
+        hint = "use engine='torch', which runs on both, or drop device"
+        raise SettingsError(f"engine {engine!r} does not run on {device!r}", hint=hint)
     place, note = device or ("cuda" if engine == "fused" or has_gpu() else "cpu"), None
     if engine == "auto" and place != "cpu":
         note = FusedEngine.misfit(trainings, place)

@@ -13,23 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from spibb.compiled.arrays import as_float32
 from spibb.deep.baseline import check_distributions, checked_probabilities
 from spibb.deep.pseudo_counts import FittedCounts, PseudoCounts, checked_counts
-from spibb.deep.transitions import (
-    Transitions,
-    check_carried,
-    check_column,
-    check_shape,
-    checked_scale,
-)
+from spibb.deep.transitions import Floats, Transitions, check_carried, check_column, checked_scale
 from spibb.errors import DataError
 
-Floats = NDArray[np.float32]
 # The columns of `TrainingData` that engines read, of one data set or of several in a row.
 Records = namedtuple(
-    "Records",
-    ["state", "action", "reward", "next_state", "terminated", "n_here", "baseline_next", "n_next"],
+    "Records", "state action reward next_state terminated n_here baseline_next n_next"
 )
 COLUMNS = Records._fields
-_STEPS, _ANSWERS = COLUMNS[:5], COLUMNS[5:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,16 +55,16 @@ class TrainingData:
     scale: Floats | None = None
 
     def __post_init__(self) -> None:
-        answers = {name: as_float32(getattr(self, name), name) for name in _ANSWERS}
-        n_next = answers["n_next"]
-        if n_next.ndim != 2 or n_next.shape[1] == 0:
-            raise DataError(f"n_next has shape {n_next.shape}", expected="(N, A)")
-        steps = Transitions.from_arrays(
-            *(getattr(self, name) for name in _STEPS), n_actions=n_next.shape[1]
-        )
-        shape = (len(steps), steps.n_actions)
+        given = self.records._asdict()
+        answers = {name: as_float32(given.pop(name), name) for name in COLUMNS[5:]}
+        shape = answers["n_next"].shape
+        if len(shape) != 2 or shape[1] == 0:
+            raise DataError(f"n_next has shape {shape}", expected="(N, A)")
+        steps = Transitions.from_arrays(**given, n_actions=shape[1])
         for name, column in answers.items():
-            check_shape(name, column, shape[:1] if name == "n_here" else shape)
+            wanted = (len(steps),) if name == "n_here" else (len(steps), shape[1])
+            if column.shape != wanted:
+                raise DataError(f"{name} has shape {column.shape}", expected=f"{wanted}")
             check_column(name, column, column >= 0, "numbers >= 0")
         check_distributions(answers["baseline_next"])
         for name in COLUMNS:
@@ -102,17 +93,13 @@ class TrainingData:
         check_carried(transitions)
         units = None if scale is None else checked_scale(scale, transitions.n_dimensions)
         seen = transitions if units is None else transitions.scaled(units)
-        counts = _fitted(pseudo_counts, seen)
-        here = checked_counts(counts, seen.state, seen.n_actions)
-        return cls(
-            **{name: getattr(seen, name) for name in _STEPS},
-            n_here=here[np.arange(len(seen)), seen.action],
-            baseline_next=checked_probabilities(baseline, transitions.next_state, seen.n_actions),
-            n_next=checked_counts(counts, seen.next_state, seen.n_actions),
-            baseline=baseline,
-            pseudo_counts=counts,
-            scale=units,
-        )
+        counts, n_actions = _fitted(pseudo_counts, seen), seen.n_actions
+        n_here = checked_counts(counts, seen.state, n_actions)[np.arange(len(seen)), seen.action]
+        baseline_next = checked_probabilities(baseline, transitions.next_state, n_actions)
+        n_next = checked_counts(counts, seen.next_state, n_actions)
+        steps = (getattr(seen, name) for name in COLUMNS[:5])
+        records = Records._make([*steps, n_here, baseline_next, n_next])
+        return cls(*records, baseline, counts, units)
 
     def __len__(self) -> int:
         return len(self.action)
@@ -146,16 +133,12 @@ def _fitted(pseudo_counts: Any, transitions: Transitions) -> FittedCounts:
     fit = None if isinstance(pseudo_counts, type) else getattr(pseudo_counts, "fit", None)
     counts = pseudo_counts if fit is None else fit(transitions)
     if isinstance(counts, type) or not callable(getattr(counts, "counts", None)):
-        raise DataError(
-            f"the pseudo-counts are {counts!r}",
-            expected="an object with a method fit, or with counts where it is fitted",
-            hint="use KernelCounts(width=0.2)",
-        )
+        expected = "an object with a method fit, or with counts where it is fitted"
+        hint = "use KernelCounts(width=0.2)"
+        raise DataError(f"the pseudo-counts are {counts!r}", expected=expected, hint=hint)
     n_actions = getattr(counts, "n_actions", None)
     if n_actions != transitions.n_actions:
-        raise DataError(
-            f"pseudo-counts of {n_actions} actions",
-            expected=f"{transitions.n_actions}, as the transitions have",
-            hint="fit them on these transitions",
-        )
+        expected = f"{transitions.n_actions}, as the transitions have"
+        hint = "fit them on these transitions"
+        raise DataError(f"pseudo-counts of {n_actions} actions", expected=expected, hint=hint)
     return counts  # type: ignore[no-any-return]

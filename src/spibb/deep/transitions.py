@@ -12,6 +12,7 @@ from spibb.compiled.arrays import as_float32, check_rows, to_numpy
 from spibb.errors import DataError, SettingsError, checked_whole
 
 Floats = NDArray[np.float32]
+FINITE = "finite numbers in the range of float32"
 Flags = NDArray[np.bool_]
 # More actions than these are taken for labels.
 _MOST_ACTIONS = 10_000
@@ -99,35 +100,25 @@ class Transitions:
         cut = np.zeros(shape[0], np.bool_) if truncated is None else _flags("truncated", truncated)
         columns["truncated"] = cut
         for name, column in columns.items():
-            check_shape(name, column, shape if "state" in name else shape[:1])
+            wanted = shape if "state" in name else shape[:1]
+            if column.shape != wanted:
+                raise DataError(f"{name} has shape {column.shape}", expected=f"{wanted}")
         check_rows(
             ~(columns["terminated"] & cut),
             lambda _: "a transition is terminated and truncated",
             expected="at most one of the two",
             hint="keep terminated where the task ended, truncated where only the record did",
         )
-        seen, n_known = columns["action"], _MOST_ACTIONS
-        if n_actions is not None:
-            n_known = checked_whole(n_actions, "n_actions")
-        expected, hint = (
-            f"below n_actions = {n_known}",
-            "number the actions from 0, or give n_actions",
-        )
-        check_column("action", seen, seen < n_known, expected, hint)
+        seen, hint = columns["action"], "number the actions from 0, or give n_actions"
+        n_known = _MOST_ACTIONS if n_actions is None else checked_whole(n_actions, "n_actions")
+        check_column("action", seen, seen < n_known, f"below n_actions = {n_known}", hint)
         return cls(**columns, n_actions=int(seen.max()) + 1 if n_actions is None else n_known)
 
 
-def check_shape(name: str, column: NDArray[Any], shape: tuple[int, ...]) -> None:
-    """Raise unless a column has this shape."""
-    if column.shape != shape:
-        raise DataError(f"{name} has shape {column.shape}", expected=f"{shape}")
-
-
 def _finite(name: str, values: ArrayLike) -> Floats:
-    array = _column(name, values)
+    array, hint = _column(name, values), "drop or repair such rows before training"
     found = as_float32(array, name)
-    hint = "drop or repair such rows before training"
-    check_column(name, array, np.isfinite(found), "finite numbers in the range of float32", hint)
+    check_column(name, array, np.isfinite(found), FINITE, hint)
     return found
 
 
@@ -137,9 +128,8 @@ def _actions(values: ArrayLike) -> NDArray[np.int64]:
     if array.dtype.kind in "iuf":
         # False for NaN; of a type that float16 can be compared with.
         is_good = (array == np.floor(array)) & (array >= 0) & (array < np.float64(2**31))
-    check_column(
-        "action", array, is_good, "whole numbers from 0, below 2^31", "number the actions from 0"
-    )
+    expected, hint = "whole numbers from 0, below 2^31", "number the actions from 0"
+    check_column("action", array, is_good, expected, hint)
     return array.astype(np.int64)
 
 
@@ -167,17 +157,15 @@ def _column(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         return np.asarray(to_numpy(values))
     except (TypeError, ValueError, RuntimeError, AttributeError):
-        raise DataError(
-            f"{name} is ragged or no column of numbers",
-            expected="rows of the same number of coordinates",
-        ) from None
+        expected = "rows of the same number of coordinates"
+        raise DataError(f"{name} is ragged or no column of numbers", expected=expected) from None
 
 
 def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
     """Return the units of the coordinates of a state, or refuse what cannot be divided by."""
     found = as_float32(scale, "scale")
-    is_good = found.shape in ((), (n_dimensions,)) and bool((found > 0).all())
-    if not is_good or not np.isfinite(found).all():
+    is_good = (found > 0) & np.isfinite(found)
+    if found.shape not in ((), (n_dimensions,)) or not is_good.all():
         raise SettingsError(
             f"scale is {scale!r}", expected=f"a number > 0, or {n_dimensions}, one a coordinate"
         )
@@ -187,8 +175,5 @@ def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
 def check_carried(transitions: object) -> None:
     """Raise unless these are transitions."""
     if not isinstance(transitions, Transitions):
-        raise DataError(
-            f"the transitions are {type(transitions).__name__}",
-            expected="spibb.deep.Transitions",
-            hint="make them with Transitions.from_arrays(...)",
-        )
+        what, hint = type(transitions).__name__, "make them with Transitions.from_arrays(...)"
+        raise DataError(f"the transitions are {what}", expected="spibb.deep.Transitions", hint=hint)
