@@ -16,7 +16,7 @@ from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
 from spibb.pictures import to_svg
 from spibb.runner.store import Store
-from spibb.studies.complexity.figures import draw_complexity
+from spibb.studies.complexity.page import draw_complexity
 from spibb.studies.complexity.plan import PLANS, ComplexityPlan
 from spibb.studies.complexity.timings import (
     FILE,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spibb.studies.complexity.claims import complexity_pages, findings, times
+from spibb.studies.complexity.page import complexity_pages, findings, times
 from spibb.studies.complexity.timings import FILE, write_timings
 from spibb.studies.registry import PLANS
 from spibb.studies.results.results import Results

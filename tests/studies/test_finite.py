@@ -28,7 +28,7 @@ from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.pictures import to_svg
 from spibb.runner.store import Store
-from spibb.studies.finite.figures import draw_finite
+from spibb.studies.finite.page import draw_finite
 from spibb.studies.finite.plans import PLANS as ALL
 from spibb.studies.finite.plans import FinitePlan, FiniteSetting
 from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process

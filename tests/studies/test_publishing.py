@@ -140,7 +140,7 @@ def test_what_claims_need_is_published_too(tmp_path, docs):
     assert sorted(published.places[docs / "helicopter.md"]) == sorted(names)
     place = docs / "results/helicopter"
     assert sorted(path.name for path in place.iterdir()) == [
-        FILE, COSTS, "figures", "parts", "plan.toml", "table.csv",
+        FILE, COSTS, "figures", "parts", "plan.toml",
     ]  # fmt: skip
     assert content(place / "parts") == content(folder / "parts")
     text = (docs / "helicopter.md").read_text("utf-8")

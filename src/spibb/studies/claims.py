@@ -6,12 +6,15 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from spibb.studies.results.results import NotInPlanError
+
+# From what is known to a verdict, and the numbers on whose grounds it is given.
+Rule = Callable[..., tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,20 @@ class Finding:
     numbers: str
 
 
-def judged(claims: Iterable[Callable[..., Finding]], *given: Any) -> list[Finding]:
+def judged(claims: Mapping[str, Rule], *given: Any) -> list[Finding]:
     """Return what becomes of claims; one about what the plan has not is left out."""
     found = []
-    for claim in claims:
+    for claim, rule in claims.items():
         with suppress(NotInPlanError):
-            found.append(claim(*given))
+            found.append(Finding(claim, *rule(*given)))
     return found
+
+
+class ByName(dict[Any, Any]):
+    """What is known of algorithms; claims about others are left out."""
+
+    def __missing__(self, name: Any) -> Any:
+        raise NotInPlanError(name)
 
 
 def verdict(*parts: object) -> str:

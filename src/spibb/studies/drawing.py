@@ -7,14 +7,16 @@ green, the number stands in every cell and cells below the baseline have a strok
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure, has_interval
+from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import describe_runs
 from spibb.studies.results.results import Results
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 MEAN, CVAR, RARE = Measure(), Measure(0.01), Measure(0.001)
 _SYMBOLS = {
@@ -83,49 +86,33 @@ class Drawing:
     figure: Figure
 
 
-@dataclass(frozen=True)
-class FigureSetting:
-    """A setting as the figures call it.
+def title_of(setting: Setting) -> str:
+    """Return the algorithm, with the mathematics in its name."""
+    name = setting.name.replace("$", r"\$")
+    return name.replace("Pi_b", r"$\Pi_b$").replace("Pi_<=b", r"$\Pi_{\leq b}$")
 
-    Attributes:
-        place: Its place in the plan.
-        name: Name of the algorithm.
-        parameter: The hyper-parameter that its family varies; empty for none.
-        value: The value of that.
-    """
 
-    place: int
-    name: str
-    parameter: str = ""
-    value: float = 0.0
+def symbol_of(setting: Setting) -> str:
+    """Return the letter of the hyper-parameter."""
+    return _SYMBOLS.get(setting.parameter, setting.parameter.replace("$", r"\$"))
 
-    @property
-    def title(self) -> str:
-        """The algorithm, with the mathematics in its name."""
-        name = self.name.replace("$", r"\$")
-        return name.replace("Pi_b", r"$\Pi_b$").replace("Pi_<=b", r"$\Pi_{\leq b}$")
 
-    @property
-    def symbol(self) -> str:
-        """The letter of the hyper-parameter."""
-        return _SYMBOLS.get(self.parameter, self.parameter.replace("$", r"\$"))
+def label_of(setting: Setting) -> str:
+    """Return the algorithm with the value of its hyper-parameter."""
+    value = f", {symbol_of(setting)} = {setting.value:g}" if setting.parameter else ""
+    return title_of(setting) + value
 
-    @property
-    def label(self) -> str:
-        """The algorithm with the value of its hyper-parameter."""
-        return f"{self.title}, {self.symbol} = {self.value:g}" if self.parameter else self.title
 
-    @property
-    def rank(self) -> int:
-        """Place of its style in the paper's order."""
-        styles = list(_STYLES)
-        return styles.index(max((x for x in styles if self.name.startswith(x)), key=len))
+def style_of(setting: Setting) -> tuple[str, str, str]:
+    """Return colour, marker and line; dotted where pairs never tried end for nothing."""
+    colour, marker, line = list(_STYLES.values())[_rank(setting)]
+    return colour, marker, ":" if setting.name.endswith(ENDS) else line
 
-    @property
-    def style(self) -> tuple[str, str, str]:
-        """Colour, marker and line; dotted where pairs never tried end for nothing."""
-        colour, marker, line = list(_STYLES.values())[self.rank]
-        return colour, marker, ":" if self.name.endswith(ENDS) else line
+
+def _rank(setting: Setting) -> int:
+    """Return the place of a setting's style in the paper's order."""
+    styles = list(_STYLES)
+    return styles.index(max(filter(setting.name.startswith, styles), key=len))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +158,11 @@ class View:
         return tuple(self.results.plan.factors[self.columns])
 
     @property
+    def every_row(self) -> tuple[Any, ...]:
+        """What the rows have values of."""
+        return tuple(self.results.plan.factors[self.rows])
+
+    @property
     def unit(self) -> str:
         """What the abscissa counts."""
         return str(self.results.plan.declared()[self.columns].title)
@@ -180,23 +172,18 @@ class View:
         """What the rows are."""
         return str(self.results.plan.declared()[self.rows].title)
 
-    def algorithms(self) -> list[FigureSetting]:
+    def algorithms(self) -> list[Setting]:
         """Return the settings in the paper's order."""
-        found = [
-            FigureSetting(place, one.name, one.parameter, float(one.value))
-            for place, one in enumerate(self.results.plan.settings)
-        ]
-        return sorted(found, key=lambda one: (one.rank, one.name, one.value))
+        settings = self.results.plan.settings
+        return sorted(settings, key=lambda one: (_rank(one), one.name, one.value))
 
-    def families(self, parameter: str) -> list[list[FigureSetting]]:
+    def families(self, parameter: str) -> list[list[Setting]]:
         """Return the algorithms that the plan runs with several values of a parameter."""
-        families: dict[str, list[FigureSetting]] = {}
-        for one in self.algorithms():
-            if one.parameter == parameter:
-                families.setdefault(one.name, []).append(one)
-        return [family for family in families.values() if len(family) > 1]
+        meant = (one for one in self.algorithms() if one.parameter == parameter)
+        families = [list(family) for _, family in groupby(meant, lambda one: one.name)]
+        return [family for family in families if len(family) > 1]
 
-    def benchmark(self) -> list[FigureSetting]:
+    def benchmark(self) -> list[Setting]:
         """Return one setting of each algorithm: the one that was chosen, or the only one."""
         algorithms = self.algorithms()
         names = [one.name for one in algorithms]
@@ -205,34 +192,38 @@ class View:
             if not one.parameter or names.count(one.name) == 1 or self._is_chosen(one)
         ]  # fmt: skip
 
-    def _is_chosen(self, one: FigureSetting) -> bool:
+    def _is_chosen(self, one: Setting) -> bool:
         group = f"{one.parameter}: {one.name}"
         return any(group.startswith(k) and one.value == v for k, v in self.chosen.items())
 
-    def by_row(self, measure: Measure, one: FigureSetting) -> Panel:
+    def by_row(self, measure: Measure, one: Setting) -> Panel:
         """Return the panel of one setting: rows against columns."""
-        values = self.results.of(measure, one.place).value
-        n_runs = self.n_runs(one)
-        title = f"{measure.name}: {one.label}{self.note(n_runs)}"
-        rows = self.results.plan.factors[self.rows]
-        return Panel(measure, title, self.axis, rows, values, n_runs)
+        values, n_runs = self.results.of(measure, one.label).value, self.n_runs(one)
+        title = f"{measure.name}: {label_of(one)}{self.note(n_runs)}"
+        return Panel(measure, title, self.axis, self.every_row, values, n_runs)
 
-    def by_value(self, measure: Measure, family: list[FigureSetting], row: float) -> Panel:
+    def by_value(self, measure: Measure, family: list[Setting], row: float) -> Panel:
         """Return the panel of one family: value of the hyper-parameter against columns."""
-        cell = {self.rows: row}
-        values = np.stack([self.results.of(measure, one.place, **cell).value for one in family])
+        cell, first, rows = {self.rows: row}, family[0], [one.value for one in family]
+        values = np.stack([self.results.of(measure, one.label, **cell).value for one in family])
         n_runs = min(self.n_runs(one, **cell) for one in family)
-        title = f"{measure.name}: {family[0].title}, {self.axis} = {row:.12g}{self.note(n_runs)}"
-        rows = [one.value for one in family]
-        return Panel(measure, title, family[0].symbol, rows, values, n_runs)
+        title = f"{measure.name}: {title_of(first)}, {self.axis} = {row:.12g}{self.note(n_runs)}"
+        return Panel(measure, title, symbol_of(first), rows, values, n_runs)
 
-    def n_runs(self, one: FigureSetting, **cell: Any) -> int:
+    def searched(
+        self, families: Iterable[list[Setting]], rows: Iterable[float], *measures: Measure
+    ) -> list[Panel]:
+        """Return the panels of families: row by row, a family's measures side by side."""
+        every = product(rows, families, measures)
+        return [self.by_value(measure, family, row) for row, family, measure in every]
+
+    def n_runs(self, one: Setting, **cell: Any) -> int:
         """Return the fewest runs of a setting."""
-        return int(self.results.n_runs(one.place, **cell).min())
+        return int(self.results.n_runs(one.label, **cell).min())
 
     def having(self, *wanted: float) -> list[float]:
         """Return those of some rows that the plan has."""
-        return [row for row in wanted if row in self.results.plan.factors[self.rows]]
+        return [row for row in wanted if row in self.every_row]
 
     def note(self, n_runs: int) -> str:
         """Say how many runs a part has if it has fewer than others."""
@@ -255,7 +246,7 @@ class View:
 
 
 def draw_curves(
-    view: View, stem: str, title: str, algorithms: list[FigureSetting], row: float
+    view: View, stem: str, title: str, algorithms: list[Setting], row: float
 ) -> Drawing:
     """Draw mean and 1 %-CVaR of some settings against the columns, for one row."""
     from matplotlib.figure import Figure
@@ -264,8 +255,8 @@ def draw_curves(
     n_runs = [view.n_runs(one, **{view.rows: row}) for one in algorithms]
     for axes, measure in zip(figure.subplots(1, 2), (MEAN, CVAR), strict=True):
         for one, n in zip(algorithms, n_runs, strict=True):
-            estimate = view.results.of(measure, one.place, **{view.rows: row})
-            draw_line(axes, view.x, estimate, one.style, one.label, view.note(n))
+            estimate = view.results.of(measure, one.label, **{view.rows: row})
+            draw_curve(axes, view.x, estimate, one, note=view.note(n))
         low, high = axes.get_ylim()
         cut = f", cut off at {_MINUS}1" if low < _LOWEST else ""
         if low < 0:  # else it is far below
@@ -310,7 +301,7 @@ def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
 def draw_line(
     axes: Axes, x: Sequence[float], estimate: IntervalEstimate, style: tuple[str, str, str],
     label: str, note: str = "", *, size: float = 5, alpha: float = 0.12,
-) -> None:  # fmt: skip
+) -> Line2D:  # fmt: skip
     """Draw values with their intervals, if there are such.
 
     Args:
@@ -325,10 +316,23 @@ def draw_line(
     """
     colour, marker, line = style
     label = f" {label}" if label.startswith("_") else label
-    axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=size,
-              linewidth=1.4, label=label + note)  # fmt: skip
+    (drawn,) = axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line,
+                         markersize=size, linewidth=1.4, label=label + note)  # fmt: skip
     if estimate.low is not None:
         axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=alpha, linewidth=0)
+    return drawn
+
+
+def draw_curve(
+    axes: Axes,
+    x: Sequence[float],
+    found: IntervalEstimate,
+    one: Setting,
+    label: str = "",
+    **more: Any,
+) -> Line2D:
+    """Draw the values of a setting in its style; ``more`` as for ``draw_line``."""
+    return draw_line(axes, x, found, style_of(one), label or label_of(one), **more)
 
 
 def draw_heatmaps(

@@ -10,69 +10,25 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import date, time
-from functools import partial
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from typing import Any, ClassVar, Self, get_type_hints
 
 from spibb.algorithms.base import Algorithm
-from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
+from spibb.settings import Settings
+from spibb.studies.kinds import Count, Text, Whole, check, check_number, check_text, check_whole
 from spibb.studies.version1 import Version1, upgraded
 
 # How plans, and the rows of their results, are written.
 VERSION = 2
-# Rows hold runs and sizes as numbers of 32 bits.
-_LARGEST = 2**31 - 1
 # Each job is a file, and a line of a list in memory.
 _MOST_JOBS = 10**6
 # No algorithm has settings so deep, or of so many digits (which no float can hold).
 _DEEPEST, _MOST_BITS = 20, 1_000
 _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
-
-
-def check_text(value: object, name: str) -> None:
-    """Refuse what is no text, or none that can be printed and drawn."""
-    if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}", expected="a text")
-    if not value.isprintable():
-        raise SettingsError(f"{name} is {value!r}", expected="a text of letters that can be seen")
-
-
-def check_whole(value: object, name: str, least: int = 1) -> None:
-    """Refuse what is no whole number, or too small or too large a one."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SettingsError(f"{name} is {value!r}", expected="a whole number")
-    if value < least:
-        raise SettingsError(f"{name} is {value}", expected=f"at least {least}")
-    if name != "seed" and value > _LARGEST:
-        raise SettingsError(f"{name} is {value}", expected=f"at most {_LARGEST}")
-
-
-def check_number(value: object, name: str) -> None:
-    """Refuse what is no finite number; a whole one may be finite and yet have no float."""
-    is_float = isinstance(value, int | float) and abs(value) <= sys.float_info.max
-    if not is_float or isinstance(value, bool):
-        raise SettingsError(f"{name} is {value!r}", expected="a finite number")
-
-
-def check_discount(value: Any, name: str) -> None:
-    """Refuse what is no discount."""
-    check_number(value, name)
-    if not 0 <= value <= 1:
-        raise SettingsError(f"{name} is {value}", expected="a discount in [0, 1]")
-
-
-# What fields of plans are; each carries the function that refuses what it cannot be.
-Text = Annotated[str, check_text]
-Count = Annotated[int, check_whole]
-Whole = Annotated[int, partial(check_whole, least=0)]
-Number = Annotated[float, check_number]
-Discount = Annotated[float, check_discount]
-Treatment = Annotated[Unseen, lambda value, name: checked_unseen(value)]
 
 
 @dataclass(frozen=True)
@@ -138,30 +94,52 @@ class Setting:
     parameter: str = ""
     value: float = 0.0
 
+    # What a config is of.
+    kind: ClassVar[type[Settings]] = Algorithm
+
     def __post_init__(self) -> None:
         for name in ("label", "family", "parameter"):
             check_text(getattr(self, name), f"the {name} of a setting")
         check_number(self.value, f"the value of {self.label!r}")
-        if not isinstance(self.config, dict):
-            raise SettingsError(
-                f"the config of {self.label!r} is {self.config!r}", expected="a table"
-            )
+        is_table, name = isinstance(self.config, dict), f"the config of {self.label!r}"
+        check(is_table, self.config, name, "a table")
 
     @classmethod
     def of(
         cls, name: str, algorithm: Any, parameter: str = "", value: float = 0.0, **more: Any
     ) -> Self:
-        """Return the setting of an algorithm, with its hyper-parameter in the label.
+        """Return the setting of an algorithm or its config, with the hyper-parameter in the label.
 
         Example:
             >>> from spibb.algorithms.penalised import RaMDP
             >>> Setting.of("RaMDP", RaMDP(kappa=0.5), "kappa", 0.5).label
             'RaMDP, kappa=0.5'
         """
+        if isinstance(algorithm, dict):
+            algorithm = cls.kind.from_config(algorithm)
         # TOML has no word for nothing, which is left out.
         config = {key: part for key, part in algorithm.to_config().items() if part is not None}
         label = f"{name}, {parameter}={value:g}" if parameter else name
         return cls(label, config, name if parameter else "", parameter, value, **more)
+
+    @classmethod
+    def grid(
+        cls, parameter: str, values: Iterable[float], *algorithms: tuple[str, dict[str, Any]],
+        scale: float = 1,
+    ) -> list[Self]:  # fmt: skip
+        """Return algorithms, by name and config, with every value of a hyper-parameter.
+
+        Args:
+            parameter: The hyper-parameter.
+            values: Its values.
+            algorithms: Names, and configs without it.
+            scale: What the algorithm is told for each unit of a value.
+        """
+        return [
+            cls.of(name, {**config, parameter: scale * value}, parameter, value)
+            for value in values
+            for name, config in algorithms
+        ]
 
     @property
     def name(self) -> str:
@@ -177,7 +155,7 @@ class Setting:
             raise SettingsError(f"the setting {self.label!r} cannot be built: {reason}") from None
 
     def _build(self) -> Any:
-        return Algorithm.named(self.config["algorithm"]).from_config(self.config)
+        return self.kind.named(self.config[self.kind.family]).from_config(self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,18 +198,16 @@ class Plan:
         if self.rules == 0:
             object.__setattr__(self, "rules", self.present_rules)
         for name, hint in get_type_hints(type(self), include_extras=True).items():
-            for check in getattr(hint, "__metadata__", ()):
-                check(getattr(self, name), name)
-        labels = [setting.label for setting in self.settings]
-        if len(set(labels)) != len(labels):
+            for refuse in getattr(hint, "__metadata__", ()):
+                refuse(getattr(self, name), name)
+        if len(set(self.labels)) != len(self.labels):
             raise SettingsError("two settings of a plan have the same label", expected="one each")
-        if not labels:
+        if not self.labels:
             raise SettingsError("the plan has no settings", expected="at least one")
         for name, values in self.factors.items():
             for value in values:
                 self.declared()[name].check(value, name)
-            if len(set(values)) != len(values):
-                raise SettingsError(f"{name} is {list(values)}", expected="each value once")
+            check(len(set(values)) == len(values), list(values), name, "each value once")
         self.demand(*(name for name, one in self.declared().items() if one.is_needed))
 
     @classmethod
@@ -255,6 +231,19 @@ class Plan:
         """What the settings are called."""
         return [setting.label for setting in self.settings]
 
+    @property
+    def families(self) -> dict[str, list[Setting]]:
+        """The settings of each algorithm, by rising value of its hyper-parameter."""
+        found: dict[str, list[Setting]] = {one.name: [] for one in self.settings}
+        for one in sorted(self.settings, key=lambda one: one.value):
+            found[one.name].append(one)
+        return found
+
+    @property
+    def in_words(self) -> str:
+        """What pages say which plan it is by."""
+        return f"`{self.name}`, fingerprint `{self.fingerprint}`, seed {self.seed}"
+
     def demand(self, *choices: str) -> list[str]:
         """Return which factor of each choice, such as "steps or trajectories", the plan has."""
         found = []
@@ -270,16 +259,14 @@ class Plan:
 
     def jobs(self) -> list[tuple[str, int, int]]:
         """Return (id, first run, run after the last) of every job."""
-        firsts = range(0, self.n_runs, self.runs_per_job)
+        firsts, step = range(0, self.n_runs, self.runs_per_job), self.runs_per_job
         if len(firsts) > _MOST_JOBS:
             raise SettingsError(
                 f"the plan has {len(firsts):,} jobs",
                 expected=f"at most {_MOST_JOBS:,}",
                 hint="choose fewer runs, or more of them in a job (runs_per_job)",
             )
-        return [
-            (f"{first:07d}", first, min(first + self.runs_per_job, self.n_runs)) for first in firsts
-        ]
+        return [(f"{first:07d}", first, min(first + step, self.n_runs)) for first in firsts]
 
     def to_toml(self) -> str:
         """Return the plan as TOML."""
@@ -364,8 +351,7 @@ def _entries(kind: type[Plan | Setting]) -> dict[str, Any]:
 
 def _check_entries(facts: Any, kind: type[Plan | Setting], what: str) -> None:
     """Refuse what is no table, has an entry that is not known, or lacks one that is needed."""
-    if not isinstance(facts, dict):
-        raise SettingsError(f"{what} is {facts!r}", expected="a table")
+    check(isinstance(facts, dict), facts, what, "a table")
     known = _entries(kind)
     unknown = sorted(set(facts) - set(known))
     if unknown:
@@ -378,8 +364,7 @@ def _check_entries(facts: Any, kind: type[Plan | Setting], what: str) -> None:
 
 
 def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
-    if not isinstance(values, list):
-        raise SettingsError(f"{name} is {values!r}", expected=expected)
+    check(isinstance(values, list), values, name, expected)
     return tuple(values)
 
 

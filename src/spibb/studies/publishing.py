@@ -98,20 +98,19 @@ def _place(results: Path, name: str) -> Path:
 
 
 def _store(folder: Path, place: Path, study: Study, results: Results[Any]) -> None:
-    """Copy what figures and pages need, and write statistics and further files."""
-    if folder.resolve() != place.resolve():
-        place.mkdir(parents=True, exist_ok=True)
-        for name in (PLAN_FILE, FILE, *study.keeps):
-            old, new = folder / name, place / name
-            if new.is_dir():
-                shutil.rmtree(new)
-            if old.is_dir():
-                shutil.copytree(old, new)
-            elif old.exists():
-                shutil.copyfile(old, new)
-        results.aggregates.write(place / FILE, results.plan)
-    for name, text in study.files(results).items():
-        write_whole(place / name, text.encode())
+    """Copy what figures and pages need, and write statistics."""
+    if folder.resolve() == place.resolve():
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (PLAN_FILE, *study.keeps):
+        old, new = folder / name, place / name
+        if new.is_dir():
+            shutil.rmtree(new)
+        if old.is_dir():
+            shutil.copytree(old, new)
+        elif old.exists():
+            shutil.copyfile(old, new)
+    results.aggregates.write(place / FILE, results.plan)
 
 
 def _figures(drawings: Sequence[Drawing], place: Path, docs: Path) -> str:

@@ -97,6 +97,8 @@ def run_study(
             expected=", ".join(name for name, one in STUDIES.items() if one.on_gpu),
             hint="use the engine 'local'",
         )
+    for setting in plan.settings:
+        setting.build()
     study.check(plan)
     n_jobs = study.gpu_workers if is_cuda and workers is None else workers
     compute = find_engine(engine, workers=n_jobs, address=address)

@@ -25,11 +25,6 @@ Columns = Mapping[str, NDArray[Any]]
 Pages = Mapping[str, Mapping[str, str]]
 
 
-def _build_settings(plan: Plan) -> None:
-    for setting in plan.settings:
-        setting.build()
-
-
 @dataclass(frozen=True)
 class Study:
     """A study.
@@ -41,9 +36,9 @@ class Study:
         plans: The plans that ship with it.
         draw: Draws its figures from its results.
         pages: What results of its plans say in pages of the docs.
-        files: Further files that belong to published results, by name.
         keeps: Files and folders beside a study's plan that its figures and pages need.
-        check: Refuses a plan whose jobs could not run, before a folder is made.
+        check: Refuses a plan whose jobs could not run though its settings can be built, before a
+            folder is made.
         finish: What is done when all jobs are, with the plan and the folder; safe to repeat.
         read: Makes results of a folder, where that takes more than the statistics of all studies.
         on_gpu: Whether ``run`` takes ``device="cuda"``.
@@ -57,9 +52,8 @@ class Study:
     plans: Sequence[Plan]
     draw: Callable[[Any], Iterable[Drawing]]
     pages: Callable[[Sequence[Any]], Pages] = lambda results: {}
-    files: Callable[[Any], Mapping[str, str]] = lambda results: {}
     keeps: Sequence[str] = ()
-    check: Callable[[Any], None] = _build_settings
+    check: Callable[[Any], None] = lambda plan: None
     finish: Callable[[Any, Path], None] = lambda plan, folder: None
     read: Callable[[Path, Any], Results[Any]] = Results.of_folder
     on_gpu: bool = False

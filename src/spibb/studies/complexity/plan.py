@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from spibb.algorithms.basic_rl import BasicRL
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
-from spibb.algorithms.spibb_family import PiBSPIBB
 from spibb.data.counts import Counts
 from spibb.envs.gridworld import GridWorld, softmax_policy
-from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
-from spibb.studies.plan import Count, Discount, Plan, Setting, Treatment, Whole, factor
+from spibb.studies.kinds import Count, Discount, Treatment, Whole
+from spibb.studies.plan import Plan, Setting, factor
 from spibb.studies.version1 import Version1
 
 # Actions of the gridworld before they are multiplied.
@@ -64,34 +61,35 @@ class ComplexityPlan(Plan):
     n_repeats: Count = 5
 
 
+class World(NamedTuple):
+    """A gridworld, the performance of its optimum, and a baseline."""
+
+    truth: TabularMDP
+    best: float
+    baseline: TabularPolicy
+
+
 @lru_cache(maxsize=32)
-def find_world(n_actions: int, gamma: float) -> tuple[TabularMDP, Evaluation]:
-    """Return the process, and its optimum."""
-    mdp = GridWorld(n_actions // N_MOVES).to_mdp(gamma)
-    return mdp, solve(mdp)
-
-
-def make_baseline(plan: ComplexityPlan, temperature: float, n_actions: int) -> TabularPolicy:
-    """Return the softmax of the optimal Q, which gives copies of an action equal shares."""
-    return softmax_policy(find_world(n_actions, plan.gamma)[1].q, temperature)
+def find_world(gamma: float, temperature: float, n_actions: int) -> World:
+    """Return a world; its baseline gives copies of an action equal shares."""
+    truth = GridWorld(n_actions // N_MOVES).to_mdp(gamma)
+    optimum = solve(truth)
+    return World(truth, optimum.performance, softmax_policy(optimum.q, temperature))
 
 
 def draw_counts(plan: ComplexityPlan, run: int, temperature: float, n_actions: int) -> Counts:
     """Draw the log of one run; its randomness comes from what it is alone."""
     key = (plan.temperature.index(temperature), n_actions)
     rng = np.random.default_rng(np.random.SeedSequence([plan.seed, run], spawn_key=key))
-    return Counts.sample(
-        find_world(n_actions, plan.gamma)[0],
-        make_baseline(plan, temperature, n_actions),
-        n_episodes=plan.trajectories_per_action * n_actions,
-        max_steps=plan.max_steps,
-        rng=rng,
-    )
+    truth, _, baseline = find_world(plan.gamma, temperature, n_actions)
+    n_episodes, max_steps = plan.trajectories_per_action * n_actions, plan.max_steps
+    return Counts.sample(truth, baseline, n_episodes=n_episodes, max_steps=max_steps, rng=rng)
 
 
-def _complexity() -> ComplexityPlan:
-    exact, approx = (kind(epsilon=1.0, delta=1.0) for kind in (ExactSoftSPIBB, ApproxSoftSPIBB))
-    return ComplexityPlan(
+_SOFT = (("Exact-Soft-SPIBB", {"algorithm": "exact-soft-spibb", "delta": 1.0}),
+         ("Approx-Soft-SPIBB", {"algorithm": "approx-soft-spibb", "delta": 1.0}))  # fmt: skip
+PLANS = (
+    ComplexityPlan(
         name="complexity",
         seed=2021,
         n_runs=200,
@@ -100,12 +98,9 @@ def _complexity() -> ComplexityPlan:
         actions=(4, 8, 16, 32, 64, 128, 256),
         max_steps=50,
         settings=(
-            Setting.of("Basic RL", BasicRL()),
-            Setting.of("Pi_b-SPIBB", PiBSPIBB(n_wedge=10), "n_wedge", 10),
-            Setting.of("Exact-Soft-SPIBB", exact, "epsilon", 1),
-            Setting.of("Approx-Soft-SPIBB", approx, "epsilon", 1),
+            Setting.of("Basic RL", {"algorithm": "basic-rl"}),
+            *Setting.grid("n_wedge", (10,), ("Pi_b-SPIBB", {"algorithm": "pi-b-spibb"})),
+            *Setting.grid("epsilon", (1,), *_SOFT, scale=1.0),
         ),
-    )
-
-
-PLANS = (_complexity(),)
+    ),
+)

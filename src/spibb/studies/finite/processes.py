@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,8 +51,7 @@ class Process:
     soften: Callable[[TabularMDP, float], TabularPolicy]
 
 
-@dataclass(frozen=True, eq=False)
-class TrueProcess:
+class TrueProcess(NamedTuple):
     """What a study knows about a process, and its algorithms do not.
 
     Attributes:
@@ -108,24 +107,6 @@ def softened_optimum(mdp: TabularMDP, eta: float) -> TabularPolicy:
     return softmax_policy(optimum.q, float(np.exp(hot)))
 
 
-def _toy_text(module: str, name: str) -> Callable[[float], TabularMDP]:
-    """Return what makes the process of one of Gymnasium's environments."""
-
-    def make(gamma: float) -> TabularMDP:
-        from spibb.envs.gym import from_gymnasium
-
-        kind = getattr(import_module(f"gymnasium.envs.toy_text.{module}"), name)
-        return from_gymnasium(kind(), gamma)
-
-    return make
-
-
-def _frozen_lake(gamma: float) -> TabularMDP:
-    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
-
-    return _by_entry(FrozenLakeEnv(is_slippery=True), gamma)
-
-
 def _by_entry(env: Any, gamma: float) -> TabularMDP:
     """Return an environment's process with what entering a state pays.
 
@@ -160,6 +141,18 @@ def _heuristic(title: str, kind: type[Any]) -> Process:
     )
 
 
+def _toy_text(title: str, module: str, *, by_entry: bool = False) -> Process:
+    """Return one of Gymnasium's environments, whose class is called by its title."""
+
+    def make(gamma: float) -> TabularMDP:
+        from spibb.envs.gym import from_gymnasium
+
+        env = getattr(import_module(f"gymnasium.envs.toy_text.{module}"), f"{title}Env")()
+        return _by_entry(env, gamma) if by_entry else from_gymnasium(env, gamma)
+
+    return Process(title, "eta", make, softened_optimum)
+
+
 PROCESSES: dict[str, Process] = {
     "wet-chicken": _heuristic("Wet Chicken", WetChicken),
     "gridworld": Process(
@@ -172,9 +165,7 @@ PROCESSES: dict[str, Process] = {
     "inventory": _heuristic("inventory", Inventory),
     "maintenance": _heuristic("maintenance", Maintenance),
     "sysadmin": _heuristic("SysAdmin", SysAdmin),
-    "frozen-lake": Process("FrozenLake", "eta", _frozen_lake, softened_optimum),
-    "cliff-walking": Process(
-        "CliffWalking", "eta", _toy_text("cliffwalking", "CliffWalkingEnv"), softened_optimum
-    ),
-    "taxi": Process("Taxi", "eta", _toy_text("taxi", "TaxiEnv"), softened_optimum),
+    "frozen-lake": _toy_text("FrozenLake", "frozen_lake", by_entry=True),
+    "cliff-walking": _toy_text("CliffWalking", "cliffwalking"),
+    "taxi": _toy_text("Taxi", "taxi"),
 }

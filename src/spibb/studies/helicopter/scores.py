@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.errors import DataError
 from spibb.runner.store import Store
 from spibb.studies.helicopter.plan import BASELINE, SHIPPED, HelicopterPlan
 from spibb.studies.metrics import ENDS, IntervalEstimate, Measure, cvar, has_interval
@@ -67,17 +68,12 @@ class Scores:
 
     @cached_property
     def _weights(self) -> NDArray[np.int64]:
-        """How often each run counts in each resample, shape (resamples, runs)."""
-        _, owner = np.unique(self.runs // self.plan.n_trainings, return_inverse=True)
-        n_data_sets = int(owner.max()) + 1
+        """How often each run counts in each resample; no resamples where data sets are too few."""
+        data_sets, owner = np.unique(self.runs // self.plan.n_trainings, return_inverse=True)
+        n = len(data_sets)
         rng = np.random.default_rng([self.plan.seed, _BOOTSTRAP])
-        even = np.full(n_data_sets, 1 / n_data_sets)
-        return rng.multinomial(n_data_sets, even, N_RESAMPLES)[:, owner]
-
-    @property
-    def n_data_sets(self) -> int:
-        """Data sets that are there."""
-        return len(np.unique(self.runs // self.plan.n_trainings))
+        n_resamples = N_RESAMPLES if n >= MIN_DATA_SETS else 0
+        return rng.multinomial(n, np.full(n, 1 / n), n_resamples)[:, owner]
 
     def of(self, cell: Cell) -> Floats:
         """Return the scores of a cell, those that are there."""
@@ -99,35 +95,33 @@ class Scores:
             other: The cell to compare with.
             other_measure: The statistic of the other cell; None: the same.
         """
-        theirs = measure if other_measure is None else other_measure
+        theirs = other_measure or measure
         value = self._value(measure, cell) - self._value(theirs, other)
         return _interval(value, self._replicates(measure, cell) - self._replicates(theirs, other))
 
     def _value(self, measure: Measure, cell: Cell) -> float:
         found = self.of(cell)
         if not len(found):
-            return float("nan")
+            return np.nan
         return float(found.mean() if measure.share is None else cvar(found, measure.share))
 
     def _replicates(self, measure: Measure, cell: Cell) -> Floats:
         """Return what a statistic is in each resample; NaN where runs or data sets are too few."""
-        is_there = ~np.isnan(self.values[cell])
-        n_runs, share = int(is_there.sum()), measure.share
+        is_there, share, key = ~np.isnan(self.values[cell]), measure.share, (measure, cell)
+        n_runs = int(is_there.sum())
         is_deep = n_runs > 0 if share is None else has_interval(n_runs, share)
-        if not is_deep or self.n_data_sets < MIN_DATA_SETS:
+        if not is_deep or not len(self._weights):
             return np.array([np.nan])
-        key = (measure, cell)
         if key not in self._kept:
-            scores = self.values[cell][is_there]
-            self._kept[key] = weighted_statistic(scores, self._weights[:, is_there], share)
+            weights = self._weights[:, is_there]
+            self._kept[key] = weighted_statistic(self.of(cell), weights, share)
         return self._kept[key]
 
 
 def _interval(value: float, found: Floats) -> IntervalEstimate:
     if np.isnan(found).all():
         return IntervalEstimate(value, np.nan, np.nan)
-    ends = np.nanquantile(found, ENDS)
-    return IntervalEstimate(value, float(ends[0]), float(ends[1]))
+    return IntervalEstimate(value, *np.nanquantile(found, ENDS).tolist())
 
 
 def weighted_statistic(scores: Floats, weights: NDArray[np.int64], share: float | None) -> Floats:
@@ -163,32 +157,21 @@ def aggregate_scores(scores: Scores) -> Aggregates:
 
     ``worse`` is the share of runs that score below the baseline's mean under the same evaluation.
     """
-    shape = scores.plan.shape
+    plan, is_there = scores.plan, ~np.isnan(scores.values)
+    n, label = is_there.sum(axis=-1), plan.label_of(BASELINE)
 
     def table(measure: Measure) -> IntervalEstimate:
-        cells = [scores.estimate(measure, cell) for cell in np.ndindex(*shape)]
-        parts = np.array(cells, dtype=np.float32).T.reshape(3, *shape)
-        return IntervalEstimate(*parts)
+        cells = [scores.estimate(measure, cell) for cell in np.ndindex(*plan.shape)]
+        return IntervalEstimate(*np.array(cells, dtype=np.float32).T.reshape(3, *plan.shape))
 
-    return Aggregates(
-        n=(~np.isnan(scores.values)).sum(axis=-1),
-        mean=table(Measure()),
-        cvar={share: table(Measure(share)) for share in SHARES},
-        worse=_share_worse(scores),
-    )
-
-
-def _share_worse(scores: Scores) -> NDArray[np.float32]:
-    """Return the share of runs below the baseline's mean; NaN where that is unknown."""
-    place = scores.plan.place(BASELINE)
-    n = (~np.isnan(scores.values)).sum(axis=-1)
-    if place is None:
-        return np.full(n.shape, np.nan, np.float32)
-    known = scores.values[..., place, :]
-    with np.errstate(invalid="ignore"):
-        mean = np.nansum(known, axis=-1) / (~np.isnan(known)).sum(axis=-1)
-        below = (scores.values < mean[..., None, None]).sum(axis=-1) / n
-    return np.asarray(below, dtype=np.float32)
+    worse = np.full(n.shape, np.nan)  # where that is unknown
+    if label is not None:
+        place = plan.labels.index(label)
+        with np.errstate(invalid="ignore"):
+            mean = np.nansum(scores.values[..., place, :], axis=-1) / n[..., place]
+            worse = (scores.values < mean[..., None, None]).sum(axis=-1) / n
+    tails = {share: table(Measure(share)) for share in SHARES}
+    return Aggregates(n=n, mean=table(Measure()), cvar=tails, worse=worse.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,6 +192,14 @@ class HelicopterResults(Results[HelicopterPlan]):
             return cls(plan, Aggregates.of_study(folder, plan), Path(folder))
         scores = Scores.of_table(read_rows(store, plan), plan)
         return cls(plan, aggregate_scores(scores), Path(folder), scores)
+
+    def rows(self) -> Scores:
+        """Return every score, or say that they are not there."""
+        if self.scores is None:
+            raise DataError(
+                f"{self.folder} has statistics only", expected="rows, which claims are judged by"
+            )
+        return self.scores
 
     def by_baseline(self) -> dict[str, Self]:
         """Return the results over each baseline, by its name."""

@@ -28,7 +28,7 @@ from spibb.errors import SettingsError
 from spibb.problem.batch import Device
 from spibb.runner.jobs import tell_progress
 from spibb.studies.helicopter.figures import draw_helicopter
-from spibb.studies.helicopter.page import COSTS, helicopter_pages, table_files
+from spibb.studies.helicopter.page import COSTS, helicopter_pages
 from spibb.studies.helicopter.plan import PLANS, HelicopterPlan
 from spibb.studies.helicopter.scores import HelicopterResults
 from spibb.studies.study import Columns, Study
@@ -44,8 +44,7 @@ def check_plan(plan: HelicopterPlan) -> None:
     """Refuse a plan whose jobs could not run, before any of them does."""
     plan.baselines()  # networks' files, which take a package to read
     training, size = plan.training, min(plan.transitions)
-    is_trained = any(rule is not None for rule in plan.rules_of_settings)
-    if is_trained and training.n_steps(size) == 0:
+    if any(plan.rules_of_settings) and training.n_steps(size) == 0:
         raise SettingsError(
             f"{plan.n_passes} passes over {size} transitions are less than a minibatch of "
             f"{training.batch_size}",
@@ -222,9 +221,8 @@ HELICOPTER = Study(
     HelicopterPlan,
     run,
     PLANS,
-    draw=draw_helicopter,
-    pages=helicopter_pages,
-    files=table_files,
+    draw_helicopter,
+    helicopter_pages,
     keeps=("parts", "baselines", COSTS),
     check=check_plan,
     read=HelicopterResults.of_folder,

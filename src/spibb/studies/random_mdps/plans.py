@@ -13,23 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from spibb.algorithms.basic_rl import BasicRL
-from spibb.algorithms.hcpi import HCPI
-from spibb.algorithms.mbie import MBIE
-from spibb.algorithms.penalised import RaMDP
-from spibb.algorithms.robust_mdp import RobustMDP
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
-from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.studies.plan import (
-    Count,
-    Discount,
-    Number,
-    Plan,
-    Setting,
-    Treatment,
-    check_whole,
-    factor,
-)
+from spibb.studies.kinds import Count, Discount, Number, Treatment, check_whole
+from spibb.studies.plan import Plan, Setting, factor
 from spibb.studies.version1 import Version1
 
 ETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -76,60 +61,37 @@ class RandomMDPPlan(Plan):
     unseen: Treatment = "terminal"
 
 
-def _soft(epsilon: float) -> list[Setting]:
-    told = {"epsilon": 2 * epsilon, "delta": 1.0}
-    return [
-        Setting.of(f"{name}{suffix}", kind(**told, max_iterations=n_steps), "epsilon", epsilon)
-        for suffix, n_steps in (("", None), (" 1-step", 1))
-        for name, kind in (
-            ("Exact-Soft-SPIBB", ExactSoftSPIBB),
-            ("Approx-Soft-SPIBB", ApproxSoftSPIBB),
-        )
-    ]
-
-
-def _ramdp(kappa: float) -> Setting:
-    return Setting.of("RaMDP", RaMDP(kappa=kappa), "kappa", kappa)
-
-
-def _n_wedge(n: int) -> list[Setting]:
-    return [
-        Setting.of("Pi_b-SPIBB", PiBSPIBB(n_wedge=n), "n_wedge", n),
-        Setting.of("Pi_<=b-SPIBB", PiLeqBSPIBB(n_wedge=n), "n_wedge", n),
-    ]
-
-
-def _robust(delta: float) -> list[Setting]:
-    # The released code records the plan that it did not test; MBIE is that, without the test.
-    return [
-        Setting.of("Robust MDP", RobustMDP(delta=delta), "delta", delta),
-        Setting.of("Robust MDP untested", MBIE(delta=delta), "delta", delta),
-    ]
-
-
+_BASIC = Setting.of("Basic RL", {"algorithm": "basic-rl"})
+_RAMDP = ("RaMDP", {"algorithm": "ramdp"})
+_SPIBB = (("Pi_b-SPIBB", {"algorithm": "pi-b-spibb"}),
+          ("Pi_<=b-SPIBB", {"algorithm": "pi-leq-b-spibb"}))  # fmt: skip
+_SOFT = [
+    (name + suffix, {"algorithm": name.lower(), "delta": 1.0, "max_iterations": n_steps})
+    for suffix, n_steps in (("", None), (" 1-step", 1))
+    for name in ("Exact-Soft-SPIBB", "Approx-Soft-SPIBB")
+]
+# The released code records the plan that Robust MDP did not test; MBIE is that, without the test.
+_ROBUST = (
+    ("Robust MDP", {"algorithm": "robust-mdp"}),
+    ("Robust MDP untested", {"algorithm": "mbie"}),
+)
 # The paper's test as near as an honest one comes: see docs/studies.md.
 _HCPI: dict[str, Any] = {
-    "estimator": "dr", "bound": "student-t", "train_share": 0.2, "pessimism": 0.0, "min_ess": 0.0,
-    "mixtures": tuple(k / 10 for k in range(10)),
+    "algorithm": "hcpi", "estimator": "dr", "bound": "student-t", "train_share": 0.2,
+    "pessimism": 0.0, "min_ess": 0.0, "mixtures": [k / 10 for k in range(10)],
 }  # fmt: skip
 
-
-def _tested() -> list[Setting]:
-    return [
-        *(setting for delta in ROBUST_DELTAS for setting in _robust(delta)),
-        *(
-            Setting.of("HCPI doubly robust", HCPI(delta=delta, **_HCPI), "delta", delta)
-            for delta in HCPI_DELTAS
-        ),
-        Setting.of("HCPI cautious", HCPI(delta=0.05), "delta", 0.05),
-    ]
-
-
-_BASIC = Setting.of("Basic RL", BasicRL())
-_RAMDPS = [_ramdp(kappa) for kappa in KAPPAS]
-_SOFT = [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
-_PAPER = [_BASIC, *_n_wedge(10), *_RAMDPS, *_SOFT]
-_SEARCHED = [_BASIC, *(setting for n in N_WEDGES for setting in _n_wedge(n)), *_RAMDPS]
+_RAMDPS = Setting.grid("kappa", KAPPAS, _RAMDP)
+_BENCHMARK = Setting.grid("n_wedge", (10,), *_SPIBB)
+_PAPER = [_BASIC, *_BENCHMARK, *_RAMDPS, *Setting.grid("epsilon", EPSILONS, *_SOFT, scale=2)]
+_SEARCHED = [_BASIC, *Setting.grid("n_wedge", N_WEDGES, *_SPIBB), *_RAMDPS]
+_TESTED = [
+    *Setting.grid("delta", ROBUST_DELTAS, *_ROBUST),
+    *Setting.grid("delta", HCPI_DELTAS, ("HCPI doubly robust", _HCPI)),
+    *Setting.grid("delta", (0.05,), ("HCPI cautious", {"algorithm": "hcpi"})),
+]
+_SMOKE = [_BASIC, *_BENCHMARK, *Setting.grid("kappa", (0.003,), _RAMDP),
+          *Setting.grid("epsilon", (2.0,), *_SOFT, scale=2)]  # fmt: skip
 
 
 def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
@@ -142,13 +104,13 @@ def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
 
 PLANS = (
     _plan("random-mdps", _PAPER),
-    _plan("random-mdps-tests", _tested()),
+    _plan("random-mdps-tests", _TESTED),
     _plan("random-mdps-unguarded", _PAPER, max_steps=10_000),
     _plan("spibb-search", _SEARCHED, seed=2020, second_goal=0.0),
-    _plan("spibb-search-tests", _tested(), seed=2020, second_goal=0.0),
+    _plan("spibb-search-tests", _TESTED, seed=2020, second_goal=0.0),
     _plan(
         "random-mdps-smoke",
-        [_BASIC, *_n_wedge(10), _ramdp(0.003), *_soft(2.0)],
+        _SMOKE,
         seed=1,
         n_runs=8,
         runs_per_job=2,
