@@ -32,9 +32,8 @@ from spibb.studies.finite.page import draw_finite
 from spibb.studies.finite.plans import PLANS as ALL
 from spibb.studies.finite.plans import FinitePlan, FiniteSetting
 from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process
-from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.aggregates import Results, aggregate
 from spibb.studies.results.kept import Kept
-from spibb.studies.results.results import Results
 from spibb.studies.running import compute_rows, run_study
 from spibb.uncertainty.error_functions import HoeffdingQ
 

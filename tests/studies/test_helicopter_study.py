@@ -29,7 +29,7 @@ from spibb.studies.claims import to_markdown
 from spibb.studies.gallery import draw_study
 from spibb.studies.helicopter.claims import find_plateau, findings
 from spibb.studies.helicopter.figures import abscissa, draw_helicopter
-from spibb.studies.helicopter.page import COSTS, helicopter_pages
+from spibb.studies.helicopter.page import COSTS, best_table, helicopter_pages
 from spibb.studies.helicopter.plan import (
     LONG,
     SHIPPED,
@@ -40,13 +40,14 @@ from spibb.studies.helicopter.plan import (
 )
 from spibb.studies.helicopter.plan import PLANS as ALL
 from spibb.studies.helicopter.scores import (
+    PUBLISHED,
     HelicopterResults,
     Scores,
     aggregate_scores,
+    best_settings,
     weighted_statistic,
 )
 from spibb.studies.helicopter.study import draw_data, fly, member_seed, short_score, train
-from spibb.studies.helicopter.tables import PUBLISHED, best_settings, best_table
 from spibb.studies.metrics import Measure, cvar
 from spibb.studies.registry import find_plan, read_plan
 from spibb.studies.results.aggregates import FILE, Aggregates

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from spibb.studies.results.results import NotInPlanError
+from spibb.studies.results.aggregates import NotInPlanError
 
-# From what is known to a verdict, and the numbers on whose grounds it is given.
+# What becomes of a claim, and the numbers on whose grounds; a rule finds it in what is known.
 Rule = Callable[..., tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """A claim and what became of it.
 
     Attributes:

@@ -10,15 +10,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure, has_interval
 from spibb.studies.plan import Setting
-from spibb.studies.results.aggregates import describe_runs
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Results, describe_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,9 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 MEAN, CVAR, RARE = Measure(), Measure(0.01), Measure(0.001)
-_SYMBOLS = {
-    "epsilon": "ε", "n_wedge": r"$N_\wedge$", "kappa": "κ", "delta": "δ", "xi": "ξ",
-}  # fmt: skip
+_SYMBOLS = {"epsilon": "ε", "n_wedge": r"$N_\wedge$", "kappa": "κ", "delta": "δ", "xi": "ξ"}
 # Algorithms in the paper's order: colour (a palette for colour-blind readers), marker, line.
 _STYLES = {
     "Basic RL": ("#000000", "x", "-"),
@@ -69,8 +66,7 @@ _MARKS = 28  # letters of the sizes that have room under half a figure
 _SCALE = "normalised performance\n(0: baseline, 1: optimum)"
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+class Drawing(NamedTuple):
     """A figure and what to say about it.
 
     Attributes:
@@ -86,21 +82,18 @@ class Drawing:
     figure: Figure
 
 
-def title_of(setting: Setting) -> str:
-    """Return the algorithm, with the mathematics in its name."""
-    name = setting.name.replace("$", r"\$")
-    return name.replace("Pi_b", r"$\Pi_b$").replace("Pi_<=b", r"$\Pi_{\leq b}$")
+def label_of(setting: Setting, form: str = "{title}, {symbol} = {value:g}") -> str:
+    """Return the algorithm, with the mathematics in its name and that of its hyper-parameter.
 
-
-def symbol_of(setting: Setting) -> str:
-    """Return the letter of the hyper-parameter."""
-    return _SYMBOLS.get(setting.parameter, setting.parameter.replace("$", r"\$"))
-
-
-def label_of(setting: Setting) -> str:
-    """Return the algorithm with the value of its hyper-parameter."""
-    value = f", {symbol_of(setting)} = {setting.value:g}" if setting.parameter else ""
-    return title_of(setting) + value
+    Args:
+        setting: The algorithm.
+        form: What to say of one that has a hyper-parameter: its title, symbol and value.
+    """
+    title = setting.name.replace("$", r"\$")
+    title = title.replace("Pi_b", r"$\Pi_b$").replace("Pi_<=b", r"$\Pi_{\leq b}$")
+    symbol = _SYMBOLS.get(setting.parameter, setting.parameter.replace("$", r"\$"))
+    form = form if setting.parameter else "{title}"
+    return form.format(title=title, symbol=symbol, value=setting.value)
 
 
 def style_of(setting: Setting) -> tuple[str, str, str]:
@@ -115,8 +108,7 @@ def _rank(setting: Setting) -> int:
     return styles.index(max(filter(setting.name.startswith, styles), key=len))
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
+class Panel(NamedTuple):
     """One heatmap: values of shape (rows, columns), and the runs behind the fewest of them."""
 
     measure: Measure
@@ -162,15 +154,9 @@ class View:
         """What the rows have values of."""
         return tuple(self.results.plan.factors[self.rows])
 
-    @property
-    def unit(self) -> str:
-        """What the abscissa counts."""
-        return str(self.results.plan.declared()[self.columns].title)
-
-    @property
-    def axis(self) -> str:
-        """What the rows are."""
-        return str(self.results.plan.declared()[self.rows].title)
+    def title(self, factor: str) -> str:
+        """Return what figures call a factor."""
+        return str(self.results.plan.declared()[factor].title)
 
     def algorithms(self) -> list[Setting]:
         """Return the settings in the paper's order."""
@@ -200,15 +186,16 @@ class View:
         """Return the panel of one setting: rows against columns."""
         values, n_runs = self.results.of(measure, one.label).value, self.n_runs(one)
         title = f"{measure.name}: {label_of(one)}{self.note(n_runs)}"
-        return Panel(measure, title, self.axis, self.every_row, values, n_runs)
+        return Panel(measure, title, self.title(self.rows), self.every_row, values, n_runs)
 
     def by_value(self, measure: Measure, family: list[Setting], row: float) -> Panel:
         """Return the panel of one family: value of the hyper-parameter against columns."""
         cell, first, rows = {self.rows: row}, family[0], [one.value for one in family]
         values = np.stack([self.results.of(measure, one.label, **cell).value for one in family])
         n_runs = min(self.n_runs(one, **cell) for one in family)
-        title = f"{measure.name}: {title_of(first)}, {self.axis} = {row:.12g}{self.note(n_runs)}"
-        return Panel(measure, title, symbol_of(first), rows, values, n_runs)
+        name = label_of(first, "{title}")
+        title = f"{measure.name}: {name}, {self.title(self.rows)} = {row:.12g}{self.note(n_runs)}"
+        return Panel(measure, title, label_of(first, "{symbol}"), rows, values, n_runs)
 
     def searched(
         self, families: Iterable[list[Setting]], rows: Iterable[float], *measures: Measure
@@ -245,16 +232,14 @@ class View:
         return f"{title}\n" + textwrap.fill(lines, _LETTERS)
 
 
-def draw_curves(
-    view: View, stem: str, title: str, algorithms: list[Setting], row: float
-) -> Drawing:
+def draw_curves(view: View, stem: str, title: str, settings: list[Setting], row: float) -> Drawing:
     """Draw mean and 1 %-CVaR of some settings against the columns, for one row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.6), layout="constrained")
-    n_runs = [view.n_runs(one, **{view.rows: row}) for one in algorithms]
+    n_runs = [view.n_runs(one, **{view.rows: row}) for one in settings]
     for axes, measure in zip(figure.subplots(1, 2), (MEAN, CVAR), strict=True):
-        for one, n in zip(algorithms, n_runs, strict=True):
+        for one, n in zip(settings, n_runs, strict=True):
             estimate = view.results.of(measure, one.label, **{view.rows: row})
             draw_curve(axes, view.x, estimate, one, note=view.note(n))
         low, high = axes.get_ylim()
@@ -263,12 +248,12 @@ def draw_curves(
             axes.axhline(0, color=GREY, linewidth=1, linestyle=":", label="baseline")
         # Nothing is better than the optimum.
         axes.set(title=measure.name + cut, ylim=(max(low, _LOWEST), min(high, 1.0)), xscale="log",
-                 xlabel=view.unit, ylabel=_SCALE)  # fmt: skip
+                 xlabel=view.title(view.columns), ylabel=_SCALE)  # fmt: skip
         mark_sizes(axes, view.x)
     shown = [(measure, n) for measure in (MEAN, CVAR) for n in n_runs]
     add_head(figure, view.head(title, shown), 3)
     caption = "Shaded: 95 % intervals, where the runs allow one."
-    remark = view.remark({one.parameter for one in algorithms})
+    remark = view.remark({one.parameter for one in settings})
     return Drawing(stem, title, caption + remark, figure)
 
 
@@ -360,7 +345,10 @@ def draw_heatmaps(
     for axes in grid[len(panels) :]:
         axes.remove()
     values = np.concatenate([panel.values.ravel() for panel in panels])
-    low, high = _limits(values[np.isfinite(values)])
+    # Colours end where values do, with the baseline in between.
+    finite = values[np.isfinite(values)]
+    low = max(-1.0, min(float(finite.min(initial=0)), -0.1))
+    high = min(1.0, max(float(finite.max(initial=0)), 0.1))
     for axes, panel in zip(grid, panels, strict=False):
         mesh = _fill(axes, panel, view, (low, high))
     marks = [x for x in (-1, -0.5, -0.1, 0, 0.1, 0.5, 1) if low <= x <= high]
@@ -374,19 +362,14 @@ def draw_heatmaps(
     yield Drawing(stem, title, caption + view.remark(parameters), figure)
 
 
-def _limits(values: NDArray[Any]) -> tuple[float, float]:
-    """Return the ends of the colours: what is there, and the baseline in between."""
-    low, high = (float(part) for part in (values.min(initial=0), values.max(initial=0)))
-    return max(-1.0, min(low, -0.1)), min(1.0, max(high, 0.1))
-
-
 def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> QuadMesh:
-    from matplotlib.colors import FuncNorm, LinearSegmentedColormap
+    from matplotlib.colors import FuncNorm, LinearSegmentedColormap, to_rgb
 
     # Square roots show on which side of the baseline a small difference is.
     scale = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda y: y * np.abs(y)), *limits)
     # As dark as the scale reaches: a small loss stays pale where there are no large ones.
-    red, green = (_mix(*one) for one in zip((_RED, _GREEN), np.sqrt(np.abs(limits)), strict=True))
+    parts, ends = np.sqrt(np.abs(limits))[:, None], np.array([to_rgb(_RED), to_rgb(_GREEN)])
+    red, green = (parts * ends + (1 - parts) * np.array(to_rgb(_YELLOW))).tolist()
     stops = [(0.0, red), (float(scale(0.0)), _YELLOW), (1.0, green)]
     colours = LinearSegmentedColormap.from_list("baseline", stops)
     values = np.ma.masked_invalid(panel.values)
@@ -407,16 +390,9 @@ def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> 
     axes.set_title(panel.title, fontsize=size)
     axes.set_xticks(np.arange(len(view.x)) + 0.5, [f"{x}" for x in view.x], fontsize=8)
     axes.set_yticks(np.arange(len(panel.rows)) + 0.5, [f"{x:g}" for x in panel.rows], fontsize=8)
-    axes.set(xlabel=view.unit, ylabel=panel.axis)
+    axes.set(xlabel=view.title(view.columns), ylabel=panel.axis)
     axes.tick_params(length=0)
     return mesh
-
-
-def _mix(colour: str, part: float) -> Any:
-    """Return a colour, diluted towards the middle of the scale."""
-    from matplotlib.colors import to_rgb
-
-    return part * np.array(to_rgb(colour)) + (1 - part) * np.array(to_rgb(_YELLOW))
 
 
 def _in_digits(value: float) -> str:

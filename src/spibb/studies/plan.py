@@ -11,9 +11,10 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import date, time
+from itertools import product
 from typing import Any, ClassVar, Self, get_type_hints
 
 from spibb.algorithms.base import Algorithm
@@ -38,16 +39,16 @@ class Factor:
     Attributes:
         title: What figures call it.
         kind: What its values are: int (of at least 1), float or str.
-        is_valid: Whether a value is one that the study takes.
+        is_valid: Whether a value is one that the study takes; it may refuse others itself.
         expected: What such values are, in words.
         is_needed: Whether every plan must have values for it.
     """
 
     title: str
     kind: type = float
-    is_valid: Callable[[Any], bool] = lambda value: True
+    is_valid: Callable[[Any], object] = lambda value: True
     expected: str = ""
-    is_needed: bool = False
+    is_needed: bool = field(default=False, kw_only=True)
 
     def check(self, value: object, name: str) -> None:
         """Refuse a value."""
@@ -57,23 +58,16 @@ class Factor:
             raise SettingsError(f"{name} is {value}", expected=self.expected)
 
 
-def factor(
-    title: str, kind: type = float, is_valid: Callable[[Any], bool] = lambda value: True,
-    expected: str = "", *, is_needed: bool = False, **options: Any,
-) -> Any:  # fmt: skip
+def factor(*what: Any, is_needed: bool = False, **options: Any) -> Any:
     """Make a field of a plan one of its factors; a plan without values for it does not vary it.
 
     Args:
-        title: What figures call it.
-        kind: What its values are: int (of at least 1), float or str.
-        is_valid: Whether a value is one that the study takes.
-        expected: What such values are, in words.
+        what: Title, kind, is_valid and expected, as for :class:`Factor`.
         is_needed: Whether every plan must have values for it.
         options: Further options of `dataclasses.field`.
     """
-    options.setdefault("default", ())
-    what = Factor(title, kind, is_valid, expected, is_needed)
-    return field(**options, metadata={"factor": what})
+    metadata = {"factor": Factor(*what, is_needed=is_needed)}
+    return field(**{"default": (), **options}, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -101,8 +95,8 @@ class Setting:
         for name in ("label", "family", "parameter"):
             check_text(getattr(self, name), f"the {name} of a setting")
         check_number(self.value, f"the value of {self.label!r}")
-        is_table, name = isinstance(self.config, dict), f"the config of {self.label!r}"
-        check(is_table, self.config, name, "a table")
+        name = f"the config of {self.label!r}"
+        check(isinstance(self.config, dict), self.config, name, "a table")
 
     @classmethod
     def of(
@@ -124,21 +118,21 @@ class Setting:
 
     @classmethod
     def grid(
-        cls, parameter: str, values: Iterable[float], *algorithms: tuple[str, dict[str, Any]],
-        scale: float = 1,
+        cls, parameter: str, values: Iterable[float], algorithms: Mapping[str, str], *,
+        scale: float = 1, **told: Any,
     ) -> list[Self]:  # fmt: skip
-        """Return algorithms, by name and config, with every value of a hyper-parameter.
+        """Return algorithms with every value of a hyper-parameter.
 
         Args:
             parameter: The hyper-parameter.
             values: Its values.
-            algorithms: Names, and configs without it.
-            scale: What the algorithm is told for each unit of a value.
+            algorithms: Ids of the algorithms, by name.
+            scale: What they are told for each unit of a value.
+            told: What else they are told.
         """
         return [
-            cls.of(name, {**config, parameter: scale * value}, parameter, value)
-            for value in values
-            for name, config in algorithms
+            cls.of(name, {cls.kind.family: id, parameter: scale * x, **told}, parameter, x)
+            for x, (name, id) in product(values, algorithms.items())
         ]
 
     @property
@@ -222,9 +216,14 @@ class Plan:
         return {name: values for name, values in every.items() if values}
 
     @property
+    def axes(self) -> dict[str, Sequence[Any]]:
+        """What the axes of results are: the values of each factor, and the settings' labels."""
+        return {**self.factors, "setting": self.labels}
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Number of values of each factor, and of settings."""
-        return *map(len, self.factors.values()), len(self.settings)
+        return tuple(map(len, self.axes.values()))
 
     @property
     def labels(self) -> list[str]:
@@ -296,12 +295,13 @@ class Plan:
             given = upgraded(given, cls.reader1)
         given.pop("study", None)
         _check_entries(given, cls, "the plan")
-        settings = _as_tuple(given["settings"], "settings", "a list of tables")
-        for one in settings:
+        for name in {"settings", *cls.declared()}.intersection(given):
+            what = "tables" if name == "settings" else "values"
+            check(isinstance(given[name], list), given[name], name, f"a list of {what}")
+            given[name] = tuple(given[name])
+        for one in given["settings"]:
             _check_entries(one, cls.setting_kind, "a setting")
-        given["settings"] = tuple(cls.setting_kind(**one) for one in settings)
-        for name in set(cls.declared()).intersection(given):
-            given[name] = _as_tuple(given[name], name, "a list of values")
+        given["settings"] = tuple(cls.setting_kind(**one) for one in given["settings"])
         try:
             return cls(**given, version1=text if version == 1 else "")
         except TypeError as error:
@@ -353,19 +353,12 @@ def _check_entries(facts: Any, kind: type[Plan | Setting], what: str) -> None:
     """Refuse what is no table, has an entry that is not known, or lacks one that is needed."""
     check(isinstance(facts, dict), facts, what, "a table")
     known = _entries(kind)
-    unknown = sorted(set(facts) - set(known))
-    if unknown:
-        raise SettingsError(
-            f"{what} has an entry {unknown[0]!r}", expected=f"one of {', '.join(sorted(known))}"
-        )
+    expected = f"one of {', '.join(sorted(known))}"
+    for name in sorted(set(facts) - set(known)):
+        raise SettingsError(f"{what} has an entry {name!r}", expected=expected)
     for name, default in known.items():
         if default is MISSING and name not in facts:
             raise SettingsError(f"{what} lacks an entry {name!r}", hint="add it")
-
-
-def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
-    check(isinstance(values, list), values, name, expected)
-    return tuple(values)
 
 
 def _toml(value: Any) -> str:

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from spibb.studies.drawing import Drawing
 from spibb.studies.plan import Plan
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Results
 
 # Of each run, cell and setting, shape (runs, *plan.shape): "score", and what else rows hold.
 Columns = Mapping[str, NDArray[Any]]
+# The scores of one cell: (plan, cell, seed) -> one for each setting.
+Score = Callable[[Any, dict[str, Any], np.random.SeedSequence], NDArray[Any]]
 # Text by its place in a page, by the page's file.
 Pages = Mapping[str, Mapping[str, str]]
 
@@ -61,9 +63,7 @@ class Study:
     gpu_needs: Callable[[], Any] = lambda: None
 
 
-def by_cell(
-    score: Callable[[Any, dict[str, Any], np.random.SeedSequence], NDArray[Any]],
-) -> Callable[..., Columns]:
+def by_cell(score: Score) -> Callable[..., Columns]:
     """Make a study's ``run`` of a function of one cell: (plan, cell, seed) -> scores by setting.
 
     The seed comes of the plan's seed, the run and the cell's place: scores depend neither on how

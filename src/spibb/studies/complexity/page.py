@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spibb.studies.claims import ByName, Finding, judged, markdown_table, to_markdown, verdict
-from spibb.studies.complexity.plan import ComplexityPlan
+from spibb.studies.complexity.study import ComplexityPlan
 from spibb.studies.complexity.timings import measured, read_timings
 from spibb.studies.drawing import GREY, Drawing, View, add_head, draw_curve, draw_curves, mark_sizes
 from spibb.studies.metrics import IntervalEstimate
-from spibb.studies.results.marked import facts_of
-from spibb.studies.results.results import NotInPlanError, Results
+from spibb.studies.results.aggregates import NotInPlanError, Results
+from spibb.studies.results.cells import facts_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from matplotlib.axes import Axes
 
 Times = NDArray[np.float64]
@@ -162,7 +162,7 @@ def complexity_pages(given: Sequence[Results[ComplexityPlan]]) -> dict[str, dict
     text = (
         "One log of the gridworld with its actions multiplied, from the estimated model to the "
         f"converged policy, one thread ({machine}):\n\n"
-        + markdown_table(["actions", *plan.labels], rows)
+        f"{markdown_table(['actions', *plan.labels], rows)}"
     )
-    judged_all = to_markdown(findings(table, plan))
-    return {"random-mdps.md": {"complexity": text, "complexity-claims": judged_all}}
+    claims = to_markdown(findings(table, plan))
+    return {"random-mdps.md": {"complexity": text, "complexity-claims": claims}}

@@ -7,35 +7,33 @@ on one thread, after a first call that is not counted, and the median of several
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import timeit
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spibb.errors import DataError
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.ranges import ValueRange
-from spibb.runner.jobs import THREADS_VARIABLE
+from spibb.runner.jobs import THREADS_VARIABLE, environment
 from spibb.runner.store import as_written, to_bytes
-from spibb.studies.complexity.plan import ComplexityPlan, draw_counts, find_world
-from spibb.studies.results.marked import checked_facts, marked
+from spibb.studies.complexity.study import ComplexityPlan, draw_counts, find_world
+from spibb.studies.results.cells import checked_facts, marked
 from spibb.studies.version1 import rename
 from spibb.whole_files import write_whole
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+Row = dict[str, Any]
 FILE = "timings.parquet"
 
 
@@ -54,19 +52,15 @@ def measure(plan: ComplexityPlan) -> pa.Table:
         for each of ``n_problems`` logs that were solved together, the first of them that of
         ``run``, and the mean of their iterations.
     """
-    import pyarrow as pa
-
     worlds = product(plan.temperature, plan.actions)
-    with _one_thread():
+    with environment({THREADS_VARIABLE: "1"}):
         rows = [row for world in worlds for row in _measure_world(plan, *world)]
     versions = {name: version(name) for name in ("spibb", "numpy", "numba")}
     about = {"machine": _machine(), "python": platform.python_version(), **versions}
     return marked(pa.Table.from_pylist(rows), plan, **about)
 
 
-def _measure_world(
-    plan: ComplexityPlan, temperature: float, n_actions: int
-) -> Iterator[dict[str, Any]]:
+def _measure_world(plan: ComplexityPlan, temperature: float, n_actions: int) -> Iterator[Row]:
     baseline = find_world(plan.gamma, temperature, n_actions).baseline
     drawn = []
     for run in range(max(plan.n_timed, plan.n_together)):
@@ -96,8 +90,6 @@ def write_timings(table: pa.Table, file: Path) -> None:
 
 def read_timings(folder: Path, plan: ComplexityPlan) -> pa.Table:
     """Read the timings of a study."""
-    import pyarrow.parquet as pq
-
     file = Path(folder) / FILE
     if not file.exists():
         raise DataError(
@@ -131,16 +123,3 @@ def _machine() -> str:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     named = re.findall(r"^model name\s*: *(.*\S)", text, re.M)
     return next(iter(named), "") or platform.processor() or platform.machine()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep kernels on one thread."""
-    before = os.environ.get(THREADS_VARIABLE)
-    os.environ[THREADS_VARIABLE] = "1"
-    try:
-        yield
-    finally:
-        del os.environ[THREADS_VARIABLE]
-        if before is not None:
-            os.environ[THREADS_VARIABLE] = before

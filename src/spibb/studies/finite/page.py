@@ -10,7 +10,7 @@ from spibb.studies.claims import markdown_table
 from spibb.studies.drawing import CVAR, ENDS, MEAN, Drawing, View, draw_curves, draw_heatmaps
 from spibb.studies.finite.plans import FinitePlan
 from spibb.studies.finite.processes import PROCESSES
-from spibb.studies.results.results import NotInPlanError, Results
+from spibb.studies.results.aggregates import NotInPlanError, Results
 
 # The value that stands for a family in the curves, by process and beginning of
 # "parameter: family".
@@ -48,8 +48,8 @@ def _draw(results: Results[FinitePlan], process: str) -> Iterator[Drawing]:
     chosen = _CHOSEN.get(process, _CHOSEN_ELSEWHERE)
     view = View(results.at(process=process), plan.strength, plan.size, chosen)
     for row in view.every_row:
-        name = f"{title}: performance against the size of the log, {view.axis} = {row:.12g}"
-        stem = f"{process}-performance-{row:.12g}"
+        stem, at = f"{process}-performance-{row:.12g}", f"{view.title(view.rows)} = {row:.12g}"
+        name = f"{title}: performance against the size of the log, {at}"
         yield draw_curves(view, stem, name, view.benchmark(), row)
     for parameter in _PARAMETERS:
         # All baselines stand in one figure, or each in its own.
@@ -59,9 +59,8 @@ def _draw(results: Results[FinitePlan], process: str) -> Iterator[Drawing]:
             stem = f"{process}-{parameter.replace('_', '-')}-search"
             stem += "" if few else f"-{rows[0]:.12g}"
             panels = view.searched(families, rows, MEAN, CVAR)
-            yield from draw_heatmaps(
-                view, stem, f"{title}: search for {parameter}", panels, {parameter}
-            )
+            name = f"{title}: search for {parameter}"
+            yield from draw_heatmaps(view, stem, name, panels, {parameter})
 
 
 def finite_pages(given: Sequence[Results[FinitePlan]]) -> dict[str, dict[str, str]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from spibb.data.estimate import checked_unseen
 from spibb.errors import SettingsError
@@ -17,9 +19,6 @@ from spibb.studies.finite.processes import PROCESSES, find_process
 from spibb.studies.kinds import Discount, Treatment, Whole, check_text, check_whole
 from spibb.studies.plan import Plan, Setting, factor, read_toml
 from spibb.studies.version1 import Version1, rename
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,6 @@ class _Version1(Version1):
 
     def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
         """Return a table with the present columns."""
-        import pyarrow as pa
-
         facts = read_toml(plan.version1)
         now = dict(zip((one["label"] for one in facts["settings"]), _now(facts), strict=True))
         coded = table["setting"].combine_chunks().dictionary_encode()
@@ -115,9 +112,7 @@ class FinitePlan(Plan):
     reader1 = _Version1("eta", "size")
 
     settings: tuple[FiniteSetting, ...]
-    process: tuple[str, ...] = factor(
-        "process", str, lambda x: bool(find_process(x)), is_needed=True
-    )
+    process: tuple[str, ...] = factor("process", str, find_process, is_needed=True)
     share: tuple[float, ...] = factor("uniform share", float, lambda x: 0 <= x <= 1, "in [0, 1]")
     temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
     eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
@@ -200,7 +195,8 @@ def _settings(
 
 
 def _plan(name: str, settings: list[FiniteSetting], **facts: Any) -> FinitePlan:
-    given: dict[str, Any] = {"n_runs": 1_000, "runs_per_job": 1, "unseen": "average"}
+    given: dict[str, Any] = {"n_runs": 1_000, "runs_per_job": 1, "process": (name,)}
+    given |= {"unseen": "average", "max_steps": 0 if "steps" in facts else 50}
     return FinitePlan(name=name, settings=tuple(settings), **(given | facts))
 
 
@@ -219,46 +215,20 @@ _TOY_TEXT: Grid = {
 }  # fmt: skip
 _COSTS: Grid = {"epsilon": (1.0, 4.0), "n_wedge": (10,), "kappa": (0.5,)}
 _SAFE = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
+_SHARES, _STEPS = (0.1, 0.2, 0.5), (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+_SIZES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+_TEMPERATURES = (0.1, 0.02)  # the standard baseline, and a strong one
+# What pairs never tried do to algorithms, where rewards are costs. Each setting stands in it
+# twice: such pairs do what their state does on average, or end for nothing, as in the papers.
+_BOTH = [*_settings(_COSTS, _SAFE, "average"), *_settings(_COSTS, _SAFE, "terminal", ENDS)]
 PLANS = (
-    _plan(
-        "wet-chicken",
-        _settings(_WET_CHICKEN),
-        seed=2022,
-        runs_per_job=4,
-        process=("wet-chicken",),
-        share=(0.1, 0.2, 0.5),
-        steps=(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
-    ),
-    _plan(
-        "gridworld",
-        _settings(_GRIDWORLD),
-        seed=2023,
-        process=("gridworld",),
-        temperature=(0.1, 0.02),  # the standard baseline, and a strong one
-        trajectories=(10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
-        max_steps=50,
-    ),
-    _plan(
-        "toy-text",
-        _settings(_TOY_TEXT, _SMALL),
-        seed=2024,
-        n_runs=100,
-        process=("frozen-lake", "cliff-walking", "taxi"),
-        eta=(0.5, 0.9),
-        trajectories=(10, 30, 100, 300, 1_000, 3_000),
-        max_steps=200,
-    ),
-    # What pairs never tried do to algorithms, where rewards are costs. Each setting stands in it
-    # twice: such pairs do what their state does on average, or end for nothing, as in the papers.
-    _plan(
-        "costs",
-        [*_settings(_COSTS, _SAFE, "average"), *_settings(_COSTS, _SAFE, "terminal", ENDS)],
-        seed=2026,
-        n_runs=5_000,
-        runs_per_job=50,
-        process=("queue", "inventory", "maintenance"),
-        share=(0.1, 0.3),
-        trajectories=(10, 20, 50, 100, 200, 500, 1_000),
-        max_steps=50,
-    ),
-)
+    _plan("wet-chicken", _settings(_WET_CHICKEN), seed=2022, runs_per_job=4, share=_SHARES,
+          steps=_STEPS),
+    _plan("gridworld", _settings(_GRIDWORLD), seed=2023, temperature=_TEMPERATURES,
+          trajectories=_SIZES),
+    _plan("toy-text", _settings(_TOY_TEXT, _SMALL), seed=2024, n_runs=100, eta=(0.5, 0.9),
+          process=("frozen-lake", "cliff-walking", "taxi"), max_steps=200,
+          trajectories=(10, 30, 100, 300, 1_000, 3_000)),
+    _plan("costs", _BOTH, seed=2026, n_runs=5_000, runs_per_job=50, share=(0.1, 0.3),
+          process=("queue", "inventory", "maintenance"), trajectories=_SIZES[:7]),
+)  # fmt: skip

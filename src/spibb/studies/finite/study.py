@@ -53,12 +53,10 @@ def _run_process(plan: FinitePlan, process: str, runs: Sequence[int]) -> NDArray
     algorithms = [setting.build() for setting in plan.settings]
     with_logs = any(one.needs_log for one in algorithms)
     problems = [one for run in runs for one in _draw(plan, process, run, with_logs=with_logs)]
-    scores = score_policies(
-        ModelBatch.stack([known.truth] * len(problems)),
-        np.stack([problem.baseline.probabilities for problem in problems]),
-        _train(plan, algorithms, problems, known),
-        known.best,
-    )
+    truths = ModelBatch.stack([known.truth] * len(problems))
+    baselines = np.stack([problem.baseline.probabilities for problem in problems])
+    policies = _train(plan, algorithms, problems, known)
+    scores = score_policies(truths, baselines, policies, known.best)
     return scores.T.reshape(len(runs), *plan.shape[1:])
 
 
@@ -83,18 +81,14 @@ def _draw(plan: FinitePlan, process: str, run: int, *, with_logs: bool) -> list[
 
 def _in_pieces(log: Log) -> Log:
     """Cut one long trajectory into episodes that are truncated."""
-    rows = np.arange(len(log))
-    is_last = (rows % _PIECE == _PIECE - 1) | (rows == len(log) - 1)
-    return replace(
-        log, episode=rows // _PIECE, step=rows % _PIECE, truncated=is_last & ~log.terminated
-    )
+    episode, step = np.divmod(np.arange(len(log)), _PIECE)
+    is_last = step == _PIECE - 1
+    is_last[-1:] = True
+    return replace(log, episode=episode, step=step, truncated=is_last & ~log.terminated)
 
 
 def _train(
-    plan: FinitePlan,
-    algorithms: Sequence[Algorithm],
-    problems: Sequence[_Problem],
-    known: TrueProcess,
+    plan: FinitePlan, algorithms: list[Algorithm], problems: list[_Problem], known: TrueProcess
 ) -> NDArray[np.float64]:
     """Return the policies, shape (algorithms, problems, S, A)."""
     shape = problems[0].baseline.probabilities.shape

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.studies.claims import ByName, Finding, Rule, judged, verdict
 from spibb.studies.helicopter.figures import on_axis
 from spibb.studies.helicopter.plan import LONG, SHORT
-from spibb.studies.helicopter.scores import Cell, Floats, HelicopterResults
-from spibb.studies.helicopter.tables import CVAR, MEAN, best_settings, with_interval
+from spibb.studies.helicopter.scores import CVAR, MEAN, HelicopterResults, best_settings
 from spibb.studies.metrics import IntervalEstimate, Measure
 from spibb.studies.plan import Setting
-from spibb.studies.results.results import NotInPlanError
+from spibb.studies.results.aggregates import NotInPlanError
 
 _BASELINE, _DQN, _RAMDP = "Baseline", "Double-DQN", "RaMDP-DQN"
 _PI_B, _PI_LEQ_B = "Pi_b-SPIBB-DQN", "Pi_<=b-SPIBB-DQN"
@@ -40,7 +39,7 @@ _COMPARED = {
 }
 # A hyper-parameter is good where it keeps this part of the best gain over the baseline.
 _PART = 0.8
-_signed = partial(with_interval, form="+.2f")
+_signed = partial(IntervalEstimate.told, form="+.2f")
 
 
 class _AtBest:
@@ -50,11 +49,11 @@ class _AtBest:
         self.results, self.scores, self.sizes = results, results.rows(), results.plan.transitions
         self.best = ByName({(one.name, one.size): one.setting for one in best_settings(results)})
 
-    def cell(self, name: str, size: int, evaluation: str) -> Cell:
+    def cell(self, name: str, size: int, evaluation: str) -> tuple[Any, ...]:
         label = self.best[name, size].label
         return self.results.where(label, evaluation=evaluation, transitions=size)
 
-    def long(self, name: str, size: int) -> Floats:
+    def long(self, name: str, size: int) -> NDArray[np.float64]:
         """Return the scores under the long evaluation."""
         return self.scores.of(self.cell(name, size, LONG))
 
@@ -66,17 +65,11 @@ class _AtBest:
         self, measure: Measure, name: str, other: str, evaluation: str, than: Measure | None = None
     ) -> dict[int, IntervalEstimate]:
         """Return by size how much one algorithm's best is above another's."""
-        return {
-            size: self.scores.difference(
-                measure, self.cell(name, size, evaluation), self.cell(other, size, evaluation), than
-            )
-            for size in self.sizes
-        }
+        pairs = {k: [self.cell(one, k, evaluation) for one in (name, other)] for k in self.sizes}
+        return {k: self.scores.difference(measure, a, b, than) for k, (a, b) in pairs.items()}
 
 
-def findings(
-    results: HelicopterResults, speeds: Mapping[str, float] | None = None
-) -> list[Finding]:
+def findings(results: HelicopterResults, speeds: Mapping[str, float] = {}) -> list[Finding]:
     """Go through the paper's claims as far as the plan has what they speak of.
 
     Args:
@@ -86,7 +79,7 @@ def findings(
     small = ", ".join(f"{size:,}" for size in results.plan.transitions[:2])
     claims = {claim.format(small=small): rule for claim, rule in _CLAIMS.items()}
     timed = {"Soft-SPIBB-DQN takes about 50 % more time than SPIBB-DQN": _speed}
-    return [*judged(claims, _AtBest(results)), *judged(timed, speeds or {})]
+    return [*judged(claims, _AtBest(results)), *judged(timed, speeds)]
 
 
 def compared_in_mean(results: HelicopterResults) -> dict[str, str]:
@@ -191,8 +184,7 @@ _CLAIMS: dict[str, Rule] = {
 }
 
 
-@dataclass(frozen=True)
-class Plateau:
+class Plateau(NamedTuple):
     """Where a hyper-parameter is good, on the common abscissa.
 
     Attributes:
@@ -226,21 +218,16 @@ def find_plateau(x: Sequence[float], gain: Sequence[float], part: float = _PART)
         >>> print(find_plateau([1.0, 2.0, 4.0], [0.0, 1.0, 0.0], part=0.5))
         2.0
     """
-    places, wanted = np.log(np.asarray(x, dtype=np.float64)), part * max(gain)
-    top = int(np.argmax(gain))
-    if gain[top] <= 0:
+    top, gains, places = int(np.argmax(gain)), np.array(gain, float), np.log(np.array(x, float))
+    if gains[top] <= 0:
         return Plateau(float(x[top]), float(x[top]), False)  # nothing is gained anywhere
-    ends, is_open = [], False
+    wanted, ends, is_open = part * gains[top], [], False
     for side in (-1, 1):
-        k = top
-        while 0 <= k + side < len(gain) and gain[k + side] >= wanted:
-            k += side
-        if 0 <= k + side < len(gain):
-            share = (gain[k] - wanted) / (gain[k] - gain[k + side])
-            ends.append(float(np.exp(places[k] + share * (places[k + side] - places[k]))))
-        else:
-            ends.append(float(x[k]))
-            is_open = True
+        walk, where = gains[top::side], places[top::side]
+        ceased = np.flatnonzero(walk < wanted)
+        is_open |= not len(ceased)
+        pair = [ceased[0], ceased[0] - 1] if len(ceased) else [-1, -1]
+        ends.append(float(np.exp(np.interp(wanted, walk[pair], where[pair]))))
     return Plateau(ends[0], ends[1], is_open)
 
 

@@ -7,23 +7,16 @@ kappa / 10, 1 / sqrt(n_wedge), epsilon. The factor brings kappa's good values ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spibb.envs.helicopter_picture import helicopter_figure
-from spibb.studies.drawing import (
-    GREY,
-    Drawing,
-    add_head,
-    draw_curve,
-    mark_sizes,
-    symbol_of,
-    title_of,
-)
+from spibb.studies.drawing import GREY, Drawing, add_head, draw_curve, label_of, mark_sizes
 from spibb.studies.helicopter.plan import BASELINE, LONG, SHORT, HelicopterPlan
-from spibb.studies.helicopter.scores import HelicopterResults
-from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings
+from spibb.studies.helicopter.scores import CVAR, MEAN, Best, HelicopterResults, best_settings
 from spibb.studies.metrics import IntervalEstimate, Measure
 from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import describe_runs
@@ -67,14 +60,12 @@ def draw_helicopter(results: HelicopterResults) -> list[Drawing]:
     if results.plan.baseline:
         every = results.by_baseline().items()
         return [one for name, part in every for one in _by_size(part, f"-{name}", f", {name}")]
-    sizes = results.plan.transitions
-    by_parameter = [_by_parameter(results, size) for size in sizes]
+    by_parameter = [_by_parameter(results, size) for size in results.plan.transitions]
     return [_domain(results.plan), *_by_size(results), *by_parameter]
 
 
 def _domain(plan: HelicopterPlan) -> Drawing:
-    helicopter = plan.helicopter
-    rng = np.random.default_rng(plan.seed)
+    helicopter, rng = plan.helicopter, np.random.default_rng(plan.seed)
     flights = helicopter.trajectories(helicopter.baseline().action_probabilities, _N_FLIGHTS, rng)
     return Drawing(
         "helicopter-domain",
@@ -96,15 +87,14 @@ def _panels(results: HelicopterResults) -> tuple[Figure, dict[tuple[Measure, str
         LONG: f"long: {plan.n_episodes:,} episodes a run",
     }
     figure = Figure(figsize=(10, 8), layout="constrained")
-    grid, panels = figure.subplots(2, 2, sharex=True, sharey="row"), {}
-    for row, measure in enumerate((MEAN, CVAR)):
-        for column, (evaluation, name) in enumerate(evaluations.items()):
-            axes = panels[measure, evaluation] = grid[row, column]
-            axes.set_title(f"{measure.name}, {name}", fontsize=_LETTERS)
-            axes.set_xscale("log")
-            axes.grid(color="#e2e8f0", linewidth=0.6)
-            if column == 0:
-                axes.set_ylabel(f"{measure.name} of the return")
+    grid = figure.subplots(2, 2, sharex=True, sharey="row").ravel()
+    panels = dict(zip(product((MEAN, CVAR), evaluations), grid, strict=True))
+    for (measure, evaluation), axes in panels.items():
+        axes.set_title(f"{measure.name}, {evaluations[evaluation]}", fontsize=_LETTERS)
+        axes.set_xscale("log")
+        axes.grid(color="#e2e8f0", linewidth=0.6)
+        if evaluation == SHORT:
+            axes.set_ylabel(f"{measure.name} of the return")
     return figure, panels
 
 
@@ -117,14 +107,14 @@ def _by_parameter(results: HelicopterResults, size: int) -> Drawing:
             where = on_axis(family)
             if where:
                 estimates = [part.of(measure, one.label) for _, one in where]
-                label = f"{title_of(family[0])} ({symbol_of(family[0])})"
-                _line(axes, [x for x, _ in where], estimates, family[0], label)
+                _line(axes, [x for x, _ in where], estimates, family[0], "{title} ({symbol})")
         if baseline is not None:
             level = float(part.of(measure, baseline).value)
             axes.axhline(level, color=GREY, linewidth=1.2, linestyle=":", label="baseline")
-    for measure in (MEAN, CVAR):
-        _cut([panels[measure, evaluation] for evaluation in (SHORT, LONG)], results, measure, size)
-    _mark_abscissa([panels[CVAR, evaluation] for evaluation in (SHORT, LONG)], plan)
+    *above, left, right = panels.values()
+    _cut(above, results, MEAN, size)
+    _cut([left, right], results, CVAR, size)
+    _mark_abscissa([left, right], plan)
     seen = [x for axes in panels.values() for line in axes.lines
             if len(x := np.asarray(line.get_xdata())) > 2 and line.get_label() != "_"]  # fmt: skip
     if seen:
@@ -132,12 +122,10 @@ def _by_parameter(results: HelicopterResults, size: int) -> Drawing:
         panels[MEAN, SHORT].set_xlim(low / 1.5, high * 1.5)
     title = f"Performance against the hyper-parameter, {size:,} transitions"
     _head(figure, title, results.at(transitions=size))
+    told = _aside(results, size) + _below(results, size) + _left_out(plan)
     caption = (
-        "Undiscounted return. Shaded: 95 % bootstrap intervals over data sets. "
-        + _aside(results, size)
-        + _below(results, size)
-        + _left_out(plan)
-        + "The SPIBB family grows more cautious to the left, RaMDP to the right."
+        f"Undiscounted return. Shaded: 95 % bootstrap intervals over data sets. {told}"
+        "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
     return Drawing(f"helicopter-{size}", title, caption, figure)
 
@@ -148,10 +136,10 @@ def _head(figure: Figure, title: str, results: HelicopterResults) -> None:
 
 
 def _line(
-    axes: Axes, x: Sequence[float], parts: Iterable[IntervalEstimate], shown: Setting, label: str
+    axes: Axes, x: Sequence[float], parts: Iterable[IntervalEstimate], shown: Setting, form: str
 ) -> Line2D:
     estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
-    return draw_curve(axes, x, estimate, shown, label, size=6, alpha=0.13)
+    return draw_curve(axes, x, estimate, shown, label_of(shown, form), size=6, alpha=0.13)
 
 
 def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, size: int) -> None:
@@ -178,7 +166,7 @@ def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
     low, high = np.ceil(np.log2(min(places))), np.floor(np.log2(max(places)))
     step = max(1, int(np.ceil((high - low + 1) / _MOST_MARKS)))
     powers = [int(power) for power in np.arange(low, high + 1, step)]
-    names = [f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in powers]
+    names = [str(Fraction(2) ** power) for power in powers]
     for axes in bottom:
         axes.set_xlabel(_ABSCISSA)
         axes.set_xticks([2.0**power for power in powers], names)
@@ -207,16 +195,12 @@ def _below(results: HelicopterResults, size: int) -> str:
     part, baseline = results.at(evaluation=LONG, transitions=size), results.plan.label_of(BASELINE)
     if baseline is None:
         return ""
-    best = {
-        name: max(float(part.of(MEAN, one.label).value) for one in family)
-        for name, family in results.plan.families.items()
-        if len(family) > 1
-    }
-    return "".join(
-        f"{name} lies below the picture (best mean {highest:.2f}, long). "
-        for name, highest in best.items()
-        if highest < float(part.of(MEAN, baseline).value) - _DEPTH
-    )
+    told, level = "", float(part.of(MEAN, baseline).value) - _DEPTH
+    for name, family in results.plan.families.items():
+        highest = max(float(part.of(MEAN, one.label).value) for one in family)
+        if len(family) > 1 and highest < level:
+            told += f"{name} lies below the picture (best mean {highest:.2f}, long). "
+    return told
 
 
 def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> Iterator[Drawing]:
@@ -247,8 +231,8 @@ def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, evaluation: 
         title, values = "baseline", [part.value for part in parts]
         (line,) = axes.plot(sizes, values, color=GREY, linestyle=":", linewidth=1.2, label=title)
     else:
-        title = title_of(shown)
-        line = _line(axes, sizes, parts, shown, title)
+        title = label_of(shown, "{title}")
+        line = _line(axes, sizes, parts, shown, "{title}")
     told = {one.size: one.published[measure != MEAN] for one in found if one.published}
     if told and evaluation == SHORT:
         marker = "_" if title == "baseline" else line.get_marker()

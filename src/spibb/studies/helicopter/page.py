@@ -10,8 +10,7 @@ from spibb.errors import DataError
 from spibb.studies.claims import markdown_table, to_markdown
 from spibb.studies.helicopter.claims import compared_in_mean, findings
 from spibb.studies.helicopter.plan import LONG, HelicopterPlan
-from spibb.studies.helicopter.scores import HelicopterResults
-from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, best_table
+from spibb.studies.helicopter.scores import CVAR, MEAN, Best, HelicopterResults, best_settings
 
 # Where and how long a study ran, by name; "speeds" holds gradient steps a second by rule.
 COSTS = "costs.json"
@@ -22,12 +21,11 @@ def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, 
     blocks: dict[str, str] = {}
     named = {results.plan.name: results for results in given}
     if "helicopter" in named:
-        main = named["helicopter"]
-        costs = _read_costs(main)
+        costs = _read_costs(main := named["helicopter"])
         blocks |= {
             "facts": _facts(main),
             "table": best_table(best_settings(main)),
-            "claims": to_markdown(findings(main, costs.get("speeds"))),
+            "claims": to_markdown(findings(main, costs.get("speeds", {}))),
             "costs": _costs(costs),
         }
     if "helicopter-baselines" in named:
@@ -107,3 +105,21 @@ def _cell(name: str, found: Mapping[str, Best]) -> str:
         text = f"{values[name]:.2f}"
         numbers.append(f"**{text}**" if values[name] == max(values.values()) else text)
     return " / ".join(numbers)
+
+
+_HEAD = (
+    "transitions", "algorithm", "best at", "paper: mean", "paper: CVaR", "short: mean",
+    "short: CVaR", "long: mean", "long: CVaR",
+)  # fmt: skip
+
+
+def best_table(rows: Sequence[Best]) -> str:
+    """Return the table as Markdown; an asterisk marks a best value at the end of its grid."""
+    lines = []
+    for one in rows:
+        setting, mark = one.setting, "" if one.is_inside else " *"
+        best_at = f"{setting.parameter} = {setting.value:g}{mark}" if setting.parameter else ""
+        published = [f"{number:.2f}" for number in one.published or ()] or ["", ""]
+        ours = (estimate.told() for estimate in one.estimates.values())
+        lines.append([f"{one.size:,}", one.name, best_at, *published, *ours])
+    return markdown_table(_HEAD, lines)

@@ -103,9 +103,8 @@ class HelicopterPlan(Plan):
             )
         names = [Path(file).stem for file in self.baseline]
         if len(set(names)) < len(names):  # which figures and tables tell them apart by
-            raise SettingsError(
-                f"baselines are called {', '.join(names)}", expected="files of different names"
-            )
+            told = f"baselines are called {', '.join(names)}"
+            raise SettingsError(told, expected="files of different names")
         # These refuse what they cannot be made of.
         _ = KernelCounts(self.width), self.training
         for setting in self.settings:
@@ -196,7 +195,7 @@ def make_settings(**grids: tuple[float, ...]) -> tuple[RuleSetting, ...]:
     found = [RuleSetting(label, {"rule": rule}) for label, rule in plain.items()]
     for name, parameter, rule in _FAMILIES:
         values = grids.get(rule.replace("-", "_"), ())
-        found += RuleSetting.grid(parameter, values, (name, {"rule": rule}))
+        found += RuleSetting.grid(parameter, values, {name: rule})
     return tuple(found)
 
 
@@ -204,10 +203,7 @@ def make_settings(**grids: tuple[float, ...]) -> tuple[RuleSetting, ...]:
 # transitions no kappa helps), n_wedge between 1 and 2, epsilon between 0.25 and 1; the grids go on
 # beyond, on both sides.
 _PAPER = HelicopterPlan(
-    name="helicopter",
-    seed=2019,
-    n_runs=300,
-    runs_per_job=15,
+    name="helicopter", seed=2019, n_runs=300, runs_per_job=15,
     transitions=(1_000, 3_000, 6_000, 10_000),
     settings=make_settings(
         ramdp_dqn=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
@@ -216,22 +212,15 @@ _PAPER = HelicopterPlan(
         approx_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 1.4, 2.0),
         exact_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 2.0),
     ),
-)
-_SMOKE = HelicopterPlan(
-    name="helicopter-smoke",
-    seed=2019,
-    n_runs=6,
-    runs_per_job=3,
-    n_trainings=3,
-    n_passes=100,
+)  # fmt: skip
+_SMOKE = replace(
+    _PAPER, name="helicopter-smoke", n_runs=6, runs_per_job=3, n_trainings=3, n_passes=100,
     transitions=(1_000, 3_000),
     settings=make_settings(
-        ramdp_dqn=(3.0,),
-        pi_b_spibb_dqn=(1.0, 4.0),
-        approx_soft_spibb_dqn=(0.5, 1.0),
+        ramdp_dqn=(3.0,), pi_b_spibb_dqn=(1.0, 4.0), approx_soft_spibb_dqn=(0.5, 1.0),
         exact_soft_spibb_dqn=(0.5,),
     ),
-)
+)  # fmt: skip
 # Fewer trainings on each of more data sets: what baselines are compared by are intervals over
 # data sets.
 _BASELINES = replace(_PAPER, name="helicopter-baselines", n_runs=60, n_trainings=5, runs_per_job=5)

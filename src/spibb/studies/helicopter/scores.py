@@ -4,29 +4,33 @@ The trainings on one data set share its luck, so that 300 runs are 20 clusters o
 independent draws. Intervals are percentile bootstrap intervals over data sets: a resample draws
 data sets with replacement and takes all trainings of each. All settings share the resamples, and so
 differences between settings of the same size have intervals too.
+
+An algorithm's best hyper-parameter is that of the largest mean under the long evaluation. Choosing
+by the results themselves flatters a little, the more so the flatter the curve and the finer the
+grid; the paper does the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spibb.errors import DataError
 from spibb.runner.store import Store
-from spibb.studies.helicopter.plan import BASELINE, SHIPPED, HelicopterPlan
+from spibb.studies.helicopter.plan import BASELINE, LONG, SHIPPED, SHORT, HelicopterPlan
 from spibb.studies.metrics import ENDS, IntervalEstimate, Measure, cvar, has_interval
-from spibb.studies.results.aggregates import SHARES, Aggregates
+from spibb.studies.plan import Setting
+from spibb.studies.results.aggregates import SHARES, Aggregates, Results
 from spibb.studies.results.cells import checked_rows, scores_by_run
 from spibb.studies.results.recording import read_rows
-from spibb.studies.results.results import Results
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Floats = NDArray[np.float64]
 N_RESAMPLES = 2_000
@@ -34,6 +38,21 @@ N_RESAMPLES = 2_000
 MIN_DATA_SETS = 5
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
 _BOOTSTRAP = 0xB007
+MEAN, CVAR = Measure(), Measure(0.1)
+
+# Mean and 10 %-CVaR of 300 runs as the paper's appendix prints them, by size and by our name.
+_SIZES = (1_000, 3_000, 6_000, 10_000)
+_PRINTED: dict[str, Sequence[tuple[float, float] | None]] = {
+    "Baseline": [(2.30, 1.59)] * 4,
+    "Double-DQN": [(-0.91, -1.00), (-0.72, -1.00), (0.07, -1.00), (0.22, -1.00)],
+    "RaMDP-DQN": [None, (0.85, -0.70), None, (3.21, 1.65)],
+    "Pi_b-SPIBB-DQN": [(2.74, 1.91), (3.19, 2.37), (3.30, 2.41), (3.39, 2.46)],
+    "Approx-Soft-SPIBB-DQN": [(2.72, 1.88), (3.23, 2.38), (3.39, 2.54), (3.61, 2.69)],
+}
+PUBLISHED = {
+    size: {name: row[k] for name, row in _PRINTED.items() if row[k]}
+    for k, size in enumerate(_SIZES)
+}
 # Places of the factors' values and of the setting.
 Cell = tuple[int, ...]
 
@@ -205,3 +224,52 @@ class HelicopterResults(Results[HelicopterPlan]):
         """Return the results over each baseline, by its name."""
         files = self.plan.baseline
         return {Path(file).stem: self.at(baseline=file) for file in files} or {SHIPPED: self}
+
+
+class Best(NamedTuple):
+    """An algorithm at its best hyper-parameter on one size.
+
+    Attributes:
+        size: Number of transitions.
+        setting: The algorithm with that value.
+        is_inside: Whether the grid has worse values on both sides.
+        estimates: Mean and 10 %-CVaR by the short and by the long evaluation.
+    """
+
+    size: int
+    setting: Setting
+    is_inside: bool
+    estimates: Mapping[tuple[Measure, str], IntervalEstimate]
+
+    @property
+    def name(self) -> str:
+        """The algorithm."""
+        return self.setting.name
+
+    @property
+    def published(self) -> tuple[float, float] | None:
+        """The paper's mean and 10 %-CVaR; None where it has none."""
+        return PUBLISHED.get(self.size, {}).get(self.name)
+
+
+def best_settings(results: HelicopterResults) -> list[Best]:
+    """Return every algorithm at its best hyper-parameter, for each size.
+
+    Args:
+        results: The results over one baseline.
+    """
+    found = []
+    for size, family in product(results.plan.transitions, results.plan.families.values()):
+        cell = {"evaluation": LONG, "transitions": size}
+        if all(results.n_runs(one.label, **cell) for one in family):
+            means = [results.of(MEAN, one.label, **cell).value for one in family]
+            rank = int(np.argmax(means))
+            is_inside = len(family) == 1 or 0 < rank < len(family) - 1
+            estimates = {
+                (measure, evaluation): IntervalEstimate(*map(float, results.of(
+                    measure, family[rank].label, evaluation=evaluation, transitions=size
+                )))
+                for evaluation, measure in product((SHORT, LONG), (MEAN, CVAR))
+            }  # fmt: skip
+            found.append(Best(size, family[rank], is_inside, estimates))
+    return found

@@ -18,7 +18,7 @@ from spibb.studies.drawing import CVAR, MEAN, RARE
 from spibb.studies.metrics import Measure
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.plans import RandomMDPPlan
-from spibb.studies.results.results import NotInPlanError, Results
+from spibb.studies.results.aggregates import NotInPlanError, Results
 
 _Results = Results[RandomMDPPlan]
 _STRONG = 0.9
@@ -134,11 +134,9 @@ def _tail(label: str, is_safe: bool, results: _Results) -> tuple[str, str]:
     return verdict(*parts), f"1 %-CVaR {_range(tail)}; below the baseline at {below} trajectories"
 
 
-def _above(
-    better: str, worse: str, measures: Sequence[Measure], results: _Results
-) -> tuple[str, str]:
+def _above(better: str, worse: str, by: Sequence[Measure], results: _Results) -> tuple[str, str]:
     """Judge that one setting is above another at every size, by each measure."""
-    gaps = {one.name: _of(results, better, one) - _of(results, worse, one) for one in measures}
+    gaps = {one.name: _of(results, better, one) - _of(results, worse, one) for one in by}
     numbers = "; ".join(
         f"{name} {_range(gap, '+.3f')}, above at {int((gap > 0).sum())} of {len(gap)} sizes"
         for name, gap in gaps.items()

@@ -7,7 +7,7 @@ from itertools import product
 
 from spibb.studies.drawing import CVAR, MEAN, RARE, Drawing, Panel, View, draw_curves, draw_heatmaps
 from spibb.studies.random_mdps.plans import RandomMDPPlan
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Results
 
 # What the paper's benchmark chose, by the beginning of "parameter: family".
 _CHOSEN = {"epsilon": 2, "n_wedge": 10, "kappa": 0.003, "delta: Robust": 0.001, "delta: HCPI": 0.9}

@@ -75,11 +75,9 @@ class Draw:
 
     def log(self) -> Log:
         """Draw the log again, step by step."""
-        n_episodes, max_steps = self.plan.trajectories[self.size], self.plan.max_steps
+        size, longest = self.plan.trajectories[self.size], self.plan.max_steps
         rng = _log_rng(self.plan, self.run, self.eta, self.size)
-        return Log.sample(
-            self.truth, self.baseline, n_episodes=n_episodes, max_steps=max_steps, rng=rng
-        )
+        return Log.sample(self.truth, self.baseline, n_episodes=size, max_steps=longest, rng=rng)
 
 
 def check_plan(plan: RandomMDPPlan) -> None:
