@@ -48,7 +48,7 @@ class Factor:
     kind: type = float
     is_valid: Callable[[Any], object] = lambda value: True
     expected: str = ""
-    is_needed: bool = field(default=False, kw_only=True)
+    is_needed: bool = False
 
     def check(self, value: object, name: str) -> None:
         """Refuse a value."""
@@ -58,16 +58,22 @@ class Factor:
             raise SettingsError(f"{name} is {value}", expected=self.expected)
 
 
-def factor(*what: Any, is_needed: bool = False, **options: Any) -> Any:
+def factor(
+    title: str, kind: type = float, is_valid: Callable[[Any], object] = lambda value: True,
+    expected: str = "", *, is_needed: bool = False, **options: Any,
+) -> Any:  # fmt: skip
     """Make a field of a plan one of its factors; a plan without values for it does not vary it.
 
     Args:
-        what: Title, kind, is_valid and expected, as for :class:`Factor`.
+        title: What figures call it.
+        kind: What its values are: int (of at least 1), float or str.
+        is_valid: Whether a value is one that the study takes; it may refuse others itself.
+        expected: What such values are, in words.
         is_needed: Whether every plan must have values for it.
         options: Further options of `dataclasses.field`.
     """
-    metadata = {"factor": Factor(*what, is_needed=is_needed)}
-    return field(**{"default": (), **options}, metadata=metadata)
+    what = Factor(title, kind, is_valid, expected, is_needed)
+    return field(**{"default": (), **options}, metadata={"factor": what})
 
 
 @dataclass(frozen=True)

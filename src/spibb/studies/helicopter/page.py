@@ -21,7 +21,8 @@ def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, 
     blocks: dict[str, str] = {}
     named = {results.plan.name: results for results in given}
     if "helicopter" in named:
-        costs = _read_costs(main := named["helicopter"])
+        main = named["helicopter"]
+        costs = _read_costs(main)
         blocks |= {
             "facts": _facts(main),
             "table": best_table(best_settings(main)),
