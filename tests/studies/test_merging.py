@@ -25,8 +25,8 @@ OTHER = replace(PLAN, name="others", n_runs=24, settings=(HCPI,))
 PIECES = ((0, 24), (24, 48), (48, 80))
 
 
-def merge_studies(out, folders, *, read_plan=read_plan, **options):
-    return merge_any(out, folders, read_plan=read_plan, **options)
+def merge_studies(out, folders, *, keeping=None, read_plan=read_plan):
+    return merge_any(out, folders, read_plan=read_plan, keeping=keeping)
 
 
 def merged(out, folders, keeping=KEEPING):

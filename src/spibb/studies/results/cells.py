@@ -143,7 +143,7 @@ def cells_of(table: pa.Table, plan: Plan) -> Cells:
         coded = table[name].combine_chunks().dictionary_encode()
         known = {value: place for place, value in enumerate(values)}
         found = coded.dictionary.to_pylist()
-        for odd in set(found) - set(known):
+        for odd in (value for value in found if value not in known):
             told = f"the results hold the {name} {odd!r}, which the plan has not"
             raise DataError(told, hint=OTHERS)
         places = np.array([known[value] for value in found], dtype=np.int64)

@@ -79,10 +79,6 @@ class Retention:
         return max(self.every, self.n_worst(n_runs))
 
 
-# What is kept where nobody says.
-KEEPING = Retention()
-
-
 @dataclass(frozen=True, eq=False)
 class Kept:
     """What is kept of some runs, by cell and setting in the order of the plan.

@@ -18,7 +18,7 @@ from spibb.errors import DataError, SettingsError
 from spibb.runner.store import PLAN_FILE, Store
 from spibb.studies.plan import Plan, Setting
 from spibb.studies.results.cells import cells_of, keys
-from spibb.studies.results.kept import KEEPING, Kept, Retention, merge_all, to_files
+from spibb.studies.results.kept import Kept, Retention, merge_all, to_files
 from spibb.studies.results.recording import keeps_all_rows, read_results, read_rows
 from spibb.studies.results.run_set import RunSet
 from spibb.whole_files import replace_whole
@@ -43,7 +43,7 @@ class _Source:
 
 
 def merge_studies(
-    out: Path, folders: Sequence[Path], *, read_plan: Reader, keeping: Retention = KEEPING
+    out: Path, folders: Sequence[Path], *, read_plan: Reader, keeping: Retention | None = None
 ) -> Kept:
     """Write one study folder from several, and return what is in it.
 
@@ -55,6 +55,7 @@ def merge_studies(
         keeping: How much is kept of each cell.
     """
     check_replaceable(Path(out), overwrite=True, known=())
+    keeping = keeping or Retention()
     sources = [_Source(Path(folder), keeping, read_plan) for folder in folders]
     if not sources:
         raise SettingsError("there is nothing to merge", expected="at least one study's folder")

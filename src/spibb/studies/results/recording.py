@@ -18,7 +18,7 @@ from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Piece, Store
 from spibb.studies.plan import Plan
 from spibb.studies.results.cells import checked_rows
-from spibb.studies.results.kept import KEEPING, Kept, Retention, from_files, to_files
+from spibb.studies.results.kept import Kept, Retention, from_files, to_files
 from spibb.studies.results.run_set import RunSet
 
 # Name of a job, its first run, the run after its last.
@@ -73,7 +73,7 @@ class Recorder:
     @contextmanager
     def open(
         cls, plan: Plan, folder: Path, *, resume: bool, piece: Piece | None = None,
-        keeping: Retention = KEEPING,
+        keeping: Retention | None = None,
     ) -> Iterator[Recorder]:  # fmt: skip
         """Open a study's folder, or begin one, and fold what an earlier call left to be folded.
 
@@ -86,7 +86,7 @@ class Recorder:
         """
         jobs = jobs_of_piece(plan, piece)
         with Store.open(folder, plan.to_toml(), resume=resume, piece=piece) as store:
-            yield cls(plan, store, jobs, keeping)
+            yield cls(plan, store, jobs, keeping or Retention())
 
     def finished(self) -> tuple[set[str], set[str]]:
         """Return the names of the jobs that are done, and of those whose parts are damaged."""
@@ -138,7 +138,7 @@ def read_folded(store: Store, plan: Plan) -> Kept:
     return Kept.empty(plan) if name is None else from_files(store.compact / name, plan)
 
 
-def read_results(store: Store, plan: Plan, keeping: Retention = KEEPING) -> Kept:
+def read_results(store: Store, plan: Plan, keeping: Retention | None = None) -> Kept:
     """Return what a study came to so far, folded or not; it may be running meanwhile.
 
     Args:
@@ -146,7 +146,7 @@ def read_results(store: Store, plan: Plan, keeping: Retention = KEEPING) -> Kept
         plan: Its plan.
         keeping: How much is kept of each cell.
     """
-    n_worst = keeping.n_worst(plan.n_runs)
+    n_worst = (keeping or Retention()).n_worst(plan.n_runs)
     while True:
         before = store.folded()
         try:
