@@ -10,8 +10,7 @@ from spibb.studies.claims import to_markdown
 from spibb.studies.metrics import IntervalEstimate
 from spibb.studies.random_mdps.claims import findings as judge
 from spibb.studies.registry import PLANS
-from spibb.studies.results.aggregates import Aggregates
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Aggregates, Results
 
 PLAN = PLANS["random-mdps"]
 LABELS = PLAN.labels

@@ -16,8 +16,8 @@ from spibb.mdp.evaluation import evaluate
 from spibb.mdp.planning import solve
 from spibb.pictures import to_svg
 from spibb.runner.store import Store
-from spibb.studies.complexity.figures import draw_complexity
-from spibb.studies.complexity.plan import PLANS, ComplexityPlan
+from spibb.studies.complexity.page import draw_complexity
+from spibb.studies.complexity.study import PLANS, ComplexityPlan
 from spibb.studies.complexity.timings import (
     FILE,
     ensure_timings,
@@ -25,11 +25,10 @@ from spibb.studies.complexity.timings import (
     read_timings,
     write_timings,
 )
-from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.aggregates import Results, aggregate
+from spibb.studies.results.cells import facts_of
 from spibb.studies.results.kept import Kept, Retention
-from spibb.studies.results.marked import facts_of
 from spibb.studies.results.recording import Recorder, read_results
-from spibb.studies.results.results import Results
 from spibb.studies.running import compute_rows, run_study
 
 (PLAN,) = PLANS

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from spibb.studies.complexity.claims import complexity_pages, findings, times
+from spibb.studies.complexity.page import complexity_pages, findings, times
 from spibb.studies.complexity.timings import FILE, write_timings
 from spibb.studies.registry import PLANS
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Results
 
 PLAN = replace(PLANS["complexity"], actions=(4, 8, 16, 32))
 BASIC, PI_B, EXACT, APPROX = (setting.label for setting in PLAN.settings)

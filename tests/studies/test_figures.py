@@ -19,10 +19,9 @@ from spibb.studies.gallery import draw_study, render_gallery
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.figures import draw_random_mdps
 from spibb.studies.random_mdps.plans import RandomMDPPlan
-from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.aggregates import Results, aggregate
 from spibb.studies.results.cells import to_rows
 from spibb.studies.results.kept import Kept
-from spibb.studies.results.results import Results
 
 BENCHMARK = ["performance-by-size", "influence-of-eta", "cvar-by-eta", "mean-by-eta"]
 SEARCHES = [

@@ -28,13 +28,12 @@ from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.pictures import to_svg
 from spibb.runner.store import Store
-from spibb.studies.finite.figures import draw_finite
+from spibb.studies.finite.page import draw_finite
 from spibb.studies.finite.plans import PLANS as ALL
 from spibb.studies.finite.plans import FinitePlan, FiniteSetting
 from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process
-from spibb.studies.results.aggregates import aggregate
+from spibb.studies.results.aggregates import Results, aggregate
 from spibb.studies.results.kept import Kept
-from spibb.studies.results.results import Results
 from spibb.studies.running import compute_rows, run_study
 from spibb.uncertainty.error_functions import HoeffdingQ
 

@@ -13,10 +13,9 @@ from spibb.studies.gallery import draw_study
 from spibb.studies.helicopter.page import COSTS
 from spibb.studies.publishing import _figures, fill_page, publish
 from spibb.studies.registry import PLANS, STUDIES, read_plan, read_results
-from spibb.studies.results.aggregates import FILE, aggregate
+from spibb.studies.results.aggregates import FILE, Results, aggregate
 from spibb.studies.results.kept import Kept
 from spibb.studies.results.merging import merge_studies
-from spibb.studies.results.results import Results
 
 DOCS = Path(__file__).parents[2] / "docs"
 VERSION1 = Path(__file__).parent / "data" / "version1"
@@ -140,7 +139,7 @@ def test_what_claims_need_is_published_too(tmp_path, docs):
     assert sorted(published.places[docs / "helicopter.md"]) == sorted(names)
     place = docs / "results/helicopter"
     assert sorted(path.name for path in place.iterdir()) == [
-        FILE, COSTS, "figures", "parts", "plan.toml", "table.csv",
+        FILE, COSTS, "figures", "parts", "plan.toml",
     ]  # fmt: skip
     assert content(place / "parts") == content(folder / "parts")
     text = (docs / "helicopter.md").read_text("utf-8")

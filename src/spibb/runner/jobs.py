@@ -6,8 +6,10 @@ and gives the same result. That is what every engine relies on.
 
 from __future__ import annotations
 
+import os
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -121,3 +123,18 @@ def describe(error: BaseException) -> str:
     if isinstance(error, SpibbError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -27,6 +27,7 @@ from spibb.runner.jobs import (
     Listener,
     attempt,
     describe,
+    environment,
     settle,
 )
 
@@ -91,7 +92,8 @@ class _Worker:
     def __init__(self, function: Callable[..., Any], job: Job) -> None:
         self.pipe, theirs = _CONTEXT.Pipe()
         self.process = _CONTEXT.Process(target=_serve, args=(theirs, function), daemon=True)
-        with _without_interrupts(), _one_blas_thread():
+        # More than one BLAS thread in each process would fight over the cores.
+        with _without_interrupts(), environment({BLAS_VARIABLE: "1"}):
             self.process.start()
         theirs.close()  # so that the end of the process ends the pipe
         self.give(job)
@@ -168,20 +170,6 @@ def _later(number: signal.Signals) -> Iterator[None]:
         signal.signal(number, handler)
     if came:
         handler(number, came[0])
-
-
-@contextmanager
-def _one_blas_thread() -> Iterator[None]:
-    """Give processes started meanwhile one BLAS thread each: more would fight over the cores."""
-    before = os.environ.get(BLAS_VARIABLE)
-    os.environ[BLAS_VARIABLE] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[BLAS_VARIABLE]
-        else:
-            os.environ[BLAS_VARIABLE] = before
 
 
 def _serve(pipe: Any, function: Callable[..., Any]) -> None:

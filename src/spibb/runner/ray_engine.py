@@ -18,7 +18,7 @@ import secrets
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
@@ -34,6 +34,7 @@ from spibb.runner.jobs import (
     Listener,
     attempt,
     describe,
+    environment,
     settle,
 )
 
@@ -70,7 +71,7 @@ def run_ray(
         return
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     # Ray reads these when it is imported, and gives them to the processes it starts.
-    with _environment(_private_cluster() if address == "local" else _found_token()):
+    with environment(_private_cluster() if address == "local" else _found_token()):
         ray = importlib.import_module("ray")
         with _connected(ray, address, workers):
             yield from _run_on_cluster(ray, function, jobs, workers)
@@ -212,18 +213,3 @@ def _found_token() -> dict[str, str]:
         return {}
     has_token |= (Path.home() / ".ray" / "auth_token").exists()
     return {"RAY_AUTH_MODE": "token"} if has_token else {}
-
-
-@contextmanager
-def _environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set variables of the environment for a while."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -6,16 +6,17 @@ numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from spibb.studies.results.results import NotInPlanError
+from spibb.studies.results.aggregates import NotInPlanError
+
+# What becomes of a claim, and the numbers on whose grounds; a rule finds it in what is known.
+Rule = Callable[..., tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """A claim and what became of it.
 
     Attributes:
@@ -29,13 +30,20 @@ class Finding:
     numbers: str
 
 
-def judged(claims: Iterable[Callable[..., Finding]], *given: Any) -> list[Finding]:
+def judged(claims: Mapping[str, Rule], *given: Any) -> list[Finding]:
     """Return what becomes of claims; one about what the plan has not is left out."""
     found = []
-    for claim in claims:
+    for claim, rule in claims.items():
         with suppress(NotInPlanError):
-            found.append(claim(*given))
+            found.append(Finding(claim, *rule(*given)))
     return found
+
+
+class ByName(dict[Any, Any]):
+    """What is known of algorithms; claims about others are left out."""
+
+    def __missing__(self, name: Any) -> Any:
+        raise NotInPlanError(name)
 
 
 def verdict(*parts: object) -> str:

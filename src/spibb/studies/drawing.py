@@ -7,26 +7,26 @@ green, the number stands in every cell and cells below the baseline have a strok
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import groupby, product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure, has_interval
-from spibb.studies.results.aggregates import describe_runs
-from spibb.studies.results.results import Results
+from spibb.studies.plan import Setting
+from spibb.studies.results.aggregates import Results, describe_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import QuadMesh
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 MEAN, CVAR, RARE = Measure(), Measure(0.01), Measure(0.001)
-_SYMBOLS = {
-    "epsilon": "ε", "n_wedge": r"$N_\wedge$", "kappa": "κ", "delta": "δ", "xi": "ξ",
-}  # fmt: skip
+_SYMBOLS = {"epsilon": "ε", "n_wedge": r"$N_\wedge$", "kappa": "κ", "delta": "δ", "xi": "ξ"}
 # Algorithms in the paper's order: colour (a palette for colour-blind readers), marker, line.
 _STYLES = {
     "Basic RL": ("#000000", "x", "-"),
@@ -66,8 +66,7 @@ _MARKS = 28  # letters of the sizes that have room under half a figure
 _SCALE = "normalised performance\n(0: baseline, 1: optimum)"
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
+class Drawing(NamedTuple):
     """A figure and what to say about it.
 
     Attributes:
@@ -83,53 +82,33 @@ class Drawing:
     figure: Figure
 
 
-@dataclass(frozen=True)
-class FigureSetting:
-    """A setting as the figures call it.
+def label_of(setting: Setting, form: str = "{title}, {symbol} = {value:g}") -> str:
+    """Return the algorithm, with the mathematics in its name and that of its hyper-parameter.
 
-    Attributes:
-        place: Its place in the plan.
-        name: Name of the algorithm.
-        parameter: The hyper-parameter that its family varies; empty for none.
-        value: The value of that.
+    Args:
+        setting: The algorithm.
+        form: What to say of one that has a hyper-parameter: its title, symbol and value.
     """
-
-    place: int
-    name: str
-    parameter: str = ""
-    value: float = 0.0
-
-    @property
-    def title(self) -> str:
-        """The algorithm, with the mathematics in its name."""
-        name = self.name.replace("$", r"\$")
-        return name.replace("Pi_b", r"$\Pi_b$").replace("Pi_<=b", r"$\Pi_{\leq b}$")
-
-    @property
-    def symbol(self) -> str:
-        """The letter of the hyper-parameter."""
-        return _SYMBOLS.get(self.parameter, self.parameter.replace("$", r"\$"))
-
-    @property
-    def label(self) -> str:
-        """The algorithm with the value of its hyper-parameter."""
-        return f"{self.title}, {self.symbol} = {self.value:g}" if self.parameter else self.title
-
-    @property
-    def rank(self) -> int:
-        """Place of its style in the paper's order."""
-        styles = list(_STYLES)
-        return styles.index(max((x for x in styles if self.name.startswith(x)), key=len))
-
-    @property
-    def style(self) -> tuple[str, str, str]:
-        """Colour, marker and line; dotted where pairs never tried end for nothing."""
-        colour, marker, line = list(_STYLES.values())[self.rank]
-        return colour, marker, ":" if self.name.endswith(ENDS) else line
+    title = setting.name.replace("$", r"\$")
+    title = title.replace("Pi_b", r"$\Pi_b$").replace("Pi_<=b", r"$\Pi_{\leq b}$")
+    symbol = _SYMBOLS.get(setting.parameter, setting.parameter.replace("$", r"\$"))
+    form = form if setting.parameter else "{title}"
+    return form.format(title=title, symbol=symbol, value=setting.value)
 
 
-@dataclass(frozen=True, eq=False)
-class Panel:
+def style_of(setting: Setting) -> tuple[str, str, str]:
+    """Return colour, marker and line; dotted where pairs never tried end for nothing."""
+    colour, marker, line = list(_STYLES.values())[_rank(setting)]
+    return colour, marker, ":" if setting.name.endswith(ENDS) else line
+
+
+def _rank(setting: Setting) -> int:
+    """Return the place of a setting's style in the paper's order."""
+    styles = list(_STYLES)
+    return styles.index(max(filter(setting.name.startswith, styles), key=len))
+
+
+class Panel(NamedTuple):
     """One heatmap: values of shape (rows, columns), and the runs behind the fewest of them."""
 
     measure: Measure
@@ -171,32 +150,26 @@ class View:
         return tuple(self.results.plan.factors[self.columns])
 
     @property
-    def unit(self) -> str:
-        """What the abscissa counts."""
-        return str(self.results.plan.declared()[self.columns].title)
+    def every_row(self) -> tuple[Any, ...]:
+        """What the rows have values of."""
+        return tuple(self.results.plan.factors[self.rows])
 
-    @property
-    def axis(self) -> str:
-        """What the rows are."""
-        return str(self.results.plan.declared()[self.rows].title)
+    def title(self, factor: str) -> str:
+        """Return what figures call a factor."""
+        return str(self.results.plan.declared()[factor].title)
 
-    def algorithms(self) -> list[FigureSetting]:
+    def algorithms(self) -> list[Setting]:
         """Return the settings in the paper's order."""
-        found = [
-            FigureSetting(place, one.name, one.parameter, float(one.value))
-            for place, one in enumerate(self.results.plan.settings)
-        ]
-        return sorted(found, key=lambda one: (one.rank, one.name, one.value))
+        settings = self.results.plan.settings
+        return sorted(settings, key=lambda one: (_rank(one), one.name, one.value))
 
-    def families(self, parameter: str) -> list[list[FigureSetting]]:
+    def families(self, parameter: str) -> list[list[Setting]]:
         """Return the algorithms that the plan runs with several values of a parameter."""
-        families: dict[str, list[FigureSetting]] = {}
-        for one in self.algorithms():
-            if one.parameter == parameter:
-                families.setdefault(one.name, []).append(one)
-        return [family for family in families.values() if len(family) > 1]
+        meant = (one for one in self.algorithms() if one.parameter == parameter)
+        families = [list(family) for _, family in groupby(meant, lambda one: one.name)]
+        return [family for family in families if len(family) > 1]
 
-    def benchmark(self) -> list[FigureSetting]:
+    def benchmark(self) -> list[Setting]:
         """Return one setting of each algorithm: the one that was chosen, or the only one."""
         algorithms = self.algorithms()
         names = [one.name for one in algorithms]
@@ -205,34 +178,39 @@ class View:
             if not one.parameter or names.count(one.name) == 1 or self._is_chosen(one)
         ]  # fmt: skip
 
-    def _is_chosen(self, one: FigureSetting) -> bool:
+    def _is_chosen(self, one: Setting) -> bool:
         group = f"{one.parameter}: {one.name}"
         return any(group.startswith(k) and one.value == v for k, v in self.chosen.items())
 
-    def by_row(self, measure: Measure, one: FigureSetting) -> Panel:
+    def by_row(self, measure: Measure, one: Setting) -> Panel:
         """Return the panel of one setting: rows against columns."""
-        values = self.results.of(measure, one.place).value
-        n_runs = self.n_runs(one)
-        title = f"{measure.name}: {one.label}{self.note(n_runs)}"
-        rows = self.results.plan.factors[self.rows]
-        return Panel(measure, title, self.axis, rows, values, n_runs)
+        values, n_runs = self.results.of(measure, one.label).value, self.n_runs(one)
+        title = f"{measure.name}: {label_of(one)}{self.note(n_runs)}"
+        return Panel(measure, title, self.title(self.rows), self.every_row, values, n_runs)
 
-    def by_value(self, measure: Measure, family: list[FigureSetting], row: float) -> Panel:
+    def by_value(self, measure: Measure, family: list[Setting], row: float) -> Panel:
         """Return the panel of one family: value of the hyper-parameter against columns."""
-        cell = {self.rows: row}
-        values = np.stack([self.results.of(measure, one.place, **cell).value for one in family])
+        cell, first, rows = {self.rows: row}, family[0], [one.value for one in family]
+        values = np.stack([self.results.of(measure, one.label, **cell).value for one in family])
         n_runs = min(self.n_runs(one, **cell) for one in family)
-        title = f"{measure.name}: {family[0].title}, {self.axis} = {row:.12g}{self.note(n_runs)}"
-        rows = [one.value for one in family]
-        return Panel(measure, title, family[0].symbol, rows, values, n_runs)
+        name = label_of(first, "{title}")
+        title = f"{measure.name}: {name}, {self.title(self.rows)} = {row:.12g}{self.note(n_runs)}"
+        return Panel(measure, title, label_of(first, "{symbol}"), rows, values, n_runs)
 
-    def n_runs(self, one: FigureSetting, **cell: Any) -> int:
+    def searched(
+        self, families: Iterable[list[Setting]], rows: Iterable[float], *measures: Measure
+    ) -> list[Panel]:
+        """Return the panels of families: row by row, a family's measures side by side."""
+        every = product(rows, families, measures)
+        return [self.by_value(measure, family, row) for row, family, measure in every]
+
+    def n_runs(self, one: Setting, **cell: Any) -> int:
         """Return the fewest runs of a setting."""
-        return int(self.results.n_runs(one.place, **cell).min())
+        return int(self.results.n_runs(one.label, **cell).min())
 
     def having(self, *wanted: float) -> list[float]:
         """Return those of some rows that the plan has."""
-        return [row for row in wanted if row in self.results.plan.factors[self.rows]]
+        return [row for row in wanted if row in self.every_row]
 
     def note(self, n_runs: int) -> str:
         """Say how many runs a part has if it has fewer than others."""
@@ -254,30 +232,28 @@ class View:
         return f"{title}\n" + textwrap.fill(lines, _LETTERS)
 
 
-def draw_curves(
-    view: View, stem: str, title: str, algorithms: list[FigureSetting], row: float
-) -> Drawing:
+def draw_curves(view: View, stem: str, title: str, settings: list[Setting], row: float) -> Drawing:
     """Draw mean and 1 %-CVaR of some settings against the columns, for one row."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 5.6), layout="constrained")
-    n_runs = [view.n_runs(one, **{view.rows: row}) for one in algorithms]
+    n_runs = [view.n_runs(one, **{view.rows: row}) for one in settings]
     for axes, measure in zip(figure.subplots(1, 2), (MEAN, CVAR), strict=True):
-        for one, n in zip(algorithms, n_runs, strict=True):
-            estimate = view.results.of(measure, one.place, **{view.rows: row})
-            draw_line(axes, view.x, estimate, one.style, one.label, view.note(n))
+        for one, n in zip(settings, n_runs, strict=True):
+            estimate = view.results.of(measure, one.label, **{view.rows: row})
+            draw_curve(axes, view.x, estimate, one, note=view.note(n))
         low, high = axes.get_ylim()
         cut = f", cut off at {_MINUS}1" if low < _LOWEST else ""
         if low < 0:  # else it is far below
             axes.axhline(0, color=GREY, linewidth=1, linestyle=":", label="baseline")
         # Nothing is better than the optimum.
         axes.set(title=measure.name + cut, ylim=(max(low, _LOWEST), min(high, 1.0)), xscale="log",
-                 xlabel=view.unit, ylabel=_SCALE)  # fmt: skip
+                 xlabel=view.title(view.columns), ylabel=_SCALE)  # fmt: skip
         mark_sizes(axes, view.x)
     shown = [(measure, n) for measure in (MEAN, CVAR) for n in n_runs]
     add_head(figure, view.head(title, shown), 3)
     caption = "Shaded: 95 % intervals, where the runs allow one."
-    remark = view.remark({one.parameter for one in algorithms})
+    remark = view.remark({one.parameter for one in settings})
     return Drawing(stem, title, caption + remark, figure)
 
 
@@ -310,7 +286,7 @@ def mark_sizes(axes: Axes, sizes: Sequence[int], form: str = "d") -> None:
 def draw_line(
     axes: Axes, x: Sequence[float], estimate: IntervalEstimate, style: tuple[str, str, str],
     label: str, note: str = "", *, size: float = 5, alpha: float = 0.12,
-) -> None:  # fmt: skip
+) -> Line2D:  # fmt: skip
     """Draw values with their intervals, if there are such.
 
     Args:
@@ -325,10 +301,23 @@ def draw_line(
     """
     colour, marker, line = style
     label = f" {label}" if label.startswith("_") else label
-    axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line, markersize=size,
-              linewidth=1.4, label=label + note)  # fmt: skip
+    (drawn,) = axes.plot(x, estimate.value, color=colour, marker=marker, linestyle=line,
+                         markersize=size, linewidth=1.4, label=label + note)  # fmt: skip
     if estimate.low is not None:
         axes.fill_between(x, estimate.low, estimate.high, color=colour, alpha=alpha, linewidth=0)
+    return drawn
+
+
+def draw_curve(
+    axes: Axes,
+    x: Sequence[float],
+    found: IntervalEstimate,
+    one: Setting,
+    label: str = "",
+    **more: Any,
+) -> Line2D:
+    """Draw the values of a setting in its style; ``more`` as for ``draw_line``."""
+    return draw_line(axes, x, found, style_of(one), label or label_of(one), **more)
 
 
 def draw_heatmaps(
@@ -356,7 +345,10 @@ def draw_heatmaps(
     for axes in grid[len(panels) :]:
         axes.remove()
     values = np.concatenate([panel.values.ravel() for panel in panels])
-    low, high = _limits(values[np.isfinite(values)])
+    # Colours end where values do, with the baseline in between.
+    finite = values[np.isfinite(values)]
+    low = max(-1.0, min(float(finite.min(initial=0)), -0.1))
+    high = min(1.0, max(float(finite.max(initial=0)), 0.1))
     for axes, panel in zip(grid, panels, strict=False):
         mesh = _fill(axes, panel, view, (low, high))
     marks = [x for x in (-1, -0.5, -0.1, 0, 0.1, 0.5, 1) if low <= x <= high]
@@ -370,19 +362,14 @@ def draw_heatmaps(
     yield Drawing(stem, title, caption + view.remark(parameters), figure)
 
 
-def _limits(values: NDArray[Any]) -> tuple[float, float]:
-    """Return the ends of the colours: what is there, and the baseline in between."""
-    low, high = (float(part) for part in (values.min(initial=0), values.max(initial=0)))
-    return max(-1.0, min(low, -0.1)), min(1.0, max(high, 0.1))
-
-
 def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> QuadMesh:
-    from matplotlib.colors import FuncNorm, LinearSegmentedColormap
+    from matplotlib.colors import FuncNorm, LinearSegmentedColormap, to_rgb
 
     # Square roots show on which side of the baseline a small difference is.
     scale = FuncNorm((lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda y: y * np.abs(y)), *limits)
     # As dark as the scale reaches: a small loss stays pale where there are no large ones.
-    red, green = (_mix(*one) for one in zip((_RED, _GREEN), np.sqrt(np.abs(limits)), strict=True))
+    parts, ends = np.sqrt(np.abs(limits))[:, None], np.array([to_rgb(_RED), to_rgb(_GREEN)])
+    red, green = (parts * ends + (1 - parts) * np.array(to_rgb(_YELLOW))).tolist()
     stops = [(0.0, red), (float(scale(0.0)), _YELLOW), (1.0, green)]
     colours = LinearSegmentedColormap.from_list("baseline", stops)
     values = np.ma.masked_invalid(panel.values)
@@ -403,16 +390,9 @@ def _fill(axes: Axes, panel: Panel, view: View, limits: tuple[float, float]) -> 
     axes.set_title(panel.title, fontsize=size)
     axes.set_xticks(np.arange(len(view.x)) + 0.5, [f"{x}" for x in view.x], fontsize=8)
     axes.set_yticks(np.arange(len(panel.rows)) + 0.5, [f"{x:g}" for x in panel.rows], fontsize=8)
-    axes.set(xlabel=view.unit, ylabel=panel.axis)
+    axes.set(xlabel=view.title(view.columns), ylabel=panel.axis)
     axes.tick_params(length=0)
     return mesh
-
-
-def _mix(colour: str, part: float) -> Any:
-    """Return a colour, diluted towards the middle of the scale."""
-    from matplotlib.colors import to_rgb
-
-    return part * np.array(to_rgb(colour)) + (1 - part) * np.array(to_rgb(_YELLOW))
 
 
 def _in_digits(value: float) -> str:

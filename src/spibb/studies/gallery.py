@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,7 @@ from spibb.errors import OutputError
 from spibb.pictures import own_settings, to_png, to_svg
 from spibb.studies.drawing import Drawing
 from spibb.studies.registry import read_results
-from spibb.studies.results.aggregates import FILE, describe_runs
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import FILE, Results, describe_runs
 from spibb.whole_files import write_whole
 
 # Passes figures on as they are drawn.
@@ -44,13 +44,12 @@ def draw_study(folder: str | Path, *, track: Track = iter) -> list[Drawing]:
 
 def _write(folder: Path, drawings: Sequence[Drawing], results: Results[Any], track: Track) -> None:
     folder.mkdir(exist_ok=True)
-    stems = [drawing.stem.casefold() for drawing in drawings]
-    if len(set(stems)) < len(stems):  # one would overwrite the other
-        twice = next(stem for stem in stems if stems.count(stem) > 1)
-        raise OutputError(
-            f"two figures would be called {twice!r}",
-            expected="values of each factor that differ in twelve digits",
-        )
+    for stem, times in Counter(drawing.stem.casefold() for drawing in drawings).items():
+        if times > 1:  # one would overwrite the other
+            raise OutputError(
+                f"two figures would be called {stem!r}",
+                expected="values of each factor that differ in twelve digits",
+            )
     images = []
     for drawing in track(drawings):
         # It is laid out once, for both of its files.
@@ -59,20 +58,14 @@ def _write(folder: Path, drawings: Sequence[Drawing], results: Results[Any], tra
         images.append(to_svg(drawing.figure))
         write_whole(folder / f"{drawing.stem}.svg", images[-1].encode())
         write_whole(folder / f"{drawing.stem}.png", to_png(drawing.figure))
-    title = f"Figures of the study {results.plan.name}"
-    page = render_gallery(title, _facts(results), drawings, images)
-    write_whole(folder / "index.html", page.encode())
-
-
-def _facts(results: Results[Any]) -> dict[str, str]:
     plan, runs = results.plan, describe_runs(results.aggregates.n, results.plan)
-    titles = {name: plan.declared()[name].title for name in plan.factors}
-    return {
+    facts = {
         "Results": f"{runs} of {len(plan.settings)} settings",
         "Plan": f"{plan.name}, fingerprint {plan.fingerprint}, seed {plan.seed}",
-        **{titles[name]: ", ".join(map(str, values)) for name, values in plan.factors.items()},
-        "Numbers": f"../{FILE}: one row for each of these and setting",
+        "Numbers": f"../{FILE}: one row for each cell and setting",
     }
+    page = render_gallery(f"Figures of the study {plan.name}", facts, drawings, images)
+    write_whole(folder / "index.html", page.encode())
 
 
 def render_gallery(
@@ -86,66 +79,37 @@ def render_gallery(
         drawings: The figures; the files beside the page are linked under each.
         images: The same figures as SVG.
     """
-    import jinja2
+    from jinja2 import Environment, StrictUndefined
 
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    made = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
     sources = ["data:image/svg+xml;base64," + b64encode(svg.encode()).decode() for svg in images]
     pictures = list(zip(drawings, sources, strict=True))
-    page = environment.from_string(_PAGE).render(title=title, facts=facts, pictures=pictures)
-    return page + "\n"
+    return made.from_string(_PAGE).render(title=title, facts=facts, pictures=pictures)
 
 
 _PAGE = """\
 <!doctype html>
 <html lang="en">
-<head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ title }}</title>
 <style>
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1a202c; background: #f7fafc;
-       max-width: 72rem; margin: 0 auto; padding: 1.5rem; }
-h1 { font-size: 1.6rem; margin: 0 0 .5rem; }
-h2 { font-size: 1.15rem; margin: 0 0 .25rem; }
-dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }
-dt { color: #4a5568; }
-dd { margin: 0; overflow-wrap: anywhere; }
-nav ol { columns: 24rem; column-gap: 3rem; padding-left: 1.5rem; }
-section { background: #fff; border: 1px solid #e2e8f0; border-radius: .5rem;
-          padding: 1rem; margin: 1.5rem 0; }
-figure { margin: 0; }
-figcaption { color: #4a5568; margin-bottom: .75rem; }
-img { display: block; max-width: 100%; height: auto; margin: 0 auto; }
-a { color: #2b6cb0; }
-@media print { body { background: #fff; } section { break-inside: avoid; border: 0; } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: auto; padding: 1.5rem; }
+section { border-top: 1px solid #e2e8f0; break-inside: avoid; }
+img { display: block; max-width: 100%; margin: auto; }
 </style>
-</head>
-<body>
 <h1>{{ title }}</h1>
-<dl>
-{% for name, value in facts.items() %}
-<dt>{{ name }}</dt><dd>{{ value }}</dd>
-{% endfor %}
-</dl>
-<nav aria-label="Figures">
-<ol>
-{% for picture, source in pictures %}
-<li><a href="#{{ picture.stem }}">{{ picture.title }}</a></li>
-{% endfor %}
-</ol>
-</nav>
-{% for picture, source in pictures %}
-<section id="{{ picture.stem }}">
-<h2>{{ picture.title }}</h2>
-<figure>
-<figcaption>{{ picture.caption }} Files: <a href="{{ picture.stem }}.svg">SVG</a>,
-<a href="{{ picture.stem }}.png">PNG</a>.</figcaption>
-<img src="{{ source }}" alt="{{ picture.title }}. {{ picture.caption }}">
-</figure>
+<p>{% for name, value in facts.items() %}{{ name }}: {{ value }}<br>{% endfor %}</p>
+<nav aria-label="Figures"><ol>
+{% for one, source in pictures %}<li><a href="#{{ one.stem }}">{{ one.title }}</a></li>{% endfor %}
+</ol></nav>
+{% for one, source in pictures %}
+<section id="{{ one.stem }}">
+<h2>{{ one.title }}</h2>
+<p>{{ one.caption }} Files: <a href="{{ one.stem }}.svg">SVG</a>,
+<a href="{{ one.stem }}.png">PNG</a>.</p>
+<img src="{{ source }}" alt="{{ one.title }}. {{ one.caption }}">
 </section>
 {% endfor %}
-</body>
-</html>"""
+</html>
+"""

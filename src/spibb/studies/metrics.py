@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import DataError, SettingsError
 
+Floats = NDArray[np.float64]
 # With fewer runs in the tail the bootstrap misses the truth too often to be drawn: intervals of
 # nominally 95 % held it in 88 to 94 % of the simulations with 20 runs in the tail, in 84 to 90 %
 # with 10 and in 73 to 87 % with 5 (normal, log-normal and beta scores; heavier tails fare worse).
@@ -43,6 +44,11 @@ class IntervalEstimate(NamedTuple):
     value: Any
     low: Any
     high: Any
+
+    def told(self, form: str = ".2f") -> str:
+        """Return the number with its interval, where it has one."""
+        value, low, high = (f"{number:{form}}" for number in self)
+        return value if np.isnan(self.low) else f"{value} ({low} to {high})"
 
 
 @dataclass(frozen=True)
@@ -69,15 +75,11 @@ class Measure:
             return ""
         if self.share * n_runs <= 1 + _ROUNDING:
             return f"the {self.name} of {n_runs:,} runs is the worst run"
-        n_tail = f"{self.share * n_runs:.3g}"
-        return (
-            f"the {self.name} of {n_runs:,} runs is the mean of {n_tail}: too few for an interval"
-        )
+        tail = f"the mean of {self.share * n_runs:.3g}: too few for an interval"
+        return f"the {self.name} of {n_runs:,} runs is {tail}"
 
 
-def normalised_performance(
-    performance: ArrayLike, baseline: ArrayLike, best: ArrayLike
-) -> NDArray[np.float64]:
+def normalised_performance(performance: ArrayLike, baseline: ArrayLike, best: ArrayLike) -> Floats:
     """Return (rho - rho_b) / (rho* - rho_b); NaN where the baseline is optimal already.
 
     >>> float(normalised_performance(0.5, baseline=0.25, best=1.25))
@@ -105,7 +107,7 @@ def student_interval(mean: ArrayLike, deviation: ArrayLike, n_runs: ArrayLike) -
     return IntervalEstimate(value[()], (value - half)[()], (value + half)[()])
 
 
-def cvar(scores: ArrayLike, share: float, *, n_runs: int | None = None) -> NDArray[np.float64]:
+def cvar(scores: ArrayLike, share: float, *, n_runs: int | None = None) -> Floats:
     """Return the mean of the worst ``share`` of the scores: X %-CVaR with share X / 100.
 
     With a share that is no whole number of runs, the next one counts in part; with less than one
@@ -154,7 +156,7 @@ def has_interval(n_runs: int, share: float) -> bool:
     return share * n_runs >= MIN_TAIL - _ROUNDING
 
 
-def _tail_weights(n_runs: int, share: float) -> NDArray[np.float64]:
+def _tail_weights(n_runs: int, share: float) -> Floats:
     """Return what each of the worst runs, in order, counts in the mean of the tail."""
     if not 0 < share <= 1:
         raise SettingsError(f"share is {share}", expected="a number in (0, 1]")
@@ -163,9 +165,7 @@ def _tail_weights(n_runs: int, share: float) -> NDArray[np.float64]:
     return np.asarray(counted / counted.sum())
 
 
-def _resampled_weights(
-    n_runs: int, share: float, rng: np.random.Generator, n_resamples: int
-) -> NDArray[np.float64]:
+def _resampled_weights(n_runs: int, share: float, rng: np.random.Generator, n_draws: int) -> Floats:
     """Return what each of the worst runs counts in each resample, shape (resamples, reached).
 
     A resample is n uniform draws of runs, of which only the lowest matter here. The lowest order
@@ -173,16 +173,16 @@ def _resampled_weights(
     law of the full bootstrap at the cost of its tail.
     """
     tail = _tail_weights(n_runs, share)
-    sums = np.cumsum(rng.standard_exponential((n_resamples, len(tail))), axis=1)
-    rest = rng.standard_gamma(n_runs + 1 - len(tail), (n_resamples, 1))
+    sums = np.cumsum(rng.standard_exponential((n_draws, len(tail))), axis=1)
+    rest = rng.standard_gamma(n_runs + 1 - len(tail), (n_draws, 1))
     drawn = np.minimum(n_runs * (sums / (sums[:, -1:] + rest)), n_runs - 1).astype(np.int64)
     reached = int(drawn.max()) + 1
-    cells = drawn + reached * np.arange(n_resamples)[:, None]
-    flat = np.bincount(cells.ravel(), np.tile(tail, n_resamples), n_resamples * reached)
-    return np.asarray(flat, dtype=np.float64).reshape(n_resamples, reached)
+    cells = drawn + reached * np.arange(n_draws)[:, None]
+    flat = np.bincount(cells.ravel(), np.tile(tail, n_draws), n_draws * reached)
+    return np.asarray(flat, dtype=np.float64).reshape(n_draws, reached)
 
 
-def _reach(ordered: NDArray[np.float64], n_needed: int, share: float) -> NDArray[np.float64]:
+def _reach(ordered: Floats, n_needed: int, share: float) -> Floats:
     if n_needed > ordered.shape[-1]:
         raise DataError(
             f"only the worst {ordered.shape[-1]} runs are there",
@@ -193,14 +193,14 @@ def _reach(ordered: NDArray[np.float64], n_needed: int, share: float) -> NDArray
     return np.ascontiguousarray(ordered[..., :n_needed])
 
 
-def _n_runs(scores: NDArray[np.float64], n_runs: int | None) -> int:
+def _n_runs(scores: Floats, n_runs: int | None) -> int:
     n_kept = scores.shape[-1]
     if n_runs is not None and n_runs < n_kept:
         raise SettingsError(f"n_runs is {n_runs}", expected=f"at least the {n_kept} scores given")
     return n_kept if n_runs is None else n_runs
 
 
-def _as_scores(scores: ArrayLike) -> NDArray[np.float64]:
+def _as_scores(scores: ArrayLike) -> Floats:
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim == 0 or values.shape[-1] == 0:
         raise DataError("there are no scores", expected="at least one run")

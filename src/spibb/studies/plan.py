@@ -10,69 +10,26 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from datetime import date, time
-from functools import partial
-from typing import Annotated, Any, ClassVar, Self, get_type_hints
+from itertools import product
+from typing import Any, ClassVar, Self, get_type_hints
 
 from spibb.algorithms.base import Algorithm
-from spibb.data.estimate import Unseen, checked_unseen
 from spibb.errors import SettingsError
+from spibb.settings import Settings
+from spibb.studies.kinds import Count, Text, Whole, check, check_number, check_text, check_whole
 from spibb.studies.version1 import Version1, upgraded
 
 # How plans, and the rows of their results, are written.
 VERSION = 2
-# Rows hold runs and sizes as numbers of 32 bits.
-_LARGEST = 2**31 - 1
 # Each job is a file, and a line of a list in memory.
 _MOST_JOBS = 10**6
 # No algorithm has settings so deep, or of so many digits (which no float can hold).
 _DEEPEST, _MOST_BITS = 20, 1_000
 _BARE_KEY = re.compile("[A-Za-z0-9_-]+")
-
-
-def check_text(value: object, name: str) -> None:
-    """Refuse what is no text, or none that can be printed and drawn."""
-    if not isinstance(value, str):
-        raise SettingsError(f"{name} is {value!r}", expected="a text")
-    if not value.isprintable():
-        raise SettingsError(f"{name} is {value!r}", expected="a text of letters that can be seen")
-
-
-def check_whole(value: object, name: str, least: int = 1) -> None:
-    """Refuse what is no whole number, or too small or too large a one."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise SettingsError(f"{name} is {value!r}", expected="a whole number")
-    if value < least:
-        raise SettingsError(f"{name} is {value}", expected=f"at least {least}")
-    if name != "seed" and value > _LARGEST:
-        raise SettingsError(f"{name} is {value}", expected=f"at most {_LARGEST}")
-
-
-def check_number(value: object, name: str) -> None:
-    """Refuse what is no finite number; a whole one may be finite and yet have no float."""
-    is_float = isinstance(value, int | float) and abs(value) <= sys.float_info.max
-    if not is_float or isinstance(value, bool):
-        raise SettingsError(f"{name} is {value!r}", expected="a finite number")
-
-
-def check_discount(value: Any, name: str) -> None:
-    """Refuse what is no discount."""
-    check_number(value, name)
-    if not 0 <= value <= 1:
-        raise SettingsError(f"{name} is {value}", expected="a discount in [0, 1]")
-
-
-# What fields of plans are; each carries the function that refuses what it cannot be.
-Text = Annotated[str, check_text]
-Count = Annotated[int, check_whole]
-Whole = Annotated[int, partial(check_whole, least=0)]
-Number = Annotated[float, check_number]
-Discount = Annotated[float, check_discount]
-Treatment = Annotated[Unseen, lambda value, name: checked_unseen(value)]
 
 
 @dataclass(frozen=True)
@@ -82,14 +39,14 @@ class Factor:
     Attributes:
         title: What figures call it.
         kind: What its values are: int (of at least 1), float or str.
-        is_valid: Whether a value is one that the study takes.
+        is_valid: Whether a value is one that the study takes; it may refuse others itself.
         expected: What such values are, in words.
         is_needed: Whether every plan must have values for it.
     """
 
     title: str
     kind: type = float
-    is_valid: Callable[[Any], bool] = lambda value: True
+    is_valid: Callable[[Any], object] = lambda value: True
     expected: str = ""
     is_needed: bool = False
 
@@ -102,7 +59,7 @@ class Factor:
 
 
 def factor(
-    title: str, kind: type = float, is_valid: Callable[[Any], bool] = lambda value: True,
+    title: str, kind: type = float, is_valid: Callable[[Any], object] = lambda value: True,
     expected: str = "", *, is_needed: bool = False, **options: Any,
 ) -> Any:  # fmt: skip
     """Make a field of a plan one of its factors; a plan without values for it does not vary it.
@@ -110,14 +67,13 @@ def factor(
     Args:
         title: What figures call it.
         kind: What its values are: int (of at least 1), float or str.
-        is_valid: Whether a value is one that the study takes.
+        is_valid: Whether a value is one that the study takes; it may refuse others itself.
         expected: What such values are, in words.
         is_needed: Whether every plan must have values for it.
         options: Further options of `dataclasses.field`.
     """
-    options.setdefault("default", ())
     what = Factor(title, kind, is_valid, expected, is_needed)
-    return field(**options, metadata={"factor": what})
+    return field(**{"default": (), **options}, metadata={"factor": what})
 
 
 @dataclass(frozen=True)
@@ -138,30 +94,52 @@ class Setting:
     parameter: str = ""
     value: float = 0.0
 
+    # What a config is of.
+    kind: ClassVar[type[Settings]] = Algorithm
+
     def __post_init__(self) -> None:
         for name in ("label", "family", "parameter"):
             check_text(getattr(self, name), f"the {name} of a setting")
         check_number(self.value, f"the value of {self.label!r}")
-        if not isinstance(self.config, dict):
-            raise SettingsError(
-                f"the config of {self.label!r} is {self.config!r}", expected="a table"
-            )
+        name = f"the config of {self.label!r}"
+        check(isinstance(self.config, dict), self.config, name, "a table")
 
     @classmethod
     def of(
         cls, name: str, algorithm: Any, parameter: str = "", value: float = 0.0, **more: Any
     ) -> Self:
-        """Return the setting of an algorithm, with its hyper-parameter in the label.
+        """Return the setting of an algorithm or its config, with the hyper-parameter in the label.
 
         Example:
             >>> from spibb.algorithms.penalised import RaMDP
             >>> Setting.of("RaMDP", RaMDP(kappa=0.5), "kappa", 0.5).label
             'RaMDP, kappa=0.5'
         """
+        if isinstance(algorithm, dict):
+            algorithm = cls.kind.from_config(algorithm)
         # TOML has no word for nothing, which is left out.
         config = {key: part for key, part in algorithm.to_config().items() if part is not None}
         label = f"{name}, {parameter}={value:g}" if parameter else name
         return cls(label, config, name if parameter else "", parameter, value, **more)
+
+    @classmethod
+    def grid(
+        cls, parameter: str, values: Iterable[float], algorithms: Mapping[str, str], *,
+        scale: float = 1, **told: Any,
+    ) -> list[Self]:  # fmt: skip
+        """Return algorithms with every value of a hyper-parameter.
+
+        Args:
+            parameter: The hyper-parameter.
+            values: Its values.
+            algorithms: Ids of the algorithms, by name.
+            scale: What they are told for each unit of a value.
+            told: What else they are told.
+        """
+        return [
+            cls.of(name, {cls.kind.family: id, parameter: scale * x, **told}, parameter, x)
+            for x, (name, id) in product(values, algorithms.items())
+        ]
 
     @property
     def name(self) -> str:
@@ -177,7 +155,7 @@ class Setting:
             raise SettingsError(f"the setting {self.label!r} cannot be built: {reason}") from None
 
     def _build(self) -> Any:
-        return Algorithm.named(self.config["algorithm"]).from_config(self.config)
+        return self.kind.named(self.config[self.kind.family]).from_config(self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,18 +198,16 @@ class Plan:
         if self.rules == 0:
             object.__setattr__(self, "rules", self.present_rules)
         for name, hint in get_type_hints(type(self), include_extras=True).items():
-            for check in getattr(hint, "__metadata__", ()):
-                check(getattr(self, name), name)
-        labels = [setting.label for setting in self.settings]
-        if len(set(labels)) != len(labels):
+            for refuse in getattr(hint, "__metadata__", ()):
+                refuse(getattr(self, name), name)
+        if len(set(self.labels)) != len(self.labels):
             raise SettingsError("two settings of a plan have the same label", expected="one each")
-        if not labels:
+        if not self.labels:
             raise SettingsError("the plan has no settings", expected="at least one")
         for name, values in self.factors.items():
             for value in values:
                 self.declared()[name].check(value, name)
-            if len(set(values)) != len(values):
-                raise SettingsError(f"{name} is {list(values)}", expected="each value once")
+            check(len(set(values)) == len(values), list(values), name, "each value once")
         self.demand(*(name for name, one in self.declared().items() if one.is_needed))
 
     @classmethod
@@ -246,14 +222,32 @@ class Plan:
         return {name: values for name, values in every.items() if values}
 
     @property
+    def axes(self) -> dict[str, Sequence[Any]]:
+        """What the axes of results are: the values of each factor, and the settings' labels."""
+        return {**self.factors, "setting": self.labels}
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Number of values of each factor, and of settings."""
-        return *map(len, self.factors.values()), len(self.settings)
+        return tuple(map(len, self.axes.values()))
 
     @property
     def labels(self) -> list[str]:
         """What the settings are called."""
         return [setting.label for setting in self.settings]
+
+    @property
+    def families(self) -> dict[str, list[Setting]]:
+        """The settings of each algorithm, by rising value of its hyper-parameter."""
+        found: dict[str, list[Setting]] = {one.name: [] for one in self.settings}
+        for one in sorted(self.settings, key=lambda one: one.value):
+            found[one.name].append(one)
+        return found
+
+    @property
+    def in_words(self) -> str:
+        """What pages say which plan it is by."""
+        return f"`{self.name}`, fingerprint `{self.fingerprint}`, seed {self.seed}"
 
     def demand(self, *choices: str) -> list[str]:
         """Return which factor of each choice, such as "steps or trajectories", the plan has."""
@@ -270,16 +264,14 @@ class Plan:
 
     def jobs(self) -> list[tuple[str, int, int]]:
         """Return (id, first run, run after the last) of every job."""
-        firsts = range(0, self.n_runs, self.runs_per_job)
+        firsts, step = range(0, self.n_runs, self.runs_per_job), self.runs_per_job
         if len(firsts) > _MOST_JOBS:
             raise SettingsError(
                 f"the plan has {len(firsts):,} jobs",
                 expected=f"at most {_MOST_JOBS:,}",
                 hint="choose fewer runs, or more of them in a job (runs_per_job)",
             )
-        return [
-            (f"{first:07d}", first, min(first + self.runs_per_job, self.n_runs)) for first in firsts
-        ]
+        return [(f"{first:07d}", first, min(first + step, self.n_runs)) for first in firsts]
 
     def to_toml(self) -> str:
         """Return the plan as TOML."""
@@ -309,12 +301,13 @@ class Plan:
             given = upgraded(given, cls.reader1)
         given.pop("study", None)
         _check_entries(given, cls, "the plan")
-        settings = _as_tuple(given["settings"], "settings", "a list of tables")
-        for one in settings:
+        for name in {"settings", *cls.declared()}.intersection(given):
+            what = "tables" if name == "settings" else "values"
+            check(isinstance(given[name], list), given[name], name, f"a list of {what}")
+            given[name] = tuple(given[name])
+        for one in given["settings"]:
             _check_entries(one, cls.setting_kind, "a setting")
-        given["settings"] = tuple(cls.setting_kind(**one) for one in settings)
-        for name in set(cls.declared()).intersection(given):
-            given[name] = _as_tuple(given[name], name, "a list of values")
+        given["settings"] = tuple(cls.setting_kind(**one) for one in given["settings"])
         try:
             return cls(**given, version1=text if version == 1 else "")
         except TypeError as error:
@@ -364,23 +357,14 @@ def _entries(kind: type[Plan | Setting]) -> dict[str, Any]:
 
 def _check_entries(facts: Any, kind: type[Plan | Setting], what: str) -> None:
     """Refuse what is no table, has an entry that is not known, or lacks one that is needed."""
-    if not isinstance(facts, dict):
-        raise SettingsError(f"{what} is {facts!r}", expected="a table")
+    check(isinstance(facts, dict), facts, what, "a table")
     known = _entries(kind)
-    unknown = sorted(set(facts) - set(known))
-    if unknown:
-        raise SettingsError(
-            f"{what} has an entry {unknown[0]!r}", expected=f"one of {', '.join(sorted(known))}"
-        )
+    expected = f"one of {', '.join(sorted(known))}"
+    for name in sorted(set(facts) - set(known)):
+        raise SettingsError(f"{what} has an entry {name!r}", expected=expected)
     for name, default in known.items():
         if default is MISSING and name not in facts:
             raise SettingsError(f"{what} lacks an entry {name!r}", hint="add it")
-
-
-def _as_tuple(values: Any, name: str, expected: str) -> tuple[Any, ...]:
-    if not isinstance(values, list):
-        raise SettingsError(f"{name} is {values!r}", expected=expected)
-    return tuple(values)
 
 
 def _toml(value: Any) -> str:

@@ -11,25 +11,22 @@ import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from spibb.errors import DataError, OutputError
 from spibb.runner.store import PLAN_FILE
 from spibb.studies.drawing import Drawing
 from spibb.studies.gallery import draw_study
 from spibb.studies.registry import STUDIES, read_results
-from spibb.studies.results.aggregates import FILE
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import FILE, Results
 from spibb.studies.study import Study
 from spibb.whole_files import write_whole
 
 _PLACE = re.compile(r"(<!-- fill: ([\w-]+) -->\n)(.*?)(<!-- end: \2 -->)", re.S)
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(NamedTuple):
     """What was put into the docs.
 
     Attributes:
@@ -98,28 +95,26 @@ def _place(results: Path, name: str) -> Path:
 
 
 def _store(folder: Path, place: Path, study: Study, results: Results[Any]) -> None:
-    """Copy what figures and pages need, and write statistics and further files."""
-    if folder.resolve() != place.resolve():
-        place.mkdir(parents=True, exist_ok=True)
-        for name in (PLAN_FILE, FILE, *study.keeps):
-            old, new = folder / name, place / name
-            if new.is_dir():
-                shutil.rmtree(new)
-            if old.is_dir():
-                shutil.copytree(old, new)
-            elif old.exists():
-                shutil.copyfile(old, new)
-        results.aggregates.write(place / FILE, results.plan)
-    for name, text in study.files(results).items():
-        write_whole(place / name, text.encode())
+    """Copy what figures and pages need, and write statistics."""
+    if folder.resolve() == place.resolve():
+        return
+    place.mkdir(parents=True, exist_ok=True)
+    for name in (PLAN_FILE, *study.keeps):
+        old, new = folder / name, place / name
+        if new.is_dir():
+            shutil.rmtree(new)
+        if old.is_dir():
+            shutil.copytree(old, new)
+        elif old.exists():
+            shutil.copyfile(old, new)
+    results.aggregates.write(place / FILE, results.plan)
 
 
 def _figures(drawings: Sequence[Drawing], place: Path, docs: Path) -> str:
     """Return figures for a page, each with its caption below."""
     folder = (place / "figures").relative_to(docs).as_posix()
-    return "\n\n".join(
-        f"![{one.title}]({folder}/{one.stem}.svg)\n\n*{one.caption}*" for one in drawings
-    )
+    told = (f"![{one.title}]({folder}/{one.stem}.svg)\n\n*{one.caption}*" for one in drawings)
+    return "\n\n".join(told)
 
 
 def _text(page: Path) -> str:
@@ -144,12 +139,9 @@ def fill_page(text: str, blocks: Mapping[str, str]) -> str:
         >>> fill_page("<!-- fill: n -->\n?\n<!-- end: n -->", {"n": "42"})
         '<!-- fill: n -->\n42\n<!-- end: n -->'
     """
-    missing = sorted(set(blocks) - _places_of(text))
-    if missing:
-        raise DataError(
-            f"the page has no place for {missing[0]!r}",
-            expected=f"<!-- fill: {missing[0]} --> and <!-- end: {missing[0]} -->",
-        )
+    for name in sorted(set(blocks) - _places_of(text)):
+        expected = f"<!-- fill: {name} --> and <!-- end: {name} -->"
+        raise DataError(f"the page has no place for {name!r}", expected=expected)
 
     def filled(found: re.Match[str]) -> str:
         begin, name, _, end = found.groups()

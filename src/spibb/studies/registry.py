@@ -10,12 +10,12 @@ from typing import Any
 from spibb.errors import SettingsError
 from spibb.runner.store import Store
 from spibb.settings import checked_entry
-from spibb.studies.complexity.study import COMPLEXITY
+from spibb.studies.complexity import COMPLEXITY
 from spibb.studies.finite.study import FINITE
 from spibb.studies.helicopter.study import HELICOPTER
 from spibb.studies.plan import Plan, read_toml
 from spibb.studies.random_mdps.study import RANDOM_MDPS
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Results
 from spibb.studies.risk.study import RISK
 from spibb.studies.study import Study
 
@@ -29,9 +29,9 @@ def add_study(study: Study) -> None:
     """Add a study and its plans to the lists; modules of other packages may."""
     name, plans = study.kind.study, {plan.name: plan for plan in study.plans}
     for kind, known, new in (("study", STUDIES, {name: study}), ("plan", PLANS, plans)):
-        taken = [one for one, what in new.items() if known.get(one, what) is not what]
-        if taken:
-            raise SettingsError(f"a {kind} {taken[0]!r} is there", expected="a name of its own")
+        for one, what in new.items():
+            if known.get(one, what) is not what:
+                raise SettingsError(f"a {kind} {one!r} is there", expected="a name of its own")
     STUDIES[name] = study
     PLANS.update(plans)
 
@@ -54,9 +54,8 @@ def find_plan(name: str, n_runs: int | None = None, *, baselines: Sequence[str] 
         plan = checked_entry(name, PLANS, "plan", "or a .toml file")
     if baselines:
         if not hasattr(plan, "with_baselines"):
-            raise SettingsError(
-                f"the plan {name} has no baselines in files", expected="no --baseline"
-            )
+            told = f"the plan {name} has no baselines in files"
+            raise SettingsError(told, expected="no --baseline")
         plan = plan.with_baselines(baselines)
     if n_runs is None:
         return plan
@@ -70,9 +69,9 @@ def read_plan(text: str) -> Plan:
 
 
 def _read_plan_file(file: Path) -> Plan:
+    if file.exists() and not file.is_file():
+        raise SettingsError(f"cannot read the plan {file}: it is no file")
     try:
-        if file.exists() and not file.is_file():
-            raise SettingsError(f"cannot read the plan {file}: it is no file")
         plan = read_plan(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error

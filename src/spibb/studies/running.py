@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from spibb.errors import SettingsError
 from spibb.runner.engines import find_engine
@@ -20,12 +21,8 @@ from spibb.studies.results.cells import to_rows
 from spibb.studies.results.recording import Recorder, find_piece
 from spibb.studies.study import Study
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-
-@dataclass(frozen=True)
-class StudyProgress:
+class StudyProgress(NamedTuple):
     """How far a study is.
 
     Attributes:
@@ -89,7 +86,11 @@ def run_study(
         listener: Is told how far a job is, where that is known between its begin and its end.
     """
     study = STUDIES[plan.study]
-    _check_same_rules(plan, Path(out), resume=resume)
+    _check_rules(plan, Path(out))
+    if resume and (Path(out) / PLAN_FILE).exists():
+        begun = read_plan(Store(Path(out)).plan())
+        if begun.study == plan.study:  # but perhaps under other rules
+            _check_rules(begun, Path(out))
     is_cuda = engine == "cuda"
     if is_cuda and not study.on_gpu:
         raise SettingsError(
@@ -97,6 +98,8 @@ def run_study(
             expected=", ".join(name for name, one in STUDIES.items() if one.on_gpu),
             hint="use the engine 'local'",
         )
+    for setting in plan.settings:
+        setting.build()
     study.check(plan)
     n_jobs = study.gpu_workers if is_cuda and workers is None else workers
     compute = find_engine(engine, workers=n_jobs, address=address)
@@ -125,15 +128,6 @@ def rerun(folder: Path, job: str | int) -> Any:
     if job not in jobs:
         raise SettingsError(f"the study has no job {job!r}", expected=f"{min(jobs)} to {max(jobs)}")
     return compute_rows(plan, *jobs[job])
-
-
-def _check_same_rules(plan: Plan, out: Path, *, resume: bool) -> None:
-    """Refuse to go on with a study that was begun under other rules."""
-    _check_rules(plan, out)
-    if resume and (out / PLAN_FILE).exists():
-        begun = read_plan(Store(out).plan())
-        if begun.study == plan.study:
-            _check_rules(begun, out)
 
 
 def _check_rules(plan: Plan, folder: Path) -> None:

@@ -17,17 +17,14 @@ from numpy.typing import NDArray
 
 from spibb.studies.drawing import Drawing
 from spibb.studies.plan import Plan
-from spibb.studies.results.results import Results
+from spibb.studies.results.aggregates import Results
 
 # Of each run, cell and setting, shape (runs, *plan.shape): "score", and what else rows hold.
 Columns = Mapping[str, NDArray[Any]]
+# The scores of one cell: (plan, cell, seed) -> one for each setting.
+Score = Callable[[Any, dict[str, Any], np.random.SeedSequence], NDArray[Any]]
 # Text by its place in a page, by the page's file.
 Pages = Mapping[str, Mapping[str, str]]
-
-
-def _build_settings(plan: Plan) -> None:
-    for setting in plan.settings:
-        setting.build()
 
 
 @dataclass(frozen=True)
@@ -41,9 +38,9 @@ class Study:
         plans: The plans that ship with it.
         draw: Draws its figures from its results.
         pages: What results of its plans say in pages of the docs.
-        files: Further files that belong to published results, by name.
         keeps: Files and folders beside a study's plan that its figures and pages need.
-        check: Refuses a plan whose jobs could not run, before a folder is made.
+        check: Refuses a plan whose jobs could not run though its settings can be built, before a
+            folder is made.
         finish: What is done when all jobs are, with the plan and the folder; safe to repeat.
         read: Makes results of a folder, where that takes more than the statistics of all studies.
         on_gpu: Whether ``run`` takes ``device="cuda"``.
@@ -57,9 +54,8 @@ class Study:
     plans: Sequence[Plan]
     draw: Callable[[Any], Iterable[Drawing]]
     pages: Callable[[Sequence[Any]], Pages] = lambda results: {}
-    files: Callable[[Any], Mapping[str, str]] = lambda results: {}
     keeps: Sequence[str] = ()
-    check: Callable[[Any], None] = _build_settings
+    check: Callable[[Any], None] = lambda plan: None
     finish: Callable[[Any, Path], None] = lambda plan, folder: None
     read: Callable[[Path, Any], Results[Any]] = Results.of_folder
     on_gpu: bool = False
@@ -67,9 +63,7 @@ class Study:
     gpu_needs: Callable[[], Any] = lambda: None
 
 
-def by_cell(
-    score: Callable[[Any, dict[str, Any], np.random.SeedSequence], NDArray[Any]],
-) -> Callable[..., Columns]:
+def by_cell(score: Score) -> Callable[..., Columns]:
     """Make a study's ``run`` of a function of one cell: (plan, cell, seed) -> scores by setting.
 
     The seed comes of the plan's seed, the run and the cell's place: scores depend neither on how

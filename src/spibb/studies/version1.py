@@ -7,14 +7,12 @@ files carry; what is made of them is written in the present version.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from spibb.errors import SettingsError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from spibb.studies.plan import Plan
+from spibb.studies.kinds import check
 
 
 class Version1:
@@ -34,7 +32,7 @@ class Version1:
         """Return what the plan says in the present version; settings are done already."""
         return {self._names.get(name.removesuffix("s"), name): fact for name, fact in facts.items()}
 
-    def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
+    def rows(self, table: pa.Table, plan: Any) -> pa.Table:
         """Return rows, or a table with a row for each cell, with the present columns."""
         if self._values and "eta" in table.column_names:
             place = table.column_names.index("eta")
@@ -42,9 +40,9 @@ class Version1:
             table = table.set_column(place, "eta", [named])
         return rename(table, self._names)
 
-    def labels(self, plan: Plan) -> list[str]:
+    def labels(self, plan: Any) -> list[str]:
         """Return what the settings are called now, in the order of the plan of version 1."""
-        return plan.labels
+        return list(plan.labels)
 
 
 def rename(table: pa.Table, names: Mapping[str, str]) -> pa.Table:
@@ -58,8 +56,7 @@ def upgraded(facts: Mapping[str, Any], version1: Version1) -> dict[str, Any]:
     # One that does not say its rules was written under the first.
     found = {"rules": 1, **facts}
     settings = found.get("settings", [])
-    if not isinstance(settings, list):
-        raise SettingsError(f"settings is {settings!r}", expected="a list of tables")
+    check(isinstance(settings, list), settings, "settings", "a list of tables")
     if settings:
         found["settings"] = [_setting(one) for one in settings]
     for name in ("etas", "sizes"):
@@ -70,13 +67,11 @@ def upgraded(facts: Mapping[str, Any], version1: Version1) -> dict[str, Any]:
 
 def _setting(facts: Any) -> dict[str, Any]:
     """Tell apart what version 1 wrote as one text: "kappa: RaMDP"."""
-    if not isinstance(facts, dict):
-        raise SettingsError(f"a setting is {facts!r}", expected="a table")
-    for name, given in {"label": facts.get("label"), "group": facts.get("group", "")}.items():
-        if name not in facts and given is None:
-            raise SettingsError(f"a setting lacks an entry {name!r}", hint="add it")
-        if not isinstance(given, str):
-            raise SettingsError(f"the {name} of a setting is {given!r}", expected="a text")
-    found = dict(facts)
-    parameter, _, family = found.pop("group", "").partition(": ")
+    check(isinstance(facts, dict), facts, "a setting", "a table")
+    if "label" not in facts:
+        raise SettingsError("a setting lacks an entry 'label'", hint="add it")
+    found = {"group": "", **facts}
+    for name in ("label", "group"):
+        check(isinstance(found[name], str), found[name], f"the {name} of a setting", "a text")
+    parameter, _, family = found.pop("group").partition(": ")
     return found | ({"family": family, "parameter": parameter} if parameter else {})

@@ -7,36 +7,34 @@ on one thread, after a first call that is not counted, and the median of several
 
 from __future__ import annotations
 
-import gc
-import os
 import platform
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import re
+import timeit
+from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm
 from spibb.errors import DataError
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.ranges import ValueRange
-from spibb.runner.jobs import THREADS_VARIABLE
+from spibb.runner.jobs import THREADS_VARIABLE, environment
 from spibb.runner.store import as_written, to_bytes
-from spibb.studies.complexity.plan import ComplexityPlan, draw_counts, make_baseline
-from spibb.studies.results.marked import checked_facts, marked
+from spibb.studies.complexity.study import ComplexityPlan, draw_counts, find_world
+from spibb.studies.results.cells import checked_facts, marked
 from spibb.studies.version1 import rename
 from spibb.whole_files import write_whole
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+Row = dict[str, Any]
 FILE = "timings.parquet"
-_COLUMNS = ("temperature", "n_actions", "setting", "n_problems", "run", "seconds", "n_iterations")
 
 
 def ensure_timings(plan: ComplexityPlan, folder: Path) -> None:
@@ -54,23 +52,16 @@ def measure(plan: ComplexityPlan) -> pa.Table:
         for each of ``n_problems`` logs that were solved together, the first of them that of
         ``run``, and the mean of their iterations.
     """
-    import pyarrow as pa
-
-    rows: list[tuple[Any, ...]] = []
-    with _one_thread():
-        for temperature in plan.temperature:
-            for n_actions in plan.actions:
-                rows += _measure_world(plan, temperature, n_actions)
-    table = pa.table(dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True)))
+    worlds = product(plan.temperature, plan.actions)
+    with environment({THREADS_VARIABLE: "1"}):
+        rows = [row for world in worlds for row in _measure_world(plan, *world)]
     versions = {name: version(name) for name in ("spibb", "numpy", "numba")}
-    python = platform.python_version()
-    return marked(table, plan, machine=_machine(), python=python, **versions)
+    about = {"machine": _machine(), "python": platform.python_version(), **versions}
+    return marked(pa.Table.from_pylist(rows), plan, **about)
 
 
-def _measure_world(
-    plan: ComplexityPlan, temperature: float, n_actions: int
-) -> Iterator[tuple[Any, ...]]:
-    baseline = make_baseline(plan, temperature, n_actions)
+def _measure_world(plan: ComplexityPlan, temperature: float, n_actions: int) -> Iterator[Row]:
+    baseline = find_world(plan.gamma, temperature, n_actions).baseline
     drawn = []
     for run in range(max(plan.n_timed, plan.n_together)):
         counts = draw_counts(plan, run, temperature, n_actions)
@@ -82,21 +73,14 @@ def _measure_world(
     for run, group in groups:
         problems = ProblemBatch.of(group)
         for setting in plan.settings:
-            seconds, n_iterations = _time(setting.build(), problems, plan.n_repeats)
-            n, label = len(group), setting.label
-            yield temperature, n_actions, label, n, run, seconds / n, float(n_iterations.mean())
-
-
-def _time(
-    algorithm: Algorithm, problems: ProblemBatch, n_repeats: int
-) -> tuple[float, NDArray[np.int64]]:
-    n_iterations = algorithm.search(problems).n_iterations
-    seconds = []
-    for _ in range(n_repeats):
-        began = time.perf_counter()
-        algorithm.search(problems)
-        seconds.append(time.perf_counter() - began)
-    return median(seconds), n_iterations
+            search = partial(setting.build().search, problems)
+            n_iterations = search().n_iterations  # this call is not counted
+            calls = timeit.repeat(search, repeat=plan.n_repeats, number=1)
+            yield {
+                "temperature": temperature, "n_actions": n_actions, "setting": setting.label,
+                "n_problems": len(group), "run": run, "seconds": median(calls) / len(group),
+                "n_iterations": float(n_iterations.mean()),
+            }  # fmt: skip
 
 
 def write_timings(table: pa.Table, file: Path) -> None:
@@ -106,8 +90,6 @@ def write_timings(table: pa.Table, file: Path) -> None:
 
 def read_timings(folder: Path, plan: ComplexityPlan) -> pa.Table:
     """Read the timings of a study."""
-    import pyarrow.parquet as pq
-
     file = Path(folder) / FILE
     if not file.exists():
         raise DataError(
@@ -137,25 +119,7 @@ def measured(table: pa.Table, plan: ComplexityPlan, name: str, **meant: Any) -> 
 
 def _machine() -> str:
     """Return the name of the processor, as far as the system tells it."""
-    try:
-        lines: Sequence[str] = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = ()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), "") or platform.processor() or platform.machine()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep kernels on one thread, and the garbage collector from breaking in."""
-    before, was_enabled = os.environ.get(THREADS_VARIABLE), gc.isenabled()
-    os.environ[THREADS_VARIABLE] = "1"
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-        del os.environ[THREADS_VARIABLE]
-        if before is not None:
-            os.environ[THREADS_VARIABLE] = before
+    file = Path("/proc/cpuinfo")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    named = re.findall(r"^model name\s*: *(.*\S)", text, re.M)
+    return next(iter(named), "") or platform.processor() or platform.machine()

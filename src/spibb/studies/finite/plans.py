@@ -8,37 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB, ExactAdvSoftSPIBB
-from spibb.algorithms.base import Algorithm
-from spibb.algorithms.basic_rl import BasicRL
-from spibb.algorithms.duipi import DUIPI
-from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB, LowerApproxSoftSPIBB
-from spibb.algorithms.mbie import MBIE
-from spibb.algorithms.penalised import RaMDP, RMin
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
-from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
+import pyarrow as pa
+
 from spibb.data.estimate import checked_unseen
 from spibb.errors import SettingsError
 from spibb.studies.drawing import ENDS
 from spibb.studies.finite.processes import PROCESSES, find_process
-from spibb.studies.plan import (
-    Discount,
-    Plan,
-    Setting,
-    Treatment,
-    Whole,
-    check_text,
-    check_whole,
-    factor,
-    read_toml,
-)
+from spibb.studies.kinds import Discount, Treatment, Whole, check_text, check_whole
+from spibb.studies.plan import Plan, Setting, factor, read_toml
 from spibb.studies.version1 import Version1, rename
-from spibb.uncertainty.error_functions import HoeffdingQ
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -64,8 +44,8 @@ class _Version1(Version1):
     def plan(self, facts: dict[str, Any]) -> dict[str, Any]:
         """Return what the plan says in the present version."""
         settings: dict[str, dict[str, Any]] = {}
-        for one in facts.get("settings", ()):
-            label = _label(one, facts)
+        now = _now(facts)
+        for one, (_, label) in zip(facts.get("settings", ()), now, strict=True):
             found = {name: fact for name, fact in one.items() if name != "process"}
             found["label"] = label
             if settings.setdefault(label, found) != found:
@@ -73,20 +53,19 @@ class _Version1(Version1):
                     f"{one['label']!r} is another setting than that of another process",
                     expected="the same settings on every process",
                 )
-        strengths = {PROCESSES[name].strength for name in _processes(facts) if name in PROCESSES}
+        processes = list(dict.fromkeys(process for process, _ in now))
+        strengths = [PROCESSES[name].strength for name in processes if name in PROCESSES]
         size = "trajectories" if facts.get("max_steps") else "steps"
         names = {"etas": next(iter(strengths), "eta"), "sizes": size}
         named = {names.get(name, name): fact for name, fact in facts.items()}
         if settings:
-            named |= {"process": _processes(facts), "settings": list(settings.values())}
+            named |= {"process": processes, "settings": list(settings.values())}
         return named
 
     def rows(self, table: pa.Table, plan: Plan) -> pa.Table:
         """Return a table with the present columns."""
-        import pyarrow as pa
-
         facts = read_toml(plan.version1)
-        now = {one["label"]: (one["process"], _label(one, facts)) for one in facts["settings"]}
+        now = dict(zip((one["label"] for one in facts["settings"]), _now(facts), strict=True))
         coded = table["setting"].combine_chunks().dictionary_encode()
         found = [now.get(label, ("", label)) for label in coded.dictionary.to_pylist()]
         processes, labels = (
@@ -99,19 +78,15 @@ class _Version1(Version1):
 
     def labels(self, plan: Plan) -> list[str]:
         """Return what the settings are called now, in the order of the plan of version 1."""
-        facts = read_toml(plan.version1)
-        return [_label(one, facts) for one in facts["settings"]]
+        return [label for _, label in _now(read_toml(plan.version1))]
 
 
-def _processes(facts: dict[str, Any]) -> list[str]:
-    given = facts.get("settings", ())
-    return list(dict.fromkeys(str(one.get("process", "")) for one in given))
-
-
-def _label(setting: dict[str, Any], facts: dict[str, Any]) -> str:
-    """Return a label without the process that it began with, where a plan had several."""
-    label = str(setting["label"])
-    return label.rpartition(": ")[2] if len(_processes(facts)) > 1 else label
+def _now(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return process and label of each setting; where there are several, labels began with them."""
+    given = [(str(one.get("process", "")), str(one["label"])) for one in facts.get("settings", ())]
+    if len({process for process, _ in given}) < 2:
+        return given
+    return [(process, label.rpartition(": ")[2]) for process, label in given]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +112,7 @@ class FinitePlan(Plan):
     reader1 = _Version1("eta", "size")
 
     settings: tuple[FiniteSetting, ...]
-    process: tuple[str, ...] = factor(
-        "process", str, lambda x: bool(find_process(x)), is_needed=True
-    )
+    process: tuple[str, ...] = factor("process", str, find_process, is_needed=True)
     share: tuple[float, ...] = factor("uniform share", float, lambda x: 0 <= x <= 1, "in [0, 1]")
     temperature: tuple[float, ...] = factor("temperature", float, lambda x: x > 0, "a number > 0")
     eta: tuple[float, ...] = factor("η", float, lambda x: 0 <= x <= 1, "a strength in [0, 1]")
@@ -175,23 +148,23 @@ class FinitePlan(Plan):
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 Grid = dict[str, tuple[float, ...]]
 
-# The parameter of each family, its algorithm, and what that is told beside the parameter's value.
+# The algorithm of each family, its parameter, and what it is told beside that.
 _SCALE = {"delta": 1.0}
 # Errors by counts, as Scholl et al. have them: a single trajectory has few returns of a pair.
-_BY_COUNTS = {**_SCALE, "error": HoeffdingQ()}
-_FAMILIES: dict[str, tuple[str, type[Algorithm], dict[str, Any]]] = {
-    "RaMDP": ("kappa", RaMDP, {}),
-    "R-MIN": ("n_wedge", RMin, {}),
-    "MBIE": ("delta", MBIE, {}),
-    "DUIPI": ("xi", DUIPI, {}),
-    "Pi_b-SPIBB": ("n_wedge", PiBSPIBB, {}),
-    "Pi_<=b-SPIBB": ("n_wedge", PiLeqBSPIBB, {}),
-    "Exact-Soft-SPIBB": ("epsilon", ExactSoftSPIBB, _SCALE),
-    "Approx-Soft-SPIBB": ("epsilon", ApproxSoftSPIBB, _SCALE),
-    "Exact-Adv-Soft-SPIBB": ("epsilon", ExactAdvSoftSPIBB, _BY_COUNTS),
-    "Adv-Approx-Soft-SPIBB": ("epsilon", AdvApproxSoftSPIBB, _BY_COUNTS),
-    "Exact-Lower-Soft-SPIBB": ("epsilon", ExactLowerSoftSPIBB, _SCALE),
-    "Lower-Approx-Soft-SPIBB": ("epsilon", LowerApproxSoftSPIBB, _SCALE),
+_BY_COUNTS = {**_SCALE, "error": {"error": "hoeffding-q"}}
+_FAMILIES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "RaMDP": ("ramdp", "kappa", {}),
+    "R-MIN": ("r-min", "n_wedge", {}),
+    "MBIE": ("mbie", "delta", {}),
+    "DUIPI": ("duipi", "xi", {}),
+    "Pi_b-SPIBB": ("pi-b-spibb", "n_wedge", {}),
+    "Pi_<=b-SPIBB": ("pi-leq-b-spibb", "n_wedge", {}),
+    "Exact-Soft-SPIBB": ("exact-soft-spibb", "epsilon", _SCALE),
+    "Approx-Soft-SPIBB": ("approx-soft-spibb", "epsilon", _SCALE),
+    "Exact-Adv-Soft-SPIBB": ("exact-adv-soft-spibb", "epsilon", _BY_COUNTS),
+    "Adv-Approx-Soft-SPIBB": ("adv-approx-soft-spibb", "epsilon", _BY_COUNTS),
+    "Exact-Lower-Soft-SPIBB": ("exact-lower-soft-spibb", "epsilon", _SCALE),
+    "Lower-Approx-Soft-SPIBB": ("lower-approx-soft-spibb", "epsilon", _SCALE),
 }
 _SMALL = (
     "RaMDP", "R-MIN", "DUIPI", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Exact-Soft-SPIBB",
@@ -210,20 +183,20 @@ def _settings(
         unseen: What pairs without data do; empty: as the plan says.
         suffix: What names end with, where a plan has several such treatments.
     """
-    found = [FiniteSetting.of(f"Basic RL{suffix}", BasicRL(), unseen=unseen)]
+    basic = {"algorithm": "basic-rl"}
+    found = [FiniteSetting.of(f"Basic RL{suffix}", basic, unseen=unseen)]
     for name in families:
-        parameter, kind, more = _FAMILIES[name]
+        kind, parameter, told = _FAMILIES[name]
         for x in grid.get(parameter, ()):
-            algorithm = kind(**{parameter: x}, **more)
-            setting = FiniteSetting.of(
-                f"{name}{suffix}", algorithm, parameter, float(x), unseen=unseen
-            )
+            config = {"algorithm": kind, parameter: x, **told}
+            setting = FiniteSetting.of(name + suffix, config, parameter, float(x), unseen=unseen)
             found.append(setting)
     return found
 
 
 def _plan(name: str, settings: list[FiniteSetting], **facts: Any) -> FinitePlan:
-    given: dict[str, Any] = {"n_runs": 1_000, "runs_per_job": 1, "unseen": "average"}
+    given: dict[str, Any] = {"n_runs": 1_000, "runs_per_job": 1, "process": (name,)}
+    given |= {"unseen": "average", "max_steps": 0 if "steps" in facts else 50}
     return FinitePlan(name=name, settings=tuple(settings), **(given | facts))
 
 
@@ -242,46 +215,20 @@ _TOY_TEXT: Grid = {
 }  # fmt: skip
 _COSTS: Grid = {"epsilon": (1.0, 4.0), "n_wedge": (10,), "kappa": (0.5,)}
 _SAFE = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
+_SHARES, _STEPS = (0.1, 0.2, 0.5), (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+_SIZES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
+_TEMPERATURES = (0.1, 0.02)  # the standard baseline, and a strong one
+# What pairs never tried do to algorithms, where rewards are costs. Each setting stands in it
+# twice: such pairs do what their state does on average, or end for nothing, as in the papers.
+_BOTH = [*_settings(_COSTS, _SAFE, "average"), *_settings(_COSTS, _SAFE, "terminal", ENDS)]
 PLANS = (
-    _plan(
-        "wet-chicken",
-        _settings(_WET_CHICKEN),
-        seed=2022,
-        runs_per_job=4,
-        process=("wet-chicken",),
-        share=(0.1, 0.2, 0.5),
-        steps=(100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000),
-    ),
-    _plan(
-        "gridworld",
-        _settings(_GRIDWORLD),
-        seed=2023,
-        process=("gridworld",),
-        temperature=(0.1, 0.02),  # the standard baseline, and a strong one
-        trajectories=(10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
-        max_steps=50,
-    ),
-    _plan(
-        "toy-text",
-        _settings(_TOY_TEXT, _SMALL),
-        seed=2024,
-        n_runs=100,
-        process=("frozen-lake", "cliff-walking", "taxi"),
-        eta=(0.5, 0.9),
-        trajectories=(10, 30, 100, 300, 1_000, 3_000),
-        max_steps=200,
-    ),
-    # What pairs never tried do to algorithms, where rewards are costs. Each setting stands in it
-    # twice: such pairs do what their state does on average, or end for nothing, as in the papers.
-    _plan(
-        "costs",
-        [*_settings(_COSTS, _SAFE, "average"), *_settings(_COSTS, _SAFE, "terminal", ENDS)],
-        seed=2026,
-        n_runs=5_000,
-        runs_per_job=50,
-        process=("queue", "inventory", "maintenance"),
-        share=(0.1, 0.3),
-        trajectories=(10, 20, 50, 100, 200, 500, 1_000),
-        max_steps=50,
-    ),
-)
+    _plan("wet-chicken", _settings(_WET_CHICKEN), seed=2022, runs_per_job=4, share=_SHARES,
+          steps=_STEPS),
+    _plan("gridworld", _settings(_GRIDWORLD), seed=2023, temperature=_TEMPERATURES,
+          trajectories=_SIZES),
+    _plan("toy-text", _settings(_TOY_TEXT, _SMALL), seed=2024, n_runs=100, eta=(0.5, 0.9),
+          process=("frozen-lake", "cliff-walking", "taxi"), max_steps=200,
+          trajectories=(10, 30, 100, 300, 1_000, 3_000)),
+    _plan("costs", _BOTH, seed=2026, n_runs=5_000, runs_per_job=50, share=(0.1, 0.3),
+          process=("queue", "inventory", "maintenance"), trajectories=_SIZES[:7]),
+)  # fmt: skip

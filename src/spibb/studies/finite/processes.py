@@ -9,10 +9,9 @@ and the optimum (1).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ _COLDEST, _HOTTEST = 1e-9, 1e6
 _HALVINGS = 60
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """A process that is the same in every run.
 
     Attributes:
@@ -51,8 +49,7 @@ class Process:
     soften: Callable[[TabularMDP, float], TabularPolicy]
 
 
-@dataclass(frozen=True, eq=False)
-class TrueProcess:
+class TrueProcess(NamedTuple):
     """What a study knows about a process, and its algorithms do not.
 
     Attributes:
@@ -108,24 +105,6 @@ def softened_optimum(mdp: TabularMDP, eta: float) -> TabularPolicy:
     return softmax_policy(optimum.q, float(np.exp(hot)))
 
 
-def _toy_text(module: str, name: str) -> Callable[[float], TabularMDP]:
-    """Return what makes the process of one of Gymnasium's environments."""
-
-    def make(gamma: float) -> TabularMDP:
-        from spibb.envs.gym import from_gymnasium
-
-        kind = getattr(import_module(f"gymnasium.envs.toy_text.{module}"), name)
-        return from_gymnasium(kind(), gamma)
-
-    return make
-
-
-def _frozen_lake(gamma: float) -> TabularMDP:
-    from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv
-
-    return _by_entry(FrozenLakeEnv(is_slippery=True), gamma)
-
-
 def _by_entry(env: Any, gamma: float) -> TabularMDP:
     """Return an environment's process with what entering a state pays.
 
@@ -134,13 +113,10 @@ def _by_entry(env: Any, gamma: float) -> TabularMDP:
     """
     dynamics = env.unwrapped.P
     n_states, n_actions = len(dynamics), len(dynamics[0])
-    terminal = np.zeros(n_states, dtype=np.bool_)
-    steps = [
-        (x, a, *outcome)
-        for x in range(n_states) for a in range(n_actions) for outcome in dynamics[x][a]
-    ]  # fmt: skip
-    for _, _, _, successor, _, terminated in steps:
-        terminal[successor] |= terminated
+    pairs = np.ndindex(n_states, n_actions)
+    steps = [(x, a, *outcome) for x, a in pairs for outcome in dynamics[x][a]]
+    ended = [successor for _, _, _, successor, _, terminated in steps if terminated]
+    terminal = np.isin(np.arange(n_states), ended)
     transition, entry = np.zeros((n_states, n_actions, n_states)), np.zeros(n_states)
     for x, a, probability, successor, pay, _ in steps:
         if not terminal[x]:
@@ -152,29 +128,33 @@ def _by_entry(env: Any, gamma: float) -> TabularMDP:
 
 def _heuristic(title: str, kind: type[Any]) -> Process:
     """Return a process whose standard baseline takes a share of uniform actions."""
-    return Process(
-        title,
-        "share",
-        lambda gamma: kind().to_mdp(gamma),
-        lambda mdp, eta: kind().baseline(epsilon=eta),
-    )
+    return Process(title, "share", kind().to_mdp, lambda mdp, share: kind().baseline(share))
+
+
+def _toy_text(title: str, module: str, *, by_entry: bool = False) -> Process:
+    """Return one of Gymnasium's environments, whose class is called by its title."""
+
+    def make(gamma: float) -> TabularMDP:
+        from spibb.envs.gym import from_gymnasium
+
+        env = getattr(import_module(f"gymnasium.envs.toy_text.{module}"), f"{title}Env")()
+        return _by_entry(env, gamma) if by_entry else from_gymnasium(env, gamma)
+
+    return Process(title, "eta", make, softened_optimum)
+
+
+def _soften_gridworld(mdp: TabularMDP, temperature: float) -> TabularPolicy:
+    return GridWorld().baseline(temperature, mdp.gamma)
 
 
 PROCESSES: dict[str, Process] = {
     "wet-chicken": _heuristic("Wet Chicken", WetChicken),
-    "gridworld": Process(
-        "gridworld",
-        "temperature",
-        lambda gamma: GridWorld().to_mdp(gamma),
-        lambda mdp, eta: GridWorld().baseline(temperature=eta, gamma=mdp.gamma),
-    ),
+    "gridworld": Process("gridworld", "temperature", GridWorld().to_mdp, _soften_gridworld),
     "queue": _heuristic("queue", Queue),
     "inventory": _heuristic("inventory", Inventory),
     "maintenance": _heuristic("maintenance", Maintenance),
     "sysadmin": _heuristic("SysAdmin", SysAdmin),
-    "frozen-lake": Process("FrozenLake", "eta", _frozen_lake, softened_optimum),
-    "cliff-walking": Process(
-        "CliffWalking", "eta", _toy_text("cliffwalking", "CliffWalkingEnv"), softened_optimum
-    ),
-    "taxi": Process("Taxi", "eta", _toy_text("taxi", "TaxiEnv"), softened_optimum),
+    "frozen-lake": _toy_text("FrozenLake", "frozen_lake", by_entry=True),
+    "cliff-walking": _toy_text("CliffWalking", "cliffwalking"),
+    "taxi": _toy_text("Taxi", "taxi"),
 }

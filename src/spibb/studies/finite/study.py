@@ -22,8 +22,7 @@ from spibb.data.estimate import checked_unseen
 from spibb.data.log import Log
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.policy import TabularPolicy
-from spibb.studies.finite.figures import draw_finite
-from spibb.studies.finite.page import finite_pages
+from spibb.studies.finite.page import draw_finite, finite_pages
 from spibb.studies.finite.plans import PLANS, FinitePlan
 from spibb.studies.finite.processes import TrueProcess, make_baseline, true_process
 from spibb.studies.scores import score_policies
@@ -36,11 +35,11 @@ _PIECE = 1_000
 
 
 class _Problem(NamedTuple):
-    """One log, with the policy that made it; the log itself where an algorithm needs it."""
+    """One log, with the policy that made it; counts again where no algorithm needs the log."""
 
     baseline: TabularPolicy
     counts: Counts
-    log: Log | None
+    log: Log | Counts
 
 
 def run(plan: FinitePlan, runs: Sequence[int]) -> Columns:
@@ -53,17 +52,12 @@ def _run_process(plan: FinitePlan, process: str, runs: Sequence[int]) -> NDArray
     known = true_process(process, plan.gamma)
     algorithms = [setting.build() for setting in plan.settings]
     with_logs = any(one.needs_log for one in algorithms)
-    problems = [
-        problem for run in runs for problem in _draw(plan, process, run, with_logs=with_logs)
-    ]
-    scores = score_policies(
-        ModelBatch.stack([known.truth] * len(problems)),
-        np.stack([problem.baseline.probabilities for problem in problems]),
-        _train(plan, algorithms, problems, known),
-        known.best,
-    )
-    _, *shape = plan.shape
-    return scores.T.reshape(len(runs), *shape)
+    problems = [one for run in runs for one in _draw(plan, process, run, with_logs=with_logs)]
+    truths = ModelBatch.stack([known.truth] * len(problems))
+    baselines = np.stack([problem.baseline.probabilities for problem in problems])
+    policies = _train(plan, algorithms, problems, known)
+    scores = score_policies(truths, baselines, policies, known.best)
+    return scores.T.reshape(len(runs), *plan.shape[1:])
 
 
 def _draw(plan: FinitePlan, process: str, run: int, *, with_logs: bool) -> list[_Problem]:
@@ -79,40 +73,35 @@ def _draw(plan: FinitePlan, process: str, run: int, *, with_logs: bool) -> list[
             # The same draws either way: see Counts.sample.
             sample: Any = Log.sample if with_logs else Counts.sample
             drawn = sample(truth, baseline, n_episodes=n_episodes, max_steps=max_steps, rng=rng)
-            if with_logs:
-                log = drawn if plan.trajectories else _in_pieces(drawn)
-                problems.append(_Problem(baseline, Counts.from_log(drawn), log))
-            else:
-                problems.append(_Problem(baseline, drawn, None))
+            counts = Counts.from_log(drawn) if with_logs else drawn
+            log = _in_pieces(drawn) if with_logs and plan.steps else drawn
+            problems.append(_Problem(baseline, counts, log))
     return problems
 
 
 def _in_pieces(log: Log) -> Log:
     """Cut one long trajectory into episodes that are truncated."""
-    rows = np.arange(len(log))
-    is_last = (rows % _PIECE == _PIECE - 1) | (rows == len(log) - 1)
-    return replace(
-        log, episode=rows // _PIECE, step=rows % _PIECE, truncated=is_last & ~log.terminated
-    )
+    episode, step = np.divmod(np.arange(len(log)), _PIECE)
+    is_last = step == _PIECE - 1
+    is_last[-1:] = True
+    return replace(log, episode=episode, step=step, truncated=is_last & ~log.terminated)
 
 
 def _train(
-    plan: FinitePlan,
-    algorithms: Sequence[Algorithm],
-    problems: Sequence[_Problem],
-    known: TrueProcess,
+    plan: FinitePlan, algorithms: list[Algorithm], problems: list[_Problem], known: TrueProcess
 ) -> NDArray[np.float64]:
     """Return the policies, shape (algorithms, problems, S, A)."""
     shape = problems[0].baseline.probabilities.shape
     policies = np.empty((len(algorithms), len(problems), *shape))
-    groups: dict[tuple[bool, str], list[int]] = {}
-    for k, (algorithm, setting) in enumerate(zip(algorithms, plan.settings, strict=True)):
-        key = (algorithm.needs_log, setting.unseen or plan.unseen)
-        groups.setdefault(key, []).append(k)
-    for (with_logs, treatment), which in groups.items():
+    keys = [
+        (algorithm.needs_log, setting.unseen or plan.unseen)
+        for algorithm, setting in zip(algorithms, plan.settings, strict=True)
+    ]
+    for with_logs, treatment in dict.fromkeys(keys):
+        which = [k for k, key in enumerate(keys) if key == (with_logs, treatment)]
         found = improve_many(
             [algorithms[k] for k in which],
-            [one.log if with_logs and one.log is not None else one.counts for one in problems],
+            [one.log if with_logs else one.counts for one in problems],
             baselines=[problem.baseline for problem in problems],
             gamma=plan.gamma,
             # The benchmarks' algorithms know the states and where episodes begin.

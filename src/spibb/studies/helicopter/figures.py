@@ -6,22 +6,25 @@ kappa / 10, 1 / sqrt(n_wedge), epsilon. The factor brings kappa's good values ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spibb.envs.helicopter_picture import helicopter_figure
-from spibb.studies.drawing import GREY, Drawing, FigureSetting, add_head, draw_line, mark_sizes
+from spibb.studies.drawing import GREY, Drawing, add_head, draw_curve, label_of, mark_sizes
 from spibb.studies.helicopter.plan import BASELINE, LONG, SHORT, HelicopterPlan
-from spibb.studies.helicopter.scores import HelicopterResults
-from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, families
+from spibb.studies.helicopter.scores import CVAR, MEAN, Best, HelicopterResults, best_settings
 from spibb.studies.metrics import IntervalEstimate, Measure
+from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import describe_runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 # A root's bar is drawn with a font that browsers have not.
 _ABSCISSA = r"$\kappa\,/\,10$,   $N_\wedge^{-1/2}$,   $\epsilon$"
@@ -46,15 +49,10 @@ def abscissa(parameter: str, value: float) -> float:
     return float(value) / 10 if parameter == "kappa" else float(value)
 
 
-def on_axis(plan: HelicopterPlan, places: Sequence[int]) -> dict[int, float]:
-    """Return where settings, given as places in the plan, stand on the axis; some do not."""
-    settings = {place: plan.settings[place] for place in places}
-    found = {place: abscissa(one.parameter, one.value) for place, one in settings.items()}
-    return {place: x for place, x in found.items() if 2.0**-_FARTHEST <= x <= 2.0**_FARTHEST}
-
-
-def _varied(plan: HelicopterPlan) -> list[int]:
-    return [place for place, setting in enumerate(plan.settings) if setting.parameter]
+def on_axis(settings: Iterable[Setting]) -> list[tuple[float, Setting]]:
+    """Return settings with where they stand on the axis; some do not."""
+    found = [(abscissa(one.parameter, one.value), one) for one in settings if one.parameter]
+    return [(x, one) for x, one in found if 2.0**-_FARTHEST <= x <= 2.0**_FARTHEST]
 
 
 def draw_helicopter(results: HelicopterResults) -> list[Drawing]:
@@ -62,14 +60,12 @@ def draw_helicopter(results: HelicopterResults) -> list[Drawing]:
     if results.plan.baseline:
         every = results.by_baseline().items()
         return [one for name, part in every for one in _by_size(part, f"-{name}", f", {name}")]
-    sizes = results.plan.transitions
-    by_parameter = [_by_parameter(results, size) for size in sizes]
+    by_parameter = [_by_parameter(results, size) for size in results.plan.transitions]
     return [_domain(results.plan), *_by_size(results), *by_parameter]
 
 
 def _domain(plan: HelicopterPlan) -> Drawing:
-    helicopter = plan.helicopter
-    rng = np.random.default_rng(plan.seed)
+    helicopter, rng = plan.helicopter, np.random.default_rng(plan.seed)
     flights = helicopter.trajectories(helicopter.baseline().action_probabilities, _N_FLIGHTS, rng)
     return Drawing(
         "helicopter-domain",
@@ -91,73 +87,67 @@ def _panels(results: HelicopterResults) -> tuple[Figure, dict[tuple[Measure, str
         LONG: f"long: {plan.n_episodes:,} episodes a run",
     }
     figure = Figure(figsize=(10, 8), layout="constrained")
-    grid, panels = figure.subplots(2, 2, sharex=True, sharey="row"), {}
-    for row, measure in enumerate((MEAN, CVAR)):
-        for column, (evaluation, name) in enumerate(evaluations.items()):
-            axes = panels[measure, evaluation] = grid[row, column]
-            axes.set_title(f"{measure.name}, {name}", fontsize=_LETTERS)
-            axes.set_xscale("log")
-            axes.grid(color="#e2e8f0", linewidth=0.6)
-            if column == 0:
-                axes.set_ylabel(f"{measure.name} of the return")
+    grid = figure.subplots(2, 2, sharex=True, sharey="row").ravel()
+    panels = dict(zip(product((MEAN, CVAR), evaluations), grid, strict=True))
+    for (measure, evaluation), axes in panels.items():
+        axes.set_title(f"{measure.name}, {evaluations[evaluation]}", fontsize=_LETTERS)
+        axes.set_xscale("log")
+        axes.grid(color="#e2e8f0", linewidth=0.6)
+        if evaluation == SHORT:
+            axes.set_ylabel(f"{measure.name} of the return")
     return figure, panels
 
 
 def _by_parameter(results: HelicopterResults, size: int) -> Drawing:
-    plan = results.plan
-    figure, panels = _panels(results)
+    plan, (figure, panels) = results.plan, _panels(results)
+    baseline = plan.label_of(BASELINE)
     for (measure, evaluation), axes in panels.items():
-        cell = {"evaluation": evaluation, "transitions": size}
-        for shown, places in _on_axes(plan).items():
-            parts = [results.of(measure, place, **cell) for place in places]
-            estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
-            _line(axes, list(places.values()), estimate, shown)
-        baseline = plan.place(BASELINE)
+        part = results.at(evaluation=evaluation, transitions=size)
+        for family in plan.families.values():
+            where = on_axis(family)
+            if where:
+                estimates = [part.of(measure, one.label) for _, one in where]
+                _line(axes, [x for x, _ in where], estimates, family[0], "{title} ({symbol})")
         if baseline is not None:
-            level = float(results.of(measure, baseline, **cell).value)
+            level = float(part.of(measure, baseline).value)
             axes.axhline(level, color=GREY, linewidth=1.2, linestyle=":", label="baseline")
-    for measure in (MEAN, CVAR):
-        _cut([panels[measure, evaluation] for evaluation in (SHORT, LONG)], results, measure, size)
-    _mark_abscissa([panels[CVAR, evaluation] for evaluation in (SHORT, LONG)], plan)
+    *above, left, right = panels.values()
+    _cut(above, results, MEAN, size)
+    _cut([left, right], results, CVAR, size)
+    _mark_abscissa([left, right], plan)
     seen = [x for axes in panels.values() for line in axes.lines
             if len(x := np.asarray(line.get_xdata())) > 2 and line.get_label() != "_"]  # fmt: skip
     if seen:
         low, high = min(map(np.min, seen)), max(map(np.max, seen))
         panels[MEAN, SHORT].set_xlim(low / 1.5, high * 1.5)
     title = f"Performance against the hyper-parameter, {size:,} transitions"
-    n = results.n_runs(transitions=size)
-    add_head(figure, f"{title}\n{plan.name}, {describe_runs(n, plan)} of each setting", 3)
+    _head(figure, title, results.at(transitions=size))
+    told = _aside(results, size) + _below(results, size) + _left_out(plan)
     caption = (
-        "Undiscounted return. Shaded: 95 % bootstrap intervals over data sets. "
-        + _aside(results, size)
-        + _below(results, size)
-        + _left_out(plan)
-        + "The SPIBB family grows more cautious to the left, RaMDP to the right."
+        f"Undiscounted return. Shaded: 95 % bootstrap intervals over data sets. {told}"
+        "The SPIBB family grows more cautious to the left, RaMDP to the right."
     )
     return Drawing(f"helicopter-{size}", title, caption, figure)
 
 
-def _on_axes(plan: HelicopterPlan) -> dict[FigureSetting, dict[int, float]]:
-    """Return each family with where its settings, as places in the plan, stand on the axis."""
-    found = {}
-    for name, places in families(plan).items():
-        parameter, x = plan.settings[places[0]].parameter, on_axis(plan, places)
-        if parameter and x:
-            found[FigureSetting(places[0], name, parameter)] = x
-    return found
+def _head(figure: Figure, title: str, results: HelicopterResults) -> None:
+    runs = describe_runs(results.n_runs(), results.plan)
+    add_head(figure, f"{title}\n{results.plan.name}, {runs} of each setting", 3)
 
 
-def _line(axes: Axes, x: Sequence[float], estimate: IntervalEstimate, shown: FigureSetting) -> None:
-    label = f"{shown.title} ({shown.symbol})" if shown.parameter else shown.title
-    draw_line(axes, x, estimate, shown.style, label, size=6, alpha=0.13)
+def _line(
+    axes: Axes, x: Sequence[float], parts: Iterable[IntervalEstimate], shown: Setting, form: str
+) -> Line2D:
+    estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
+    return draw_curve(axes, x, estimate, shown, label_of(shown, form), size=6, alpha=0.13)
 
 
 def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, size: int) -> None:
     """Let the scale start below the baseline, and say so where a curve's points lie lower."""
-    place = results.plan.place(BASELINE)
-    if place is None:
+    baseline = results.plan.label_of(BASELINE)
+    if baseline is None:
         return
-    least = float(np.nanmin(results.of(measure, place, transitions=size).value)) - _DEPTH
+    least = float(np.nanmin(results.of(measure, baseline, transitions=size).value)) - _DEPTH
     if both[0].get_ylim()[0] < least:
         drawn = np.concatenate([line.get_ydata() for axes in both for line in axes.lines])
         cut = np.floor(10 * drawn[drawn >= least].min()) / 10 - 0.1
@@ -172,11 +162,11 @@ def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, siz
 
 def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
     """Mark powers of two, as many as have room."""
-    places = on_axis(plan, _varied(plan)).values() or [1.0]
+    places = [x for x, _ in on_axis(plan.settings)] or [1.0]
     low, high = np.ceil(np.log2(min(places))), np.floor(np.log2(max(places)))
     step = max(1, int(np.ceil((high - low + 1) / _MOST_MARKS)))
     powers = [int(power) for power in np.arange(low, high + 1, step)]
-    names = [f"{2**power}" if power >= 0 else f"1/{2**-power}" for power in powers]
+    names = [str(Fraction(2) ** power) for power in powers]
     for axes in bottom:
         axes.set_xlabel(_ABSCISSA)
         axes.set_xticks([2.0**power for power in powers], names)
@@ -185,37 +175,32 @@ def _mark_abscissa(bottom: Sequence[Axes], plan: HelicopterPlan) -> None:
 
 def _left_out(plan: HelicopterPlan) -> str:
     """Name the settings of a family that have no place on the axis."""
-    found = on_axis(plan, _varied(plan))
-    labels = [plan.settings[place].label for place in _varied(plan) if place not in found]
+    shown = [one.label for _, one in on_axis(plan.settings)]
+    labels = [one.label for one in plan.settings if one.parameter and one.label not in shown]
     return f"Beyond the axis: {'; '.join(labels)}. " if labels else ""
 
 
 def _aside(results: HelicopterResults, size: int) -> str:
     """Tell the numbers of Double-DQN, which has no hyper-parameter and is far below."""
-    place = results.plan.place("double-dqn")
-    if place is None:
+    label = results.plan.label_of("double-dqn")
+    if label is None:
         return ""
-    means, tails = (results.of(measure, place, transitions=size).value for measure in (MEAN, CVAR))
+    means, tails = (results.of(measure, label, transitions=size).value for measure in (MEAN, CVAR))
     parts = [f"{mean:.2f} / {tail:.2f}" for mean, tail in zip(means, tails, strict=True)]
     return f"Double-DQN (mean / 10 %-CVaR): {parts[0]} short, {parts[1]} long. "
 
 
 def _below(results: HelicopterResults, size: int) -> str:
     """Tell of algorithms that the cut leaves nothing of."""
-    baseline = results.plan.place(BASELINE)
+    part, baseline = results.at(evaluation=LONG, transitions=size), results.plan.label_of(BASELINE)
     if baseline is None:
         return ""
-
-    def mean(place: int) -> float:
-        return float(results.of(MEAN, place, evaluation=LONG, transitions=size).value)
-
-    best = {name: max(map(mean, places)) for name, places in families(results.plan).items()
-            if len(places) > 1}  # fmt: skip
-    return "".join(
-        f"{name} lies below the picture (best mean {highest:.2f}, long). "
-        for name, highest in best.items()
-        if highest < mean(baseline) - _DEPTH
-    )
+    told, level = "", float(part.of(MEAN, baseline).value) - _DEPTH
+    for name, family in results.plan.families.items():
+        highest = max(float(part.of(MEAN, one.label).value) for one in family)
+        if len(family) > 1 and highest < level:
+            told += f"{name} lies below the picture (best mean {highest:.2f}, long). "
+    return told
 
 
 def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> Iterator[Drawing]:
@@ -223,8 +208,7 @@ def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> It
     plan = results.plan
     if len(plan.transitions) < 2:
         return
-    rows = best_settings(results)
-    figure, panels = _panels(results)
+    rows, (figure, panels) = best_settings(results), _panels(results)
     for (measure, evaluation), axes in panels.items():
         for algorithm in dict.fromkeys(one.name for one in rows):
             found = [one for one in rows if one.name == algorithm]
@@ -232,8 +216,7 @@ def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> It
         axes.set_xlabel("transitions" if measure == CVAR else "")
         mark_sizes(axes, plan.transitions, ",")
     title = f"Performance at the best hyper-parameter against the size of the data set{name}"
-    runs = describe_runs(results.n_runs(), plan)
-    add_head(figure, f"{title}\n{plan.name}, {runs} of each setting", 3)
+    _head(figure, title, results)
     caption = (
         "Best: of the largest mean under the long evaluation. Shaded: 95 % bootstrap intervals "
         "over data sets. Hollow, left: what the paper published (its own baseline and networks)."
@@ -242,18 +225,17 @@ def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> It
 
 
 def _best_line(axes: Axes, found: Sequence[Best], measure: Measure, evaluation: str) -> None:
-    name, sizes = found[0].name, [one.size for one in found]
-    shown = FigureSetting(found[0].place, name)
+    shown, sizes = found[0].setting, [one.size for one in found]
     parts = [one.estimates[measure, evaluation] for one in found]
-    estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
-    title, (colour, marker, _) = shown.title, shown.style
-    if name == "Baseline":
-        title, colour, marker = "baseline", GREY, "_"
-        axes.plot(sizes, estimate.value, color=GREY, linestyle=":", linewidth=1.2, label=title)
+    if shown.name == "Baseline":
+        title, values = "baseline", [part.value for part in parts]
+        (line,) = axes.plot(sizes, values, color=GREY, linestyle=":", linewidth=1.2, label=title)
     else:
-        _line(axes, sizes, estimate, shown)
+        title = label_of(shown, "{title}")
+        line = _line(axes, sizes, parts, shown, "{title}")
     told = {one.size: one.published[measure != MEAN] for one in found if one.published}
     if told and evaluation == SHORT:
-        axes.plot(list(told), list(told.values()), color=colour, marker=marker, markersize=9,
-                  markerfacecolor="none", linestyle="none",
+        marker = "_" if title == "baseline" else line.get_marker()
+        axes.plot(list(told), list(told.values()), color=line.get_color(), marker=marker,
+                  markersize=9, markerfacecolor="none", linestyle="none",
                   label=f"{title}, as published")  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the helicopter study says in its page, and the files that go with it."""
+"""What the helicopter study says in its page."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from spibb.errors import DataError
 from spibb.studies.claims import markdown_table, to_markdown
 from spibb.studies.helicopter.claims import compared_in_mean, findings
 from spibb.studies.helicopter.plan import LONG, HelicopterPlan
-from spibb.studies.helicopter.scores import HelicopterResults
-from spibb.studies.helicopter.tables import CVAR, MEAN, Best, best_settings, best_table, to_csv
+from spibb.studies.helicopter.scores import CVAR, MEAN, Best, HelicopterResults, best_settings
 
 # Where and how long a study ran, by name; "speeds" holds gradient steps a second by rule.
 COSTS = "costs.json"
@@ -27,7 +26,7 @@ def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, 
         blocks |= {
             "facts": _facts(main),
             "table": best_table(best_settings(main)),
-            "claims": to_markdown(findings(main, costs.get("speeds"))),
+            "claims": to_markdown(findings(main, costs.get("speeds", {}))),
             "costs": _costs(costs),
         }
     if "helicopter-baselines" in named:
@@ -35,15 +34,6 @@ def helicopter_pages(given: Sequence[HelicopterResults]) -> dict[str, dict[str, 
         by_name = {name: one for results in every for name, one in results.by_baseline().items()}
         blocks["baselines"] = _baselines(by_name)
     return {"helicopter.md": blocks} if blocks else {}
-
-
-def table_files(results: HelicopterResults) -> dict[str, str]:
-    """Return the table of best settings as a file, for each baseline."""
-    every, has_several = results.by_baseline().items(), bool(results.plan.baseline)
-    return {
-        f"table{f'-{name}' if has_several else ''}.csv": to_csv(best_settings(one))
-        for name, one in every
-    }
 
 
 def _read_costs(results: HelicopterResults) -> dict[str, Any]:
@@ -61,20 +51,17 @@ def _read_costs(results: HelicopterResults) -> dict[str, Any]:
 
 
 def _facts(results: HelicopterResults) -> str:
-    plan, scores = results.plan, results.scores
-    n_runs = int(results.aggregates.n.max())
+    plan, n_runs = results.plan, int(results.aggregates.n.max())
     n_trained = sum(rule is not None for rule in plan.rules_of_settings)
     n_networks = n_runs * n_trained * len(plan.transitions)
-    lines = [
-        f"plan `{plan.name}`, fingerprint `{plan.fingerprint}`, seed {plan.seed}",
-        f"{n_runs} runs ({n_runs // plan.n_trainings} data sets x {plan.n_trainings} trainings) of "
-        f"{n_trained} settings and the baseline, on {len(plan.transitions)} sizes: {n_networks:,} "
-        f"networks of {plan.n_passes:,} passes each",
-    ]
-    if scores is not None:
-        n_diverged = int(scores.diverged.any(axis=-4).sum())
-        lines.append(f"{n_diverged} trainings diverged; they count with the least return, -1")
-    return "\n".join(f"* {line}" for line in lines)
+    n_diverged = int(results.rows().diverged.any(axis=-4).sum())
+    return (
+        f"* plan {plan.in_words}\n"
+        f"* {n_runs} runs ({n_runs // plan.n_trainings} data sets x {plan.n_trainings} trainings) "
+        f"of {n_trained} settings and the baseline, on {len(plan.transitions)} sizes: "
+        f"{n_networks:,} networks of {plan.n_passes:,} passes each\n"
+        f"* {n_diverged} trainings diverged; they count with the least return, -1"
+    )
 
 
 def _costs(costs: Mapping[str, Any]) -> str:
@@ -119,3 +106,21 @@ def _cell(name: str, found: Mapping[str, Best]) -> str:
         text = f"{values[name]:.2f}"
         numbers.append(f"**{text}**" if values[name] == max(values.values()) else text)
     return " / ".join(numbers)
+
+
+_HEAD = (
+    "transitions", "algorithm", "best at", "paper: mean", "paper: CVaR", "short: mean",
+    "short: CVaR", "long: mean", "long: CVaR",
+)  # fmt: skip
+
+
+def best_table(rows: Sequence[Best]) -> str:
+    """Return the table as Markdown; an asterisk marks a best value at the end of its grid."""
+    lines = []
+    for one in rows:
+        setting, mark = one.setting, "" if one.is_inside else " *"
+        best_at = f"{setting.parameter} = {setting.value:g}{mark}" if setting.parameter else ""
+        published = [f"{number:.2f}" for number in one.published or ()] or ["", ""]
+        ours = (estimate.told() for estimate in one.estimates.values())
+        lines.append([f"{one.size:,}", one.name, best_at, *published, *ours])
+    return markdown_table(_HEAD, lines)

@@ -11,18 +11,11 @@ from typing import Any, ClassVar
 from spibb.deep.baseline import SoftmaxNetwork
 from spibb.deep.population import TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
-from spibb.deep.rules import (
-    ApproxSoftSPIBBDQN,
-    DoubleDQN,
-    ExactSoftSPIBBDQN,
-    PiBSPIBBDQN,
-    PiLeqBSPIBBDQN,
-    RaMDPDQN,
-    Rule,
-)
+from spibb.deep.rules import Rule
 from spibb.envs.helicopter import N_ACTIONS, N_DIMENSIONS, Helicopter
 from spibb.errors import SettingsError
-from spibb.studies.plan import Count, Discount, Plan, Setting, Whole, factor
+from spibb.studies.kinds import Count, Discount, Whole, check
+from spibb.studies.plan import Plan, Setting, factor
 from spibb.studies.version1 import Version1
 
 BASELINE = "baseline"
@@ -41,10 +34,12 @@ class RuleSetting(Setting):
         DoubleDQN()
     """
 
-    def _build(self) -> Rule | None:
+    kind: ClassVar[type[Rule]] = Rule
+
+    def _build(self) -> Any:
         """Return the rule that networks are trained by; None for the baseline, which needs none."""
         if self.config.get("rule") != BASELINE:
-            return Rule.from_config(self.config)
+            return super()._build()
         odd = sorted(set(self.config) - {"rule"})
         if odd:
             raise SettingsError(f"the baseline has no setting {odd[0]!r}", expected="no settings")
@@ -97,11 +92,8 @@ class HelicopterPlan(Plan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_episodes < self.n_steps:
-            raise SettingsError(
-                f"n_episodes is {self.n_episodes}",
-                expected=f"at least n_steps = {self.n_steps}: an episode may be a single step",
-            )
+        least = f"at least n_steps = {self.n_steps}: an episode may be a single step"
+        check(self.n_episodes >= self.n_steps, self.n_episodes, "n_episodes", least)
         object.__setattr__(self, "digests", tuple(self.digests))
         if len(self.digests) != len(self.baseline):
             raise SettingsError(
@@ -111,9 +103,8 @@ class HelicopterPlan(Plan):
             )
         names = [Path(file).stem for file in self.baseline]
         if len(set(names)) < len(names):  # which figures and tables tell them apart by
-            raise SettingsError(
-                f"baselines are called {', '.join(names)}", expected="files of different names"
-            )
+            told = f"baselines are called {', '.join(names)}"
+            raise SettingsError(told, expected="files of different names")
         # These refuse what they cannot be made of.
         _ = KernelCounts(self.width), self.training
         for setting in self.settings:
@@ -164,10 +155,10 @@ class HelicopterPlan(Plan):
         """Return the data set that a run is trained on."""
         return run // self.n_trainings
 
-    def place(self, name: str) -> int | None:
-        """Return the place of the first setting of a rule's id; None if there is none."""
-        found = [k for k, one in enumerate(self.settings) if one.config.get("rule") == name]
-        return found[0] if found else None
+    def label_of(self, rule: str) -> str | None:
+        """Return what the first setting of a rule's id is called; None if there is none."""
+        found = (one.label for one in self.settings if one.config.get("rule") == rule)
+        return next(found, None)
 
 
 def _digest(file: str) -> str:
@@ -181,12 +172,12 @@ def _digest(file: str) -> str:
 
 
 # Name, hyper-parameter and rule of each family.
-_FAMILIES: tuple[tuple[str, str, Any], ...] = (
-    ("RaMDP-DQN", "kappa", RaMDPDQN),
-    ("Pi_b-SPIBB-DQN", "n_wedge", PiBSPIBBDQN),
-    ("Pi_<=b-SPIBB-DQN", "n_wedge", PiLeqBSPIBBDQN),
-    ("Approx-Soft-SPIBB-DQN", "epsilon", ApproxSoftSPIBBDQN),
-    ("Exact-Soft-SPIBB-DQN", "epsilon", ExactSoftSPIBBDQN),
+_FAMILIES = (
+    ("RaMDP-DQN", "kappa", "ramdp-dqn"),
+    ("Pi_b-SPIBB-DQN", "n_wedge", "pi-b-spibb-dqn"),
+    ("Pi_<=b-SPIBB-DQN", "n_wedge", "pi-leq-b-spibb-dqn"),
+    ("Approx-Soft-SPIBB-DQN", "epsilon", "approx-soft-spibb-dqn"),
+    ("Exact-Soft-SPIBB-DQN", "epsilon", "exact-soft-spibb-dqn"),
 )
 
 
@@ -200,12 +191,11 @@ def make_settings(**grids: tuple[float, ...]) -> tuple[RuleSetting, ...]:
         >>> [setting.label for setting in make_settings(ramdp_dqn=(0.5,))]
         ['Baseline', 'Double-DQN', 'RaMDP-DQN, kappa=0.5']
     """
-    found = [RuleSetting("Baseline", {"rule": BASELINE}), RuleSetting.of("Double-DQN", DoubleDQN())]
-    for name, parameter, kind in _FAMILIES:
-        found += [
-            RuleSetting.of(name, kind(**{parameter: value}), parameter, float(value))
-            for value in grids.get(kind.id.replace("-", "_"), ())
-        ]
+    plain = {"Baseline": BASELINE, "Double-DQN": "double-dqn"}
+    found = [RuleSetting(label, {"rule": rule}) for label, rule in plain.items()]
+    for name, parameter, rule in _FAMILIES:
+        values = grids.get(rule.replace("-", "_"), ())
+        found += RuleSetting.grid(parameter, values, {name: rule})
     return tuple(found)
 
 
@@ -213,10 +203,7 @@ def make_settings(**grids: tuple[float, ...]) -> tuple[RuleSetting, ...]:
 # transitions no kappa helps), n_wedge between 1 and 2, epsilon between 0.25 and 1; the grids go on
 # beyond, on both sides.
 _PAPER = HelicopterPlan(
-    name="helicopter",
-    seed=2019,
-    n_runs=300,
-    runs_per_job=15,
+    name="helicopter", seed=2019, n_runs=300, runs_per_job=15,
     transitions=(1_000, 3_000, 6_000, 10_000),
     settings=make_settings(
         ramdp_dqn=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0),
@@ -225,22 +212,15 @@ _PAPER = HelicopterPlan(
         approx_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 1.4, 2.0),
         exact_soft_spibb_dqn=(0.125, 0.25, 0.5, 1.0, 2.0),
     ),
-)
-_SMOKE = HelicopterPlan(
-    name="helicopter-smoke",
-    seed=2019,
-    n_runs=6,
-    runs_per_job=3,
-    n_trainings=3,
-    n_passes=100,
+)  # fmt: skip
+_SMOKE = replace(
+    _PAPER, name="helicopter-smoke", n_runs=6, runs_per_job=3, n_trainings=3, n_passes=100,
     transitions=(1_000, 3_000),
     settings=make_settings(
-        ramdp_dqn=(3.0,),
-        pi_b_spibb_dqn=(1.0, 4.0),
-        approx_soft_spibb_dqn=(0.5, 1.0),
+        ramdp_dqn=(3.0,), pi_b_spibb_dqn=(1.0, 4.0), approx_soft_spibb_dqn=(0.5, 1.0),
         exact_soft_spibb_dqn=(0.5,),
     ),
-)
+)  # fmt: skip
 # Fewer trainings on each of more data sets: what baselines are compared by are intervals over
 # data sets.
 _BASELINES = replace(_PAPER, name="helicopter-baselines", n_runs=60, n_trainings=5, runs_per_job=5)

@@ -4,28 +4,33 @@ The trainings on one data set share its luck, so that 300 runs are 20 clusters o
 independent draws. Intervals are percentile bootstrap intervals over data sets: a resample draws
 data sets with replacement and takes all trainings of each. All settings share the resamples, and so
 differences between settings of the same size have intervals too.
+
+An algorithm's best hyper-parameter is that of the largest mean under the long evaluation. Choosing
+by the results themselves flatters a little, the more so the flatter the curve and the finer the
+grid; the paper does the same.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from spibb.errors import DataError
 from spibb.runner.store import Store
-from spibb.studies.helicopter.plan import BASELINE, SHIPPED, HelicopterPlan
+from spibb.studies.helicopter.plan import BASELINE, LONG, SHIPPED, SHORT, HelicopterPlan
 from spibb.studies.metrics import ENDS, IntervalEstimate, Measure, cvar, has_interval
-from spibb.studies.results.aggregates import SHARES, Aggregates
+from spibb.studies.plan import Setting
+from spibb.studies.results.aggregates import SHARES, Aggregates, Results
 from spibb.studies.results.cells import checked_rows, scores_by_run
 from spibb.studies.results.recording import read_rows
-from spibb.studies.results.results import Results
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Floats = NDArray[np.float64]
 N_RESAMPLES = 2_000
@@ -33,6 +38,21 @@ N_RESAMPLES = 2_000
 MIN_DATA_SETS = 5
 # Sets the resamples of the bootstrap apart from the randomness of the runs.
 _BOOTSTRAP = 0xB007
+MEAN, CVAR = Measure(), Measure(0.1)
+
+# Mean and 10 %-CVaR of 300 runs as the paper's appendix prints them, by size and by our name.
+_SIZES = (1_000, 3_000, 6_000, 10_000)
+_PRINTED: dict[str, Sequence[tuple[float, float] | None]] = {
+    "Baseline": [(2.30, 1.59)] * 4,
+    "Double-DQN": [(-0.91, -1.00), (-0.72, -1.00), (0.07, -1.00), (0.22, -1.00)],
+    "RaMDP-DQN": [None, (0.85, -0.70), None, (3.21, 1.65)],
+    "Pi_b-SPIBB-DQN": [(2.74, 1.91), (3.19, 2.37), (3.30, 2.41), (3.39, 2.46)],
+    "Approx-Soft-SPIBB-DQN": [(2.72, 1.88), (3.23, 2.38), (3.39, 2.54), (3.61, 2.69)],
+}
+PUBLISHED = {
+    size: {name: row[k] for name, row in _PRINTED.items() if row[k]}
+    for k, size in enumerate(_SIZES)
+}
 # Places of the factors' values and of the setting.
 Cell = tuple[int, ...]
 
@@ -67,17 +87,12 @@ class Scores:
 
     @cached_property
     def _weights(self) -> NDArray[np.int64]:
-        """How often each run counts in each resample, shape (resamples, runs)."""
-        _, owner = np.unique(self.runs // self.plan.n_trainings, return_inverse=True)
-        n_data_sets = int(owner.max()) + 1
+        """How often each run counts in each resample; no resamples where data sets are too few."""
+        data_sets, owner = np.unique(self.runs // self.plan.n_trainings, return_inverse=True)
+        n = len(data_sets)
         rng = np.random.default_rng([self.plan.seed, _BOOTSTRAP])
-        even = np.full(n_data_sets, 1 / n_data_sets)
-        return rng.multinomial(n_data_sets, even, N_RESAMPLES)[:, owner]
-
-    @property
-    def n_data_sets(self) -> int:
-        """Data sets that are there."""
-        return len(np.unique(self.runs // self.plan.n_trainings))
+        n_resamples = N_RESAMPLES if n >= MIN_DATA_SETS else 0
+        return rng.multinomial(n, np.full(n, 1 / n), n_resamples)[:, owner]
 
     def of(self, cell: Cell) -> Floats:
         """Return the scores of a cell, those that are there."""
@@ -99,35 +114,33 @@ class Scores:
             other: The cell to compare with.
             other_measure: The statistic of the other cell; None: the same.
         """
-        theirs = measure if other_measure is None else other_measure
+        theirs = other_measure or measure
         value = self._value(measure, cell) - self._value(theirs, other)
         return _interval(value, self._replicates(measure, cell) - self._replicates(theirs, other))
 
     def _value(self, measure: Measure, cell: Cell) -> float:
         found = self.of(cell)
         if not len(found):
-            return float("nan")
+            return np.nan
         return float(found.mean() if measure.share is None else cvar(found, measure.share))
 
     def _replicates(self, measure: Measure, cell: Cell) -> Floats:
         """Return what a statistic is in each resample; NaN where runs or data sets are too few."""
-        is_there = ~np.isnan(self.values[cell])
-        n_runs, share = int(is_there.sum()), measure.share
+        is_there, share, key = ~np.isnan(self.values[cell]), measure.share, (measure, cell)
+        n_runs = int(is_there.sum())
         is_deep = n_runs > 0 if share is None else has_interval(n_runs, share)
-        if not is_deep or self.n_data_sets < MIN_DATA_SETS:
+        if not is_deep or not len(self._weights):
             return np.array([np.nan])
-        key = (measure, cell)
         if key not in self._kept:
-            scores = self.values[cell][is_there]
-            self._kept[key] = weighted_statistic(scores, self._weights[:, is_there], share)
+            weights = self._weights[:, is_there]
+            self._kept[key] = weighted_statistic(self.of(cell), weights, share)
         return self._kept[key]
 
 
 def _interval(value: float, found: Floats) -> IntervalEstimate:
     if np.isnan(found).all():
         return IntervalEstimate(value, np.nan, np.nan)
-    ends = np.nanquantile(found, ENDS)
-    return IntervalEstimate(value, float(ends[0]), float(ends[1]))
+    return IntervalEstimate(value, *np.nanquantile(found, ENDS).tolist())
 
 
 def weighted_statistic(scores: Floats, weights: NDArray[np.int64], share: float | None) -> Floats:
@@ -163,32 +176,21 @@ def aggregate_scores(scores: Scores) -> Aggregates:
 
     ``worse`` is the share of runs that score below the baseline's mean under the same evaluation.
     """
-    shape = scores.plan.shape
+    plan, is_there = scores.plan, ~np.isnan(scores.values)
+    n, label = is_there.sum(axis=-1), plan.label_of(BASELINE)
 
     def table(measure: Measure) -> IntervalEstimate:
-        cells = [scores.estimate(measure, cell) for cell in np.ndindex(*shape)]
-        parts = np.array(cells, dtype=np.float32).T.reshape(3, *shape)
-        return IntervalEstimate(*parts)
+        cells = [scores.estimate(measure, cell) for cell in np.ndindex(*plan.shape)]
+        return IntervalEstimate(*np.array(cells, dtype=np.float32).T.reshape(3, *plan.shape))
 
-    return Aggregates(
-        n=(~np.isnan(scores.values)).sum(axis=-1),
-        mean=table(Measure()),
-        cvar={share: table(Measure(share)) for share in SHARES},
-        worse=_share_worse(scores),
-    )
-
-
-def _share_worse(scores: Scores) -> NDArray[np.float32]:
-    """Return the share of runs below the baseline's mean; NaN where that is unknown."""
-    place = scores.plan.place(BASELINE)
-    n = (~np.isnan(scores.values)).sum(axis=-1)
-    if place is None:
-        return np.full(n.shape, np.nan, np.float32)
-    known = scores.values[..., place, :]
-    with np.errstate(invalid="ignore"):
-        mean = np.nansum(known, axis=-1) / (~np.isnan(known)).sum(axis=-1)
-        below = (scores.values < mean[..., None, None]).sum(axis=-1) / n
-    return np.asarray(below, dtype=np.float32)
+    worse = np.full(n.shape, np.nan)  # where that is unknown
+    if label is not None:
+        place = plan.labels.index(label)
+        with np.errstate(invalid="ignore"):
+            mean = np.nansum(scores.values[..., place, :], axis=-1) / n[..., place]
+            worse = (scores.values < mean[..., None, None]).sum(axis=-1) / n
+    tails = {share: table(Measure(share)) for share in SHARES}
+    return Aggregates(n=n, mean=table(Measure()), cvar=tails, worse=worse.astype(np.float32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +212,64 @@ class HelicopterResults(Results[HelicopterPlan]):
         scores = Scores.of_table(read_rows(store, plan), plan)
         return cls(plan, aggregate_scores(scores), Path(folder), scores)
 
+    def rows(self) -> Scores:
+        """Return every score, or say that they are not there."""
+        if self.scores is None:
+            raise DataError(
+                f"{self.folder} has statistics only", expected="rows, which claims are judged by"
+            )
+        return self.scores
+
     def by_baseline(self) -> dict[str, Self]:
         """Return the results over each baseline, by its name."""
         files = self.plan.baseline
         return {Path(file).stem: self.at(baseline=file) for file in files} or {SHIPPED: self}
+
+
+class Best(NamedTuple):
+    """An algorithm at its best hyper-parameter on one size.
+
+    Attributes:
+        size: Number of transitions.
+        setting: The algorithm with that value.
+        is_inside: Whether the grid has worse values on both sides.
+        estimates: Mean and 10 %-CVaR by the short and by the long evaluation.
+    """
+
+    size: int
+    setting: Setting
+    is_inside: bool
+    estimates: Mapping[tuple[Measure, str], IntervalEstimate]
+
+    @property
+    def name(self) -> str:
+        """The algorithm."""
+        return self.setting.name
+
+    @property
+    def published(self) -> tuple[float, float] | None:
+        """The paper's mean and 10 %-CVaR; None where it has none."""
+        return PUBLISHED.get(self.size, {}).get(self.name)
+
+
+def best_settings(results: HelicopterResults) -> list[Best]:
+    """Return every algorithm at its best hyper-parameter, for each size.
+
+    Args:
+        results: The results over one baseline.
+    """
+    found = []
+    for size, family in product(results.plan.transitions, results.plan.families.values()):
+        cell = {"evaluation": LONG, "transitions": size}
+        if all(results.n_runs(one.label, **cell) for one in family):
+            means = [results.of(MEAN, one.label, **cell).value for one in family]
+            rank = int(np.argmax(means))
+            is_inside = len(family) == 1 or 0 < rank < len(family) - 1
+            estimates = {
+                (measure, evaluation): IntervalEstimate(*map(float, results.of(
+                    measure, family[rank].label, evaluation=evaluation, transitions=size
+                )))
+                for evaluation, measure in product((SHORT, LONG), (MEAN, CVAR))
+            }  # fmt: skip
+            found.append(Best(size, family[rank], is_inside, estimates))
+    return found

@@ -28,9 +28,9 @@ from spibb.errors import SettingsError
 from spibb.problem.batch import Device
 from spibb.runner.jobs import tell_progress
 from spibb.studies.helicopter.figures import draw_helicopter
-from spibb.studies.helicopter.page import COSTS, helicopter_pages, table_files
+from spibb.studies.helicopter.page import COSTS, helicopter_pages
 from spibb.studies.helicopter.plan import PLANS, HelicopterPlan
-from spibb.studies.helicopter.scores import HelicopterResults
+from spibb.studies.helicopter.scores import Floats, HelicopterResults
 from spibb.studies.study import Columns, Study
 
 # What follows the plan's seed and a number: for data sets, and for trainings with their flights.
@@ -44,8 +44,7 @@ def check_plan(plan: HelicopterPlan) -> None:
     """Refuse a plan whose jobs could not run, before any of them does."""
     plan.baselines()  # networks' files, which take a package to read
     training, size = plan.training, min(plan.transitions)
-    is_trained = any(rule is not None for rule in plan.rules_of_settings)
-    if is_trained and training.n_steps(size) == 0:
+    if any(plan.rules_of_settings) and training.n_steps(size) == 0:
         raise SettingsError(
             f"{plan.n_passes} passes over {size} transitions are less than a minibatch of "
             f"{training.batch_size}",
@@ -169,14 +168,11 @@ def fly(
         for row, column in np.argwhere(~diverged[:, is_trained]):
             setting = np.flatnonzero(is_trained)[column]
             policies[row, setting] = population.policy(int(members[row, column]))
-    seeds = [member_seed(plan, run, len(data)) for run in runs]
+    seeds = np.array([member_seed(plan, run, len(data)) for run in runs], np.uint64)
     acting = PopulationPolicy(policies.ravel().tolist(), is_over=helicopter.is_over)
-    returns = helicopter.run_episodes(
-        acting.action_probabilities,
-        np.repeat(np.array(seeds, np.uint64), len(is_trained)),
-        n_episodes=plan.n_episodes,
-        device=None if device == "cpu" else device,
-    )
+    act, on = acting.action_probabilities, None if device == "cpu" else device
+    seeds = np.repeat(seeds, len(is_trained))
+    returns = helicopter.run_episodes(act, seeds, n_episodes=plan.n_episodes, device=on)
     short, n_short = short_score(returns, plan.n_steps)
     least = min(helicopter.reward_low, helicopter.crash_reward)
 
@@ -190,9 +186,7 @@ def fly(
     }
 
 
-def short_score(
-    returns: FlightReturns, n_steps: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def short_score(returns: FlightReturns, n_steps: int) -> tuple[Floats, NDArray[np.int64]]:
     """Return the mean return of the first episodes of each member, and how many these are.
 
     The paper flies one episode after the other and begins no new one when ``n_steps`` are flown.
@@ -219,16 +213,7 @@ def _seed(plan: HelicopterPlan, number: int, size: int, use: int) -> np.random.S
 
 
 HELICOPTER = Study(
-    HelicopterPlan,
-    run,
-    PLANS,
-    draw=draw_helicopter,
-    pages=helicopter_pages,
-    files=table_files,
-    keeps=("parts", "baselines", COSTS),
-    check=check_plan,
-    read=HelicopterResults.of_folder,
-    on_gpu=True,
-    gpu_workers=1,
-    gpu_needs=import_torch,
-)
+    HelicopterPlan, run, PLANS, draw_helicopter, helicopter_pages, check=check_plan,
+    keeps=("parts", "baselines", COSTS), read=HelicopterResults.of_folder,
+    on_gpu=True, gpu_workers=1, gpu_needs=import_torch,
+)  # fmt: skip

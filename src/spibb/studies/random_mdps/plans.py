@@ -13,23 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from spibb.algorithms.basic_rl import BasicRL
-from spibb.algorithms.hcpi import HCPI
-from spibb.algorithms.mbie import MBIE
-from spibb.algorithms.penalised import RaMDP
-from spibb.algorithms.robust_mdp import RobustMDP
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
-from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.studies.plan import (
-    Count,
-    Discount,
-    Number,
-    Plan,
-    Setting,
-    Treatment,
-    check_whole,
-    factor,
-)
+from spibb.studies.kinds import Count, Discount, Number, Treatment, check_whole
+from spibb.studies.plan import Plan, Setting, factor
 from spibb.studies.version1 import Version1
 
 ETAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -76,60 +61,39 @@ class RandomMDPPlan(Plan):
     unseen: Treatment = "terminal"
 
 
-def _soft(epsilon: float) -> list[Setting]:
-    told = {"epsilon": 2 * epsilon, "delta": 1.0}
-    return [
-        Setting.of(f"{name}{suffix}", kind(**told, max_iterations=n_steps), "epsilon", epsilon)
-        for suffix, n_steps in (("", None), (" 1-step", 1))
-        for name, kind in (
-            ("Exact-Soft-SPIBB", ExactSoftSPIBB),
-            ("Approx-Soft-SPIBB", ApproxSoftSPIBB),
-        )
-    ]
-
-
-def _ramdp(kappa: float) -> Setting:
-    return Setting.of("RaMDP", RaMDP(kappa=kappa), "kappa", kappa)
-
-
-def _n_wedge(n: int) -> list[Setting]:
-    return [
-        Setting.of("Pi_b-SPIBB", PiBSPIBB(n_wedge=n), "n_wedge", n),
-        Setting.of("Pi_<=b-SPIBB", PiLeqBSPIBB(n_wedge=n), "n_wedge", n),
-    ]
-
-
-def _robust(delta: float) -> list[Setting]:
-    # The released code records the plan that it did not test; MBIE is that, without the test.
-    return [
-        Setting.of("Robust MDP", RobustMDP(delta=delta), "delta", delta),
-        Setting.of("Robust MDP untested", MBIE(delta=delta), "delta", delta),
-    ]
-
-
+_SPIBB = {"Pi_b-SPIBB": "pi-b-spibb", "Pi_<=b-SPIBB": "pi-leq-b-spibb"}
+_SOFT = {"Exact-Soft-SPIBB": "exact-soft-spibb", "Approx-Soft-SPIBB": "approx-soft-spibb"}
+# The released code records the plan that Robust MDP did not test; MBIE is that, without the test.
+_ROBUST = {"Robust MDP": "robust-mdp", "Robust MDP untested": "mbie"}
 # The paper's test as near as an honest one comes: see docs/studies.md.
 _HCPI: dict[str, Any] = {
     "estimator": "dr", "bound": "student-t", "train_share": 0.2, "pessimism": 0.0, "min_ess": 0.0,
-    "mixtures": tuple(k / 10 for k in range(10)),
+    "mixtures": [k / 10 for k in range(10)],
 }  # fmt: skip
 
 
-def _tested() -> list[Setting]:
+def _soft(*epsilons: float) -> list[Setting]:
+    """Return soft algorithms iterated, and with a single step."""
+    once, told = {f"{name} 1-step": id for name, id in _SOFT.items()}, {"scale": 2, "delta": 1.0}
     return [
-        *(setting for delta in ROBUST_DELTAS for setting in _robust(delta)),
-        *(
-            Setting.of("HCPI doubly robust", HCPI(delta=delta, **_HCPI), "delta", delta)
-            for delta in HCPI_DELTAS
-        ),
-        Setting.of("HCPI cautious", HCPI(delta=0.05), "delta", 0.05),
+        setting
+        for epsilon in epsilons
+        for names, n_steps in ((_SOFT, None), (once, 1))
+        for setting in Setting.grid("epsilon", [epsilon], names, max_iterations=n_steps, **told)
     ]
 
 
-_BASIC = Setting.of("Basic RL", BasicRL())
-_RAMDPS = [_ramdp(kappa) for kappa in KAPPAS]
-_SOFT = [setting for epsilon in EPSILONS for setting in _soft(epsilon)]
-_PAPER = [_BASIC, *_n_wedge(10), *_RAMDPS, *_SOFT]
-_SEARCHED = [_BASIC, *(setting for n in N_WEDGES for setting in _n_wedge(n)), *_RAMDPS]
+_BASIC = Setting.of("Basic RL", {"algorithm": "basic-rl"})
+_RAMDPS = Setting.grid("kappa", KAPPAS, {"RaMDP": "ramdp"})
+_BENCHMARK = [_BASIC, *Setting.grid("n_wedge", (10,), _SPIBB)]
+_PAPER = [*_BENCHMARK, *_RAMDPS, *_soft(*EPSILONS)]
+_SEARCHED = [_BASIC, *Setting.grid("n_wedge", N_WEDGES, _SPIBB), *_RAMDPS]
+_TESTED = [
+    *Setting.grid("delta", ROBUST_DELTAS, _ROBUST),
+    *Setting.grid("delta", HCPI_DELTAS, {"HCPI doubly robust": "hcpi"}, **_HCPI),
+    *Setting.grid("delta", (0.05,), {"HCPI cautious": "hcpi"}),
+]
+_SMOKE = [*_BENCHMARK, *Setting.grid("kappa", (0.003,), {"RaMDP": "ramdp"}), *_soft(2.0)]
 
 
 def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
@@ -140,19 +104,12 @@ def _plan(name: str, settings: list[Setting], **facts: Any) -> RandomMDPPlan:
     return RandomMDPPlan(name=name, settings=tuple(settings), **(given | facts))
 
 
+_FEW = {"eta": (0.1, 0.9), "trajectories": (10, 100)}
 PLANS = (
     _plan("random-mdps", _PAPER),
-    _plan("random-mdps-tests", _tested()),
+    _plan("random-mdps-tests", _TESTED),
     _plan("random-mdps-unguarded", _PAPER, max_steps=10_000),
     _plan("spibb-search", _SEARCHED, seed=2020, second_goal=0.0),
-    _plan("spibb-search-tests", _tested(), seed=2020, second_goal=0.0),
-    _plan(
-        "random-mdps-smoke",
-        [_BASIC, *_n_wedge(10), _ramdp(0.003), *_soft(2.0)],
-        seed=1,
-        n_runs=8,
-        runs_per_job=2,
-        eta=(0.1, 0.9),
-        trajectories=(10, 100),
-    ),
+    _plan("spibb-search-tests", _TESTED, seed=2020, second_goal=0.0),
+    _plan("random-mdps-smoke", _SMOKE, seed=1, n_runs=8, runs_per_job=2, **_FEW),
 )

@@ -65,45 +65,30 @@ class Draw:
     starts: NDArray[np.int64]
 
     @cached_property
-    def counts(self) -> Counts:
-        """Counts of the log."""
-        return Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
-
-    @cached_property
     def problem(self) -> Problem:
         """What algorithms may look at: counts, and the log itself."""
-        counts, values = self.counts, ValueRange.of(self.counts, self.plan.gamma, None)
+        counts = Counts.from_tally(self.truth, self.n_pairs, self.n_entries, self.starts)
+        values = ValueRange.of(counts, self.plan.gamma, None)
         # The benchmark's algorithms know the states and where episodes begin.
         declared = Declarations(initial=self.truth.initial, states_complete=True)
         return Problem(counts, self.baseline, values, self.log(), declared, self.plan.unseen)
 
     def log(self) -> Log:
         """Draw the log again, step by step."""
-        return Log.sample(
-            self.truth,
-            self.baseline,
-            n_episodes=self.plan.trajectories[self.size],
-            max_steps=self.plan.max_steps,
-            rng=_log_rng(self.plan, self.run, self.eta, self.size),
-        )
+        size, longest = self.plan.trajectories[self.size], self.plan.max_steps
+        rng = _log_rng(self.plan, self.run, self.eta, self.size)
+        return Log.sample(self.truth, self.baseline, n_episodes=size, max_steps=longest, rng=rng)
 
 
 def check_plan(plan: RandomMDPPlan) -> None:
     """Refuse a plan whose jobs could not run, before any of them does."""
-    for setting in plan.settings:
-        setting.build()
     _draw_process(plan, np.random.default_rng(plan.seed))
 
 
 def _draw_process(plan: RandomMDPPlan, rng: np.random.Generator) -> tuple[Garnet, Garnet]:
     """Draw a process as the baseline's maker knows it, and as it is then."""
-    garnet = Garnet.random(
-        rng,
-        n_states=plan.n_states,
-        n_actions=plan.n_actions,
-        n_successors=plan.n_successors,
-        gamma=plan.gamma,
-    )
+    sizes = {name: getattr(plan, name) for name in ("n_states", "n_actions", "n_successors")}
+    garnet = Garnet.random(rng, **sizes, gamma=plan.gamma)
     return garnet, garnet.with_second_goal(rng, plan.second_goal) if plan.second_goal else garnet
 
 
@@ -181,11 +166,5 @@ def score(plan: RandomMDPPlan, drawn: list[Draw], device: Device = "cpu") -> NDA
 
 
 RANDOM_MDPS = Study(
-    RandomMDPPlan,
-    run,
-    PLANS,
-    draw=draw_random_mdps,
-    pages=random_mdp_pages,
-    check=check_plan,
-    on_gpu=True,
+    RandomMDPPlan, run, PLANS, draw_random_mdps, random_mdp_pages, check=check_plan, on_gpu=True
 )

@@ -6,15 +6,15 @@ over the rows of its runs (:mod:`.cells`), which are stored as one part, whole o
 
 A study of many runs is **folded** while it runs (:mod:`.recording`): of each cell and setting
 remain the number of runs, exact sums of scores and squares, and the worst runs as rows
-(:mod:`.kept`, as files :mod:`.kept_files`). What remains depends neither on the order of the runs
-nor on how they are grouped, and leads to the same statistics as all rows would. Studies whose
-statistics need every row are never folded.
+(:mod:`.kept`). What remains depends neither on the order of the runs nor on how they are grouped,
+and leads to the same statistics as all rows would. Studies whose statistics need every row are
+never folded.
 
 Pieces of a study, and studies of other settings on the same draws, are **merged**
 (:mod:`.merging`) into what one go would have left; :mod:`.run_set` tells which runs are in a piece.
 
 **Aggregates** (:mod:`.aggregates`) are the statistics of each cell and setting: all that figures
-and pages need, in a file that is published. :mod:`.results` holds them together with the plan.
+and pages need, in a file that is published; results hold them together with the plan.
 
 Folders of version 1 are read under the present names (:mod:`spibb.studies.version1`).
 """

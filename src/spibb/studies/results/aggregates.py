@@ -1,4 +1,4 @@
-"""Statistics of a study: one set for each cell and setting.
+"""Statistics of a study, one set for each cell and setting, asked by their names.
 
 They are all that the figures need, and a few hundred kilobytes for any number of runs;
 ``aggregates.parquet`` holds them, one row for each. Equal results give equal bytes.
@@ -7,28 +7,27 @@ They are all that the figures need, and a few hundred kilobytes for any number o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
 from spibb.errors import DataError
 from spibb.runner.store import Store, as_written, to_bytes
 from spibb.studies.metrics import IntervalEstimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
-from spibb.studies.results.cells import checked_cells, keys, spread
+from spibb.studies.results.cells import checked_cells, checked_facts, keys, marked, spread
 from spibb.studies.results.kept import UNITS, Kept
-from spibb.studies.results.marked import checked_facts, marked
 from spibb.studies.results.recording import read_results
 from spibb.whole_files import write_whole
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+Kind = TypeVar("Kind", bound=Plan)
 FILE = "aggregates.parquet"
 SHARES = (0.001, 0.01, 0.1)
 _ANEW = "make it anew from the study's parts"
@@ -73,8 +72,6 @@ class Aggregates:
     @classmethod
     def read(cls, file: Path, plan: Plan) -> Aggregates:
         """Read what ``write`` wrote for the same plan."""
-        import pyarrow.parquet as pq
-
         with as_written(file, hint=_ANEW):
             table = pq.read_table(file)
             facts = checked_facts(table, plan, file, what="aggregates", hint=_ANEW)
@@ -102,8 +99,6 @@ class Aggregates:
 
     def to_table(self, plan: Plan) -> pa.Table:
         """Return one row for each cell and setting, with the setting's family and value."""
-        import pyarrow as pa
-
         codes = np.arange(self.n.size) % len(plan.settings)
         columns: dict[str, Any] = keys(plan, np.arange(self.n.size))
         for name in ("family", "parameter"):
@@ -117,6 +112,62 @@ class Aggregates:
         columns["worse"] = pa.array(self.worse.ravel(), from_pandas=True)
         table = pa.table(columns)
         return marked(table, plan, sha256=digest(table))
+
+
+class NotInPlanError(LookupError):
+    """Results are asked for what their plan has not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Results(Generic[Kind]):
+    """What a study has found.
+
+    Attributes:
+        plan: Its plan.
+        aggregates: Its statistics.
+        folder: Where it lives, with what else it keeps there.
+        fixed: Values of factors, where only results with these are meant.
+    """
+
+    plan: Kind
+    aggregates: Aggregates
+    folder: Path
+    fixed: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+
+    @classmethod
+    def of_folder(cls, folder: Path, plan: Kind) -> Self:
+        """Read the results of a study's folder."""
+        return cls(plan, Aggregates.of_study(folder, plan), Path(folder))
+
+    def at(self, **cell: Any) -> Self:
+        """Return the results with these values of factors alone."""
+        return replace(self, fixed={**self.fixed, **cell})
+
+    def of(self, measure: Measure, label: str, **cell: Any) -> IntervalEstimate:
+        """Return a statistic of a setting, over the factors that ``cell`` leaves free.
+
+        Args:
+            measure: The statistic.
+            label: The setting's label.
+            cell: Values of factors.
+        """
+        where = self.where(label, **cell)
+        return IntervalEstimate(*(part[where] for part in self.aggregates.of(measure)))
+
+    def n_runs(self, label: str | None = None, **cell: Any) -> NDArray[np.int64]:
+        """Return the runs of a setting, or of all, over the factors that ``cell`` leaves free."""
+        return np.asarray(self.aggregates.n[self.where(label, **cell)])
+
+    def where(self, label: str | None = None, **cell: Any) -> tuple[Any, ...]:
+        """Return the place of a setting, or of all, in the arrays of statistics."""
+        wanted = {**self.fixed, **cell, "setting": label}
+        try:
+            return tuple(
+                slice(None) if wanted.get(name) is None else values.index(wanted[name])
+                for name, values in self.plan.axes.items()
+            )
+        except ValueError as error:
+            raise NotInPlanError(str(error)) from None
 
 
 def digest(table: pa.Table) -> str:

@@ -1,27 +1,60 @@
-"""The rows of a study: tables of runs, cells, settings and scores.
+"""The tables of a study: rows of runs, cells, settings and scores, and what tables say they are of.
 
 Cells are numbered in the order of the plan's factors, settings last.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spibb.errors import DataError
 from spibb.studies.plan import Plan
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+Cells = NDArray[np.int64]
+_FORMAT = 1
+_METADATA = b"spibb"
 _TYPES: dict[type, Any] = {int: np.int32, float: np.float64}
 _HOLDS = {int: "whole numbers", float: "numbers", str: "labels"}
 OTHERS = "put plan and results of the same study into the folder"
+
+
+def marked(table: pa.Table, plan: Plan, **facts: Any) -> pa.Table:
+    """Return a table that says its plan, and further facts."""
+    said = {"format": _FORMAT, "plan": plan.name, "fingerprint": plan.fingerprint, **facts}
+    return table.replace_schema_metadata({_METADATA: json.dumps(said)})
+
+
+def facts_of(table: pa.Table) -> dict[str, Any]:
+    """Return what a table says about itself."""
+    return dict(json.loads((table.schema.metadata or {}).get(_METADATA, b"{}")))
+
+
+def checked_facts(table: pa.Table, plan: Plan, file: Path, what: str, hint: str) -> dict[str, Any]:
+    """Return what a table says about itself; refuse one of another plan.
+
+    Args:
+        table: The table.
+        plan: The plan that it should be of.
+        file: Where it was read.
+        what: What it holds.
+        hint: What to do about one of another plan.
+    """
+    facts = facts_of(table)
+    if facts.get("format") != _FORMAT or facts.get("fingerprint") != plan.fingerprint:
+        raise DataError(
+            f"{file} does not belong to the plan beside it",
+            expected=f"{what} of {plan.name} ({plan.fingerprint}) in format {_FORMAT}",
+            hint=hint,
+        )
+    return facts
 
 
 def to_rows(plan: Plan, runs: Sequence[int], columns: Mapping[str, NDArray[Any]]) -> pa.Table:
@@ -32,8 +65,6 @@ def to_rows(plan: Plan, runs: Sequence[int], columns: Mapping[str, NDArray[Any]]
         runs: The runs.
         columns: Their scores, and what else rows hold, each of shape (runs, *plan.shape).
     """
-    import pyarrow as pa
-
     n_cells = int(np.prod(plan.shape))
     found: dict[str, Any] = {"run": np.repeat(np.array(runs, dtype=np.int32), n_cells)}
     found |= keys(plan, np.tile(np.arange(n_cells), len(runs)))
@@ -42,15 +73,11 @@ def to_rows(plan: Plan, runs: Sequence[int], columns: Mapping[str, NDArray[Any]]
     return pa.table(found)
 
 
-def keys(plan: Plan, cells: NDArray[np.int64]) -> dict[str, Any]:
+def keys(plan: Plan, cells: Cells) -> dict[str, Any]:
     """Return the columns that name cells, given by their numbers."""
-    import pyarrow as pa
-
-    every: dict[str, Sequence[Any]] = {**plan.factors, "setting": plan.labels}
     found: dict[str, Any] = {}
-    for (name, values), places in zip(
-        every.items(), np.unravel_index(cells, plan.shape), strict=True
-    ):
+    every = zip(plan.axes.items(), np.unravel_index(cells, plan.shape), strict=True)
+    for (name, values), places in every:
         if isinstance(values[0], str):
             codes, labels = pa.array(places.astype(np.int16)), pa.array(values, pa.string())
             found[name] = pa.DictionaryArray.from_arrays(codes, labels)
@@ -65,78 +92,66 @@ def in_present_columns(table: pa.Table, plan: Plan) -> pa.Table:
     return table if is_present or not plan.version1 else plan.reader1.rows(table, plan)
 
 
-def checked_rows(table: pa.Table, plan: Plan, where: str | None = None) -> pa.Table:
+def checked_rows(
+    table: pa.Table, plan: Plan, where: str | None = None, *, only_scores: bool = False
+) -> pa.Table:
     """Return rows with the present columns; refuse those that lack one, or runs of other plans.
 
     Args:
         table: The rows.
         plan: The plan that they are of.
         where: The file that holds them.
+        only_scores: Whether it is enough that they hold scores, and nothing else.
     """
-    table = checked_worst(table, plan, where)
-    _check_columns(table, plan.columns, where)
-    return table
 
+    def odd(what: str, expected: str | None = None) -> DataError:
+        return DataError(what, where=where, expected=expected, hint=OTHERS)
 
-def checked_worst(table: pa.Table, plan: Plan, where: str | None = None) -> pa.Table:
-    """Return rows likewise, of which but the score may be kept."""
     table = in_present_columns(table, plan)
     kinds = {name: _HOLDS[plan.declared()[name].kind] for name in plan.factors}
     wanted = {"run": "whole numbers", **kinds, "setting": "labels", "score": "numbers"}
-    _check_columns(table, wanted, where)
+    for name, kind in (wanted if only_scores else {**wanted, **plan.columns}).items():
+        if name not in table.column_names:
+            raise odd(f"the results have no column {name!r}")
+        is_gap, found = table[name].null_count, table[name].type
+        if is_gap or not _holds(found, kind):
+            told = "nothing in some rows" if is_gap else found
+            raise odd(f"the column {name!r} of the results holds {told}", kind)
     runs = table["run"].to_numpy()
-    odd = runs[(runs < 0) | (runs >= plan.n_runs)]
-    if len(odd):
-        told = f"runs from 0 to {plan.n_runs - 1}, as the plan has"
-        raise DataError(
-            f"the results hold the run {odd[0]}", where=where, expected=told, hint=OTHERS
-        )
+    others = runs[(runs < 0) | (runs >= plan.n_runs)]
+    if len(others):
+        expected = f"runs from 0 to {plan.n_runs - 1}, as the plan has"
+        raise odd(f"the results hold the run {others[0]}", expected)
     return table
 
 
-def _check_columns(table: pa.Table, wanted: Mapping[str, str], where: str | None) -> None:
-    for name, kind in wanted.items():
-        if name not in table.column_names:
-            raise DataError(f"the results have no column {name!r}", where=where, hint=OTHERS)
-        column, told = table[name], f"the column {name!r} of the results holds"
-        if column.null_count:
-            raise DataError(f"{told} nothing in some rows", where=where, expected=kind, hint=OTHERS)
-        if not _holds(column.type, kind):
-            raise DataError(f"{told} {column.type}", where=where, expected=kind, hint=OTHERS)
-
-
 def _holds(found: pa.DataType, kind: str) -> bool:
-    from pyarrow import types
-
-    plain = found.value_type if types.is_dictionary(found) else found
-    kinds = {
-        "flags": types.is_boolean(found),
-        "labels": types.is_string(plain) or types.is_large_string(plain),
-        "whole numbers": types.is_integer(found),
-        "numbers": types.is_integer(found) or types.is_floating(found),
+    tests = {
+        "flags": (pa.types.is_boolean,),
+        "labels": (pa.types.is_string, pa.types.is_large_string),
+        "whole numbers": (pa.types.is_integer,),
+        "numbers": (pa.types.is_integer, pa.types.is_floating),
     }
-    return bool(kinds[kind])
+    plain = found.value_type if kind == "labels" and pa.types.is_dictionary(found) else found
+    return any(test(plain) for test in tests[kind])
 
 
-def find_cells(table: pa.Table, plan: Plan) -> NDArray[np.int64]:
+def cells_of(table: pa.Table, plan: Plan) -> Cells:
     """Return the number of each row's cell."""
     cells = np.zeros(len(table), dtype=np.int64)
-    for name, values in {**plan.factors, "setting": plan.labels}.items():
+    for name, values in plan.axes.items():
         coded = table[name].combine_chunks().dictionary_encode()
         known = {value: place for place, value in enumerate(values)}
         found = coded.dictionary.to_pylist()
-        odd = [value for value in found if value not in known]
-        if odd:
-            told = f"the results hold the {name} {odd[0]!r}, which the plan has not"
+        for odd in (value for value in found if value not in known):
+            told = f"the results hold the {name} {odd!r}, which the plan has not"
             raise DataError(told, hint=OTHERS)
         places = np.array([known[value] for value in found], dtype=np.int64)
         cells = cells * len(values) + places[coded.indices.to_numpy()]
     return cells
 
 
-def checked_cells(
-    table: pa.Table, plan: Plan, file: Path, hint: str
-) -> tuple[pa.Table, NDArray[np.int64]]:
+def checked_cells(table: pa.Table, plan: Plan, file: Path, hint: str) -> tuple[pa.Table, Cells]:
     """Return a table of cells with the present columns, and their numbers.
 
     Each must be there once; in version 1 a process could lack some settings.
@@ -148,7 +163,7 @@ def checked_cells(
         hint: What to do where it lacks a cell.
     """
     table = in_present_columns(table, plan)
-    cells, wanted = find_cells(table, plan), {math.prod(plan.shape)}
+    cells, wanted = cells_of(table, plan), {math.prod(plan.shape)}
     if plan.version1:
         wanted.add(math.prod(plan.shape[-3:-1]) * len(plan.reader1.labels(plan)))
     if len(cells) != len(np.unique(cells)) or len(cells) not in wanted:
@@ -156,16 +171,14 @@ def checked_cells(
     return table, cells
 
 
-def spread(column: NDArray[Any], cells: NDArray[np.int64], plan: Plan, rest: Any = 0) -> Any:
+def spread(column: NDArray[Any], cells: Cells, plan: Plan, rest: Any = 0) -> Any:
     """Return a column of some cells as one of all cells of a plan, with ``rest`` in the others."""
     found = np.full((math.prod(plan.shape), *column.shape[1:]), rest, dtype=column.dtype)
     found[cells] = column
     return found
 
 
-def scores_by_run(
-    table: pa.Table, plan: Plan
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+def scores_by_run(table: pa.Table, plan: Plan) -> tuple[Cells, Cells, NDArray[np.float32]]:
     """Return the runs of checked rows, each row's place in (cells x runs), and the scores.
 
     Refused are scores that are not finite, and a run that is there twice.
@@ -174,14 +187,13 @@ def scores_by_run(
     wrong = ~np.isfinite(scores)
     if wrong.any():
         row = int(np.argmax(wrong))
-        is_nan = np.isnan(scores[row])
         raise DataError(
-            f"a score is {'not a number' if is_nan else 'infinite'}",
+            f"a score is {'not a number' if np.isnan(scores[row]) else 'infinite'}",
             where=f"row {row}, run {table['run'][row].as_py()}",
             hint="see why with spibb.studies.running.rerun(FOLDER, RUN)",
         )
     runs, columns = np.unique(table["run"].to_numpy(), return_inverse=True)
-    spots = find_cells(table, plan) * len(runs) + columns
+    spots = cells_of(table, plan) * len(runs) + columns
     count = np.bincount(spots, minlength=1)
     if count.max() > 1:
         cell, column = divmod(int(np.argmax(count > 1)), len(runs))

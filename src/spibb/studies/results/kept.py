@@ -5,27 +5,38 @@ a score below 0.01 is rounded to one), and whole numbers add up to the same in a
 is kept depends neither on the order of the runs, nor on how they are grouped, nor on the machine,
 and it leads to the mean and its interval; the worst runs lead to the CVaR and its interval, the
 same as from all runs.
+
+As files: ``cells.parquet`` has the sums, one row for each cell; ``worst-000.parquet`` and so on
+have the worst runs, in the columns of a study's rows, cell by cell. Equal results give equal bytes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from spibb.errors import DataError
+from spibb.runner.store import as_written, read_checked, to_bytes
 from spibb.studies.plan import Plan
-from spibb.studies.results.cells import checked_rows, scores_by_run, spread
+from spibb.studies.results import cells as tables
 from spibb.studies.results.run_set import RunSet
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+Array = NDArray[Any]
+_CELLS = "cells.parquet"
+# Of eight bytes each before compression: files of 12 MB at most.
+_ROWS = 1_500_000
+_HINT = "take it from a copy, or run the study again in another folder"
+# Scores of a cell rise slowly: their first bytes are alike, and so stand together.
+_SPLIT = {"score": "BYTE_STREAM_SPLIT", "run": "BYTE_STREAM_SPLIT"}
 # Sums are in units of 2^-60, and made of two steps of so many bits below the whole numbers.
 _BITS = 30
 UNITS = 2 ** (2 * _BITS)
@@ -108,7 +119,7 @@ class Kept:
             plan: The plan that the rows are of.
             n_worst: How many of the worst runs of each cell to keep; None for all.
         """
-        runs, spots, scores = scores_by_run(checked_rows(table, plan), plan)
+        runs, spots, scores = tables.scores_by_run(tables.checked_rows(table, plan), plan)
         n_cells = math.prod(plan.shape)
         count = np.bincount(spots, minlength=n_cells * len(runs)).reshape(n_cells, len(runs))
         found = np.zeros((n_cells, len(runs)))
@@ -160,11 +171,11 @@ class Kept:
         """Return the same for a plan with more settings, or with the same in another order."""
         places = [larger.settings.index(setting) for setting in plan.settings]
         runs = dict(zip(places, self.runs, strict=True))
-        n_cells, n_settings = math.prod(larger.shape), len(larger.settings)
-        cells = np.arange(n_cells).reshape(-1, n_settings)[:, places].ravel()
+        n_settings = len(larger.settings)
+        cells = np.arange(math.prod(larger.shape)).reshape(-1, n_settings)[:, places].ravel()
         return Kept(
-            **{name: spread(getattr(self, name), cells, larger) for name in _SUMS},
-            worst=spread(self.worst, cells, larger, _NONE),
+            **{name: tables.spread(getattr(self, name), cells, larger) for name in _SUMS},
+            worst=tables.spread(self.worst, cells, larger, _NONE),
             runs=tuple(runs.get(place, RunSet()) for place in range(n_settings)),
         )
 
@@ -232,3 +243,81 @@ def _narrowed(worst: NDArray[np.uint64]) -> NDArray[np.uint64]:
     width = int((worst != _NONE).any(axis=0).sum())
     # A copy, so that the rest can be let go.
     return worst if width == worst.shape[1] else worst[:, :width].copy()
+
+
+def to_files(kept: Kept, plan: Plan, *, n_rows: int = _ROWS) -> dict[str, Any]:
+    """Return the content of every file by its name.
+
+    Args:
+        kept: What to keep.
+        plan: Of which plan.
+        n_rows: The most rows in a file of worst runs, or those of one cell.
+    """
+    cells = np.arange(len(kept.n))
+    columns = {name: getattr(kept, name) for name in ("n", "worse", "n_kept")}
+    columns |= {"total": _decimals(kept.total), "squares": _decimals(kept.squares)}
+    facts = {"unit of total and squares": "2^-60", "runs": [runs.ranges for runs in kept.runs]}
+    table = pa.table({**tables.keys(plan, cells), **columns})
+    files = {_CELLS: to_bytes(tables.marked(table, plan, **facts))}
+    for number, some in enumerate(_shards(kept.n_kept, n_rows)):
+        scores, runs = kept.worst_rows(some)
+        table = _worst_table(plan, runs, np.repeat(cells[some], kept.n_kept[some]), scores)
+        files[f"worst-{number:03d}.parquet"] = to_bytes(
+            table, use_dictionary=[*plan.factors, "setting"], column_encoding=_SPLIT
+        )
+    return files
+
+
+def _worst_table(plan: Plan, runs: Array, cells: Array, scores: Array) -> pa.Table:
+    return pa.table({"run": runs, **tables.keys(plan, cells), "score": scores})
+
+
+def from_files(folder: Path, plan: Plan) -> Kept:
+    """Read what ``to_files`` returned for the same plan."""
+    with as_written(folder / _CELLS, hint=_HINT):
+        table = read_checked(folder / _CELLS, hint=_HINT)
+        facts = tables.checked_facts(table, plan, folder, what="results", hint=tables.OTHERS)
+        table, cells = tables.checked_cells(table, plan, folder / _CELLS, _HINT)
+        columns = {name: table[name].to_numpy() for name in ("n", "worse", "n_kept")}
+        for name in ("total", "squares"):
+            columns[name] = np.array([int(number) for number in table[name].to_pylist()], object)
+        sums = {name: tables.spread(column, cells, plan) for name, column in columns.items()}
+        n_kept = sums.pop("n_kept")
+        shards = [read_checked(file, hint=_HINT) for file in sorted(folder.glob("worst-*.parquet"))]
+        shards = shards or [_worst_table(plan, *np.empty((3, 0), np.int64))]
+        rows = tables.checked_rows(pa.concat_tables(shards), plan, str(folder), only_scores=True)
+        cells = tables.cells_of(rows, plan)
+        if not np.array_equal(np.bincount(cells, minlength=len(n_kept)), n_kept):
+            raise DataError(f"{folder} lacks some of its worst runs", hint=_HINT)
+        order = np.argsort(cells, kind="stable")
+        scores, runs = (rows[name].to_numpy()[order] for name in ("score", "run"))
+        return Kept(**sums, worst=to_worst(n_kept, scores, runs), runs=_runs(facts["runs"], plan))
+
+
+def _runs(ranges: list[Any], plan: Plan) -> tuple[RunSet, ...]:
+    """Return the runs of each setting; several of version 1 may be one now."""
+    found = {label: RunSet() for label in plan.labels}
+    labels = plan.reader1.labels(plan) if plan.version1 else plan.labels
+    for label, part in zip(labels, ranges, strict=True):
+        found[label] |= RunSet(tuple(map(tuple, part)))
+    return tuple(found.values())
+
+
+def _shards(n_kept: NDArray[np.int64], n_rows: int) -> Iterator[slice]:
+    """Yield ranges of cells with at most so many rows, or of one cell."""
+    first, rows = 0, 0
+    for cell, n in enumerate(n_kept.tolist()):
+        if rows and rows + n > n_rows:
+            yield slice(first, cell)
+            first, rows = cell, 0
+        rows += n
+    if rows:
+        yield slice(first, len(n_kept))
+
+
+def _decimals(numbers: NDArray[np.object_]) -> pa.Array:
+    """Return integers of up to 38 digits, the most that readers of Parquet agree on."""
+    try:
+        return pa.array([Decimal(number) for number in numbers], pa.decimal128(38, 0))
+    except pa.ArrowInvalid:
+        raise DataError("the scores are too large to be kept", expected="below 10^7") from None

@@ -7,18 +7,18 @@ of one plan, it is what the plan would have come to in one go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from spibb.errors import DataError, SettingsError
 from spibb.runner.store import PLAN_FILE, Store
 from spibb.studies.plan import Plan, Setting
-from spibb.studies.results.cells import find_cells, keys
-from spibb.studies.results.kept import Kept, Retention, merge_all
-from spibb.studies.results.kept_files import to_files
+from spibb.studies.results.cells import cells_of, keys
+from spibb.studies.results.kept import Kept, Retention, merge_all, to_files
 from spibb.studies.results.recording import keeps_all_rows, read_results, read_rows
 from spibb.studies.results.run_set import RunSet
 from spibb.whole_files import replace_whole
@@ -27,33 +27,23 @@ from spibb.whole_folders import check_replaceable, write_folder
 # What may differ between plans that draw the same processes, baselines and logs.
 _FREE = ("name", "n_runs", "runs_per_job", "settings", "version1")
 _AND = " + "
+# Makes a plan of TOML.
+Reader = Callable[[str], Plan]
 
 
-@dataclass(frozen=True, eq=False)
 class _Source:
     """A study to be merged."""
 
-    store: Store
-    plan: Plan
-    kept: Kept
-
-    @classmethod
-    def read(cls, folder: Path, keeping: Retention, read_plan: Callable[[str], Plan]) -> _Source:
-        store = Store(folder)
-        plan = read_plan(store.plan())
-        return cls(store, plan, read_results(store, plan, keeping))
-
-    def runs(self) -> dict[str, RunSet]:
-        """Return the runs of each setting by its label."""
-        return dict(zip(self.plan.labels, self.kept.runs, strict=True))
+    def __init__(self, folder: Path, keeping: Retention, read_plan: Reader) -> None:
+        self.folder, self.store = folder, Store(folder)
+        self.plan = read_plan(self.store.plan())
+        self.kept = read_results(self.store, self.plan, keeping)
+        # The runs of each setting by its label.
+        self.runs = dict(zip(self.plan.labels, self.kept.runs, strict=True))
 
 
 def merge_studies(
-    out: Path,
-    folders: Sequence[Path],
-    *,
-    read_plan: Callable[[str], Plan],
-    keeping: Retention | None = None,
+    out: Path, folders: Sequence[Path], *, read_plan: Reader, keeping: Retention | None = None
 ) -> Kept:
     """Write one study folder from several, and return what is in it.
 
@@ -66,15 +56,13 @@ def merge_studies(
     """
     check_replaceable(Path(out), overwrite=True, known=())
     keeping = keeping or Retention()
-    sources = [_Source.read(Path(folder), keeping, read_plan) for folder in folders]
+    sources = [_Source(Path(folder), keeping, read_plan) for folder in folders]
     if not sources:
         raise SettingsError("there is nothing to merge", expected="at least one study's folder")
     plan = merge_plans([source.plan for source in sources])
     _check_overlap(sources)
-    n_worst = keeping.n_worst(plan.n_runs)
-    merged = merge_all(
-        (source.kept.in_plan(source.plan, plan) for source in sources), plan, n_worst
-    )
+    parts = (source.kept.in_plan(source.plan, plan) for source in sources)
+    merged = merge_all(parts, plan, keeping.n_worst(plan.n_runs))
 
     def fill(folder: Path) -> None:
         store = Store(folder)
@@ -95,9 +83,8 @@ def merge_plans(plans: Sequence[Plan]) -> Plan:
 
     It has as many runs as the largest; settings that were given fewer simply have fewer.
     """
-    ordered = sorted(plans, key=lambda plan: (-plan.n_runs, plan.name, plan.to_toml()))
-    first = ordered[0]
-    for plan in ordered[1:]:
+    first, *others = ordered = sorted(plans, key=lambda x: (-x.n_runs, x.name, x.to_toml()))
+    for plan in others:
         _check_same_draws(first, plan)
     names = sorted({name for plan in plans for name in plan.name.split(_AND)})
     return replace(first, name=_AND.join(names), settings=_united(ordered), version1="")
@@ -131,16 +118,14 @@ def _check_same_draws(first: Plan, other: Plan) -> None:
 def _check_overlap(sources: Sequence[_Source]) -> None:
     """Refuse a run of a setting that two studies hold, and name the first and the two."""
     found = []
-    for one, other in combinations(sorted(sources, key=lambda source: source.store.folder), 2):
-        theirs = other.runs()
-        for label, runs in one.runs().items():
-            run = runs.first_common(theirs.get(label, RunSet()))
+    for one, other in combinations(sorted(sources, key=lambda source: source.folder), 2):
+        for label, runs in one.runs.items():
+            run = runs.first_common(other.runs.get(label, RunSet()))
             if run is not None:
-                found.append((run, label, one.store.folder, other.store.folder))
-    if found:
-        run, label, one_folder, other_folder = min(found)
+                found.append((run, label, one.folder, other.folder))
+    for run, label, *folders in sorted(found)[:1]:
         raise DataError(
-            f"run {run} of {label} is in {one_folder} and in {other_folder}",
+            f"run {run} of {label} is in {folders[0]} and in {folders[1]}",
             expected="each run of a setting in one of the folders",
             hint="give pieces that do not overlap",
         )
@@ -151,17 +136,15 @@ def _has_rows(plan: Plan, sources: Sequence[_Source], merged: Kept, keeping: Ret
     are_there = not any(source.store.folded() for source in sources)
     ends = {end for runs in merged.runs for part in runs.ranges for end in part}
     is_whole = all(end % plan.runs_per_job == 0 or end == plan.n_runs for end in ends)
-    is_whole &= len(set(merged.runs)) == 1
-    return plan.keeps_rows or (keeps_all_rows(plan, keeping) and are_there and is_whole)
+    is_even = len(set(merged.runs)) == 1
+    return plan.keeps_rows or (keeps_all_rows(plan, keeping) and are_there and is_whole and is_even)
 
 
 def _join_rows(store: Store, plan: Plan, sources: Sequence[_Source]) -> None:
     """Write the rows of all, a part for each job, in an order that the folders' has no part in."""
-    import pyarrow as pa
-
     tables = [read_rows(source.store, source.plan) for source in sources]
     table = pa.concat_tables(tables, promote_options="permissive")
-    runs, cells = table["run"].to_numpy(), find_cells(table, plan)
+    runs, cells = table["run"].to_numpy(), cells_of(table, plan)
     order = np.lexsort((cells, runs))
     table = table.take(order)
     for name, column in keys(plan, cells[order]).items():

@@ -10,20 +10,16 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Piece, Store
 from spibb.studies.plan import Plan
 from spibb.studies.results.cells import checked_rows
-from spibb.studies.results.kept import Kept, Retention
-from spibb.studies.results.kept_files import from_files, to_files
+from spibb.studies.results.kept import Kept, Retention, from_files, to_files
 from spibb.studies.results.run_set import RunSet
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Name of a job, its first run, the run after its last.
 JobRange = tuple[str, int, int]
@@ -55,26 +51,23 @@ def find_piece(plan: Plan, text: str) -> Piece:
     return jobs[begin][1], jobs[end - 1][2]
 
 
-@dataclass(eq=False)
 class Recorder:
     """Takes the results of a study's jobs, and folds them where the study is large.
 
-    Attributes:
+    Args:
         plan: The plan.
         store: The study's folder.
         jobs: The jobs that belong here, in order.
         keeping: How much is kept.
     """
 
-    plan: Plan
-    store: Store
-    jobs: Sequence[JobRange]
-    keeping: Retention
-    _whole: set[str] = field(init=False)
-    _damaged: set[str] = field(init=False)
-    _kept: Kept = field(init=False)
-    _n_folded: int = field(init=False)
-    _n_ready: int = field(init=False)
+    def __init__(self, plan: Plan, store: Store, jobs: list[JobRange], keeping: Retention) -> None:
+        self.plan, self.store, self.jobs, self.keeping = plan, store, jobs, keeping
+        self._kept = read_folded(store, plan)
+        self._n_folded = self._n_ready = self._count_folded()
+        self._whole, self._damaged = store.finished()
+        self._whole |= {name for name, _, _ in jobs[: self._n_folded]}
+        self._fold_if_due()
 
     @classmethod
     @contextmanager
@@ -94,13 +87,6 @@ class Recorder:
         jobs = jobs_of_piece(plan, piece)
         with Store.open(folder, plan.to_toml(), resume=resume, piece=piece) as store:
             yield cls(plan, store, jobs, keeping or Retention())
-
-    def __post_init__(self) -> None:
-        self._kept = read_folded(self.store, self.plan)
-        self._n_folded = self._n_ready = self._count_folded()
-        self._whole, self._damaged = self.store.finished()
-        self._whole |= {name for name, _, _ in self.jobs[: self._n_folded]}
-        self._fold_if_due()
 
     def finished(self) -> tuple[set[str], set[str]]:
         """Return the names of the jobs that are done, and of those whose parts are damaged."""
@@ -179,8 +165,6 @@ def read_results(store: Store, plan: Plan, keeping: Retention | None = None) -> 
 
 def read_rows(store: Store, plan: Plan) -> pa.Table:
     """Return every row of a study that keeps them, with labels that do not depend on its plan."""
-    import pyarrow as pa
-
     if store.folded() is not None:
         raise DataError(
             f"{store.folder} keeps no rows but the worst",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,21 +36,16 @@ class RunSet:
         return sum(last - first for first, last in self.ranges)
 
     def __or__(self, other: RunSet) -> RunSet:
-        return RunSet(_joined((*self.ranges, *other.ranges)))
+        found: list[tuple[int, int]] = []
+        for first, last in sorted((*self.ranges, *other.ranges)):
+            if found and first <= found[-1][1]:
+                found[-1] = found[-1][0], max(last, found[-1][1])
+            else:
+                found.append((first, last))
+        return RunSet(tuple(found))
 
     def first_common(self, other: RunSet) -> int | None:
         """Return the first run that is in both sets; None if there is none."""
-        common = [
-            max(a, c) for a, b in self.ranges for c, d in other.ranges if max(a, c) < min(b, d)
-        ]
+        pairs = product(self.ranges, other.ranges)
+        common = (max(a, c) for (a, b), (c, d) in pairs if max(a, c) < min(b, d))
         return min(common, default=None)
-
-
-def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    found: list[tuple[int, int]] = []
-    for first, last in sorted(ranges):
-        if found and first <= found[-1][1]:
-            found[-1] = found[-1][0], max(last, found[-1][1])
-        else:
-            found.append((first, last))
-    return tuple(found)

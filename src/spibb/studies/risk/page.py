@@ -11,7 +11,7 @@ import numpy as np
 from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.studies.claims import markdown_table
 from spibb.studies.drawing import CVAR, GREY, MEAN, Drawing, add_head, draw_line, mark_sizes
-from spibb.studies.results.results import NotInPlanError, Results
+from spibb.studies.results.aggregates import NotInPlanError, Results
 from spibb.studies.risk.problems import PROBLEMS
 
 _CHOSEN = f"Auto-SPIBB, caution={AutoSPIBB.caution:g}"
