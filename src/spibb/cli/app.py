@@ -35,6 +35,8 @@ for command in (demo, inspect, improve, algorithms, audit, evaluate, count):
 app.add_typer(study, name="study")
 
 
+# Commands that always read a log, and so load pyarrow.
+_READING = ("improve", "evaluate", "inspect", "audit", "count", "demo")
 Version = Annotated[bool, typer.Option("--version", help="Print the version and leave.")]
 
 
@@ -49,10 +51,13 @@ def _root(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
+    from spibb.cli.arrow_alone import leave_pandas_out
     from spibb.cli.interrupts import prompt_interrupts
     from spibb.errors import SpibbError
 
     os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
+    if _reads_a_log(sys.argv[1:]):
+        leave_pandas_out()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.
@@ -76,6 +81,10 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):
             sys.exit(1)
         _fail(f"cannot print the result: {error.strerror or error}.")
+
+
+def _reads_a_log(arguments: list[str]) -> bool:
+    return arguments[:1] in [[name] for name in _READING] and "--help" not in arguments
 
 
 def _fail(message: str) -> NoReturn:
