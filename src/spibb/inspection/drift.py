@@ -15,7 +15,12 @@ import scipy.sparse as sp
 
 from spibb.data.log import Log
 from spibb.inspection.finding import Finding, Tested
-from spibb.inspection.permutation import Codes, independence_p_value, rank_p_value
+from spibb.inspection.permutation import (
+    Codes,
+    distinct,
+    independence_p_value,
+    rank_p_value,
+)
 
 _ROWS, _FEW_EPISODES, _QUARTERS = 200_000, 30, 4
 # States with the most rows are looked at, and among them none with fewer rows than this.
@@ -66,7 +71,7 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
 def _by_episodes(place: Codes, action: Codes, episode: Codes, n_episodes: int) -> float | None:
     """Permute episodes among quarters; the statistic is X^2 summed over states."""
     pair = place * (int(action.max()) + 1) + action
-    known, pair = np.unique(pair, return_inverse=True)
+    known, pair, _ = distinct(pair)
     state = known // (int(action.max()) + 1)
     if len(known) == len(np.unique(state)):
         return None

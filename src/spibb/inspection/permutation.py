@@ -29,6 +29,8 @@ _SCALED = 200
 _CATEGORIES = 6
 # Of a code of that many categories; and all of them.
 _BITS, _FIRST = np.uint8(3), np.uint8(7)
+# Integers are counted where they are below so many times their number.
+_SPARSE = 4
 # Permutations that are made of a group before the next one's turn.
 _TOGETHER = 10
 
@@ -111,17 +113,39 @@ def _statistics(
 def _few(starts: Codes, values: Codes) -> Few:
     """Number the categories of each group by how frequent they are; the rare ones are the last."""
     group = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    values = np.unique(values, return_inverse=True)[1].reshape(-1)
-    key = group * (int(values.max()) + 1) + values
-    known, place, n = np.unique(key, return_inverse=True, return_counts=True)
+    _, values, _ = distinct(values)
+    known, place, n = distinct(group * (int(values.max()) + 1) + values)
     of_group = known // (int(values.max()) + 1)
     order = np.lexsort((known, -n, of_group))
     rank = np.empty(len(known), dtype=np.int64)
     first = np.flatnonzero(np.append(True, np.diff(of_group[order]) != 0))
     lengths = np.diff(np.append(first, len(known)))
     rank[order] = np.arange(len(known)) - np.repeat(first, lengths)
-    few: Few = np.minimum(rank, _CATEGORIES).astype(np.uint8)[place.reshape(-1)]
+    few: Few = np.minimum(rank, _CATEGORIES).astype(np.uint8)[place]
     return few
+
+
+def distinct(values: Codes) -> tuple[Codes, Codes, Codes]:
+    """Return the different values, the place of each among them, and how often each is there."""
+    if not _are_dense(values):
+        found, place, n = np.unique(values, return_inverse=True, return_counts=True)
+        return found, place.reshape(-1), n
+    n = np.bincount(values)
+    known = np.flatnonzero(n)
+    return known, (np.cumsum(n > 0) - 1)[values], n[known]
+
+
+def occurrences(values: Codes) -> Codes:
+    """Return how often each of the different values is there, in their order."""
+    if not _are_dense(values):
+        return np.unique(values, return_counts=True)[1]
+    n = np.bincount(values)
+    return n[n > 0]
+
+
+def _are_dense(values: Codes) -> bool:
+    """Whether counting takes less than sorting."""
+    return len(values) > 0 and values.min() >= 0 and values.max() < _SPARSE * len(values)
 
 
 def _informative(starts: Codes, u: Few, w: Few) -> tuple[Codes, Few, Few]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +62,20 @@ def fill_result(result: Improvement, folder: Path, command: str | None = None) -
         for name in FILES
         if (folder / name).exists()
     }
+    _compute(result)
     summary = result_summary(result, command=command, hashes=hashes)
     write_json(folder / "summary.json", summary, is_long=len(summary["changes"]) > _MOST_READ)
     page = render_report(result, summary, render_inspection(result.inspection))
     write_whole(folder / "report.html", page.encode())
     return summary
+
+
+def _compute(result: Improvement) -> None:
+    """Draw models and look at the log side by side: neither needs the other, nor all cores."""
+    with ThreadPoolExecutor(1) as beside:
+        inspected = beside.submit(getattr, result, "inspection")
+        _ = result.state_risks
+        inspected.result()
 
 
 def write_json(path: Path, facts: dict[str, Any], *, is_long: bool = False) -> None:
