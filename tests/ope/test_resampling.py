@@ -34,12 +34,12 @@ def test_a_resample_is_its_number_s_whatever_else_is_drawn():
 
 def test_many_spread_as_few_do(monkeypatch):
     values = np.random.default_rng(0).exponential(size=500)
-    plain = resample(Mean(values), 4000, np.random.default_rng(1))
+    plain = resample([Mean(values)], 4000, np.random.default_rng(1))[0]
     monkeypatch.setattr(resampling, "MANY_EPISODES", 1)
-    many = resample(Mean(values), 4000, np.random.default_rng(1))
-    again = resample(Mean(values), 4000, np.random.default_rng(1))
+    many = resample([Mean(values)], 4000, np.random.default_rng(1))[0]
+    again = resample([Mean(values)], 4000, np.random.default_rng(1))[0]
     monkeypatch.setenv("SPIBB_THREADS", "1")
-    alone = resample(Mean(values), 4000, np.random.default_rng(1))
+    alone = resample([Mean(values)], 4000, np.random.default_rng(1))[0]
     assert np.array_equal(many, again)
     assert np.array_equal(many, alone)
     error = values.std() / np.sqrt(len(values))

@@ -37,7 +37,7 @@ def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Fin
     """
     n, mean, error = _paid(log, preferences.shape)
     several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
-    n, mean, error, preferences = (x[several] for x in (n, mean, error, preferences))
+    n, mean, error, preferences = n[several], mean[several], error[several], preferences[several]
     known = n >= _FEWEST_ROWS
     leaning, pays = _centred(preferences, known), _centred(mean, known)
     # What differs between actions counts as far as noise alone does not explain it.

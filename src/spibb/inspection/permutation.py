@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,9 +107,13 @@ def _statistics(
         numbered = np.arange(first, first + _TOGETHER).astype(np.uint64)
         # A group is permuted by itself, so that threads have groups of their own.
         given = starts, u, w, numbered, seed is not None, seed or np.uint64(0), found
-        over_chunks(lambda some, given=given: _permute(some, *given), groups)
+        over_chunks(partial(_permute_groups, given), groups)
         # One after the other, whoever made them.
         yield from found.cumsum(axis=1)[:, -1]
+
+
+def _permute_groups(given: tuple[Any, ...], groups: Codes) -> None:
+    _permute(groups, *given)
 
 
 def _few(starts: Codes, values: Codes) -> Few:

@@ -9,6 +9,8 @@ drawn first (a multinomial number), then which ones.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,15 +29,29 @@ _SLAB, _TOGETHER = 1 << _BITS, 100
 _TEN_BITS, _IN_A_NUMBER = np.uint64(_SLAB - 1), 64 // _BITS
 
 
-def resample(statistic: Statistic, n_resamples: int, rng: np.random.Generator) -> Array:
-    """Return the statistic on resamples of its episodes, drawn with replacement."""
+def resample(
+    statistics: Sequence[Statistic], n_resamples: int, rng: np.random.Generator
+) -> list[Array]:
+    """Return statistics of the same episodes on resamples of these, drawn with replacement.
+
+    Resamples of many episodes are the same for all statistics that are functions of sums.
+    """
+    if not statistics or len(statistics[0]) < MANY_EPISODES:
+        return [_resample_few(one, n_resamples, rng) for one in statistics]
+    seed = np.uint64(rng.integers(2**63))
+    columns = [one.columns for one in statistics]
+    summed = [part for part in columns if part is not None]
+    ends = np.cumsum([len(part) for part in summed])
+    sums = resampled_sums(np.concatenate(summed), n_resamples, seed) if summed else np.empty((0, 0))
+    parts = iter(np.split(sums, ends, axis=1))
+    return [
+        _resample_many(one, n_resamples, seed) if part is None else one.of_sums(next(parts))
+        for one, part in zip(statistics, columns, strict=True)
+    ]
+
+
+def _resample_few(statistic: Statistic, n_resamples: int, rng: np.random.Generator) -> Array:
     n = len(statistic)
-    if n >= MANY_EPISODES:
-        seed = np.uint64(rng.integers(2**63))
-        columns = statistic.columns
-        if columns is not None:
-            return statistic.of_sums(resampled_sums(columns, n_resamples, seed))
-        return _resample_many(statistic, n_resamples, seed)
     rows = max(1, _DRAWS // n)
     sizes = [min(rows, n_resamples - done) for done in range(0, n_resamples, rows)]
     return np.concatenate(

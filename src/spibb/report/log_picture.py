@@ -66,7 +66,10 @@ def _coverage(found: Inspection) -> str:
 def _lengths(lengths: NDArray[np.int64]) -> str:
     least, most = int(lengths.min()), int(lengths.max())
     n, edges = np.histogram(lengths, bins=min(_MOST_BINS, max(1, most - least + 1)))
-    across, up = Scale(*edges[[0, -1]].tolist(), _RIGHT - _LEFT, 0.0), _Upright(float(n.max()))
+    across, up = (
+        Scale(float(edges[0]), float(edges[-1]), _RIGHT - _LEFT, 0.0),
+        _Upright(float(n.max())),
+    )
     places = [_LEFT + across.at(float(edge)) for edge in edges]
     bars = [
         up.bar(left, right - left, float(value), "rows")

@@ -51,7 +51,8 @@ class WeightedMean(Statistic):
     def of_sums(self, sums: Array) -> Array:
         """Return the weighted means."""
         over, under = sums.T
-        return np.divide(over, under, out=np.full(len(sums), np.nan), where=under > 0.0)
+        found = np.divide(over, under, out=np.full(len(sums), np.nan), where=under > 0.0)
+        return np.asarray(found)
 
     def jackknife(self) -> Array:
         """Leave out each episode in turn, by subtraction from the sums."""
