@@ -5,6 +5,7 @@ Their files are light, and import what is heavy when they run, so that --help is
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import nullcontext
@@ -37,6 +38,8 @@ app.add_typer(study, name="study")
 
 # Commands that always read a log, and so load pyarrow.
 _READING = ("improve", "evaluate", "inspect", "audit", "count", "demo")
+# Objects that are made before garbage is looked for.
+_OBJECTS = 50_000
 Version = Annotated[bool, typer.Option("--version", help="Print the version and leave.")]
 
 
@@ -58,6 +61,8 @@ def main() -> None:
     os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
     if _reads_a_log(sys.argv[1:]):
         leave_pandas_out()
+        # What is loaded stays: to look for garbage in it takes a twentieth of a short command.
+        gc.set_threshold(_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.
