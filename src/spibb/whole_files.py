@@ -7,6 +7,7 @@ not tear each other's; what fails or is killed leaves the old file alone.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
@@ -101,3 +102,10 @@ def sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(descriptor)
+
+
+def write_json(path: Path, facts: dict[str, Any], *, is_long: bool = False) -> None:
+    """Write strict JSON, with a line for each fact unless there are very many."""
+    indent = None if is_long else 2
+    text = json.dumps(facts, indent=indent, allow_nan=False, ensure_ascii=False)
+    write_whole(path, (text + "\n").encode())

@@ -47,6 +47,27 @@ def test_help_waits_for_nothing_heavy(command):
     assert "Usage" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["improve", "evaluate"])
+def test_commands_load_neither_pandas_nor_what_draws(command, ward):
+    """Though they are installed: each takes longer to load than a million rows to read."""
+    judged = ["--policy", ward.baseline] if command == "evaluate" else ["--out", "out"]
+    words = [command, ward.log, "--baseline", ward.baseline, "--gamma", "0.9", *judged]
+    code = (
+        f"import sys; sys.argv = ['spibb', *{list(map(str, words))!r}]\n"
+        "from spibb.cli.app import main\n"
+        "try: main()\n"
+        "except SystemExit as left: assert not left.code\n"
+        "heavy = {'pandas', 'matplotlib', 'duckdb'} & {*sys.modules}\n"
+        "assert not heavy, heavy\n"
+        "import pandas\n"  # who wants it has it all the same
+        "assert pandas.DataFrame({'a': [1]}).shape == (1, 1)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ward.folder
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_improve_then_audit(ward, spibb, spibb_process):
     """Exit codes 0 and 1 of processes, and the same bytes whatever the order of hashes is."""
     ran = spibb_process(*ward.improve(), environment={"PYTHONHASHSEED": "1"})

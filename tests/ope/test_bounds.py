@@ -107,7 +107,7 @@ def test_bca_agrees_with_scipy_on_the_same_resamples(kind, delta):
         confidence_level=1 - 2 * delta, method="BCa", rng=np.random.default_rng(11),
     )  # fmt: skip
     ours = bounds.bca(statistic, delta, np.random.default_rng(11))
-    replicates = bounds.resample(statistic, 2_000, np.random.default_rng(11))
+    replicates = bounds.resample([statistic], 2_000, np.random.default_rng(11))[0]
     np.testing.assert_allclose(replicates, theirs.bootstrap_distribution, rtol=1e-10)
     np.testing.assert_allclose(ours, theirs.confidence_interval, rtol=1e-9)
 
@@ -143,7 +143,7 @@ def test_the_sign_of_the_acceleration_matters():
     values = np.random.default_rng(4).lognormal(sigma=1.2, size=80)
     statistic = Mean(values)
     lower, upper = bounds.bca(statistic, 0.05, np.random.default_rng(0))
-    replicates = bounds.resample(statistic, 2_000, np.random.default_rng(0))
+    replicates = bounds.resample([statistic], 2_000, np.random.default_rng(0))[0]
     assert lower > np.quantile(replicates, 0.05)
     assert upper > np.quantile(replicates, 0.95)
 

@@ -5,6 +5,7 @@ Their files are light, and import what is heavy when they run, so that --help is
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import nullcontext
@@ -35,6 +36,10 @@ for command in (demo, inspect, improve, algorithms, audit, evaluate, count):
 app.add_typer(study, name="study")
 
 
+# Commands that always read a log, and so load pyarrow.
+_READING = ("improve", "evaluate", "inspect", "audit", "count", "demo")
+# Objects that are made before garbage is looked for.
+_OBJECTS = 50_000
 Version = Annotated[bool, typer.Option("--version", help="Print the version and leave.")]
 
 
@@ -49,10 +54,15 @@ def _root(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
+    from spibb.cli.arrow_alone import leave_pandas_out
     from spibb.cli.interrupts import prompt_interrupts
     from spibb.errors import SpibbError
 
     os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
+    if _reads_a_log(sys.argv[1:]):
+        leave_pandas_out()
+        # What is loaded stays: to look for garbage in it takes a twentieth of a short command.
+        gc.set_threshold(_OBJECTS)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.
@@ -76,6 +86,10 @@ def main() -> None:
         if isinstance(error, BrokenPipeError):
             sys.exit(1)
         _fail(f"cannot print the result: {error.strerror or error}.")
+
+
+def _reads_a_log(arguments: list[str]) -> bool:
+    return arguments[:1] in [[name] for name in _READING] and "--help" not in arguments
 
 
 def _fail(message: str) -> NoReturn:

@@ -13,8 +13,8 @@ import numpy as np
 
 import spibb
 from spibb.cli.inputs import command_line, read_problem
-from spibb.cli.printing import console
-from spibb.cli.result_printing import describe_improvement, print_written
+from spibb.cli.printing import console, print_written
+from spibb.cli.result_printing import describe_improvement
 from spibb.report.folder import FILES, write_result
 from spibb.whole_folders import check_replaceable
 

@@ -10,10 +10,9 @@ from typing import Any
 from rich.table import Column
 
 from spibb.cli import printing as p
-from spibb.cli.result_printing import print_written
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
-from spibb.report.comparison import said_once
+from spibb.report.words import said_once
 
 
 def print_evaluation(
@@ -25,7 +24,7 @@ def print_evaluation(
         p.print_title(facts["statement"])
         _describe(found)
         if out is not None:
-            print_written(out)
+            p.print_written(out)
 
     p.print_as(printed, json=lambda: facts, csv=lambda: _records(found), table=show)
 

@@ -8,6 +8,7 @@ import json as json_format
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -86,3 +87,8 @@ def print_place(text: str) -> None:
 def short_name(text: str) -> Text:
     """Return a name in one line and of bearable length; the files have it whole."""
     return Text(short(visible(text), _LONGEST_NAME))
+
+
+def print_written(out: Path) -> None:
+    """Say where a result is, and what to open."""
+    print_place(f"\nWritten to {out}; open {out / 'report.html'}")

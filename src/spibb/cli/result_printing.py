@@ -28,7 +28,7 @@ def print_improvement(
 
     def show() -> None:
         describe_improvement(result, summary)
-        print_written(out)
+        p.print_written(out)
 
     p.print_as(
         printed,
@@ -60,11 +60,6 @@ def _print_answers(summary: dict[str, Any]) -> None:
     p.console.print(lines)
 
 
-def print_written(out: Path) -> None:
-    """Say where a result is, and what to open."""
-    p.print_place(f"\nWritten to {out}; open {out / 'report.html'}")
-
-
 def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printed: str) -> None:
     """Print several results in one table, and where they were written."""
 
@@ -78,7 +73,7 @@ def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printe
             for name, one in zip(names, facts["settings"], strict=True)
         )
         p.print_sentence("\n".join(found.remarks))
-        print_written(out)
+        p.print_written(out)
 
     p.print_as(
         printed,

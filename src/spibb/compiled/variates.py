@@ -48,5 +48,9 @@ def gamma(state, shape):  # type: ignore[no-untyped-def]
         if v <= 0.0:
             continue
         v = v * v * v
-        if math.log(uniform(state)) < 0.5 * x * x + d - d * v + d * math.log(v):
+        u = uniform(state)
+        # Their squeeze: whoever passes it would pass the test with logarithms, too.
+        if u < 1.0 - 0.0331 * (x * x) * (x * x):
+            return boost * d * v
+        if math.log(u) < 0.5 * x * x + d - d * v + d * math.log(v):
             return boost * d * v

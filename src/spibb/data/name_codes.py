@@ -74,8 +74,10 @@ class TextCodes:
             raise NotStreamedError(f"{name} has an empty name")
         known = self._codes
         codes = np.array([known.setdefault(text, len(known)) for text in texts], np.int64)
-        places = column.indices.fill_null(MISSING).to_numpy(zero_copy_only=False)
-        found = np.append(codes, MISSING)[places]
+        places = column.indices
+        if column.null_count:
+            places = places.fill_null(MISSING)
+        found = np.append(codes, MISSING)[places.to_numpy(zero_copy_only=False)]
         met = self._met.get((name, file), np.zeros(0, np.bool_))
         if len(met) < len(known):
             met = np.append(met, np.zeros(2 * len(known) - len(met), np.bool_))

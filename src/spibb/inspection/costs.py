@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.data.log import Log
 from spibb.inspection.finding import Finding, Tested
 from spibb.inspection.permutation import rank_p_value
@@ -34,15 +35,10 @@ def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Fin
         preferences: Probabilities of the baseline, or frequencies of the log, shape (S, A).
         level: Of the test.
     """
-    state, action, paid = _paid(log)
-    shape = preferences.shape
-    pair = state * shape[1]
-    pair += action
-    n = np.bincount(pair, minlength=preferences.size).reshape(shape)
+    n, mean, error = _paid(log, preferences.shape)
     several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
-    n, preferences = n[several], preferences[several]
+    n, mean, error, preferences = n[several], mean[several], error[several], preferences[several]
     known = n >= _FEWEST_ROWS
-    mean, error = _means(_places(pair, shape, several), paid, n)
     leaning, pays = _centred(preferences, known), _centred(mean, known)
     # What differs between actions counts as far as noise alone does not explain it.
     signal, noise = (pays**2).sum(axis=1), np.where(known, error**2, 0.0).sum(axis=1)
@@ -106,26 +102,6 @@ def _finding(
     )
 
 
-def _places(pair: Codes, shape: tuple[int, ...], states: Codes) -> Codes:
-    """Turn pairs into their places among some states, -1 where they are of another."""
-    place = np.full(shape, -1)
-    place[states] = np.arange(len(states) * shape[1]).reshape(-1, shape[1])
-    return place.ravel().take(pair, out=pair, mode="clip")
-
-
-def _means(pair: Codes, paid: Array, n: Codes) -> tuple[Array, Array]:
-    """Return how much each pair paid on average, and the standard error of that."""
-    if pair.min(initial=0) < 0:
-        kept = pair >= 0
-        pair, paid = pair[kept], paid[kept]
-    mean = np.bincount(pair, paid, n.size) / np.maximum(n.ravel(), 1)
-    off = mean[pair]
-    np.subtract(paid, off, out=off)
-    off *= off
-    spread = np.bincount(pair, off, n.size).reshape(n.shape)
-    return mean.reshape(n.shape), np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
-
-
 def _centred(values: Array, known: NDArray[np.bool_]) -> Array:
     """Return values minus the mean of those that are known in their state, 0 for the others."""
     n = np.maximum(known.sum(axis=1, keepdims=True), 1)
@@ -133,26 +109,46 @@ def _centred(values: Array, known: NDArray[np.bool_]) -> Array:
     return np.where(known, values - mean, 0.0)
 
 
-def _paid(log: Log) -> tuple[Codes, Codes, Array]:
-    """Return state and action of rows whose next steps are all recorded, or end, and their pay."""
+def _paid(log: Log, shape: tuple[int, ...]) -> tuple[Codes, Array, Array]:
+    """Return rows of each pair whose next steps are recorded, or end, their mean pay, its error.
+
+    All of shape (S, A).
+    """
     n = min(len(log), _ROWS)
-    state, action, reward = log.state[:n], log.action[:n], log.reward[:n]
-    if log.episode is None:
-        return state, action, reward
-    breaks = np.append(log.episode[1:n] != log.episode[: n - 1], True)
-    breaks |= log.terminated[:n] | log.is_gap[:n]
-    ends = np.flatnonzero(breaks).astype(np.int32)
-    last = np.repeat(ends, np.diff(ends, prepend=-1))
-    rows = np.arange(n, dtype=np.int32)
-    is_whole = log.terminated[last] | (rows + (_STEPS - 1) <= last)
-    if not is_whole.all():
-        rows, last = rows[is_whole], last[is_whole]
-        state, action = state[rows], action[rows]
-    np.minimum(last, rows + (_STEPS - 1), out=last)
-    total = np.zeros(n + 1)
-    np.cumsum(reward, out=total[1:])
-    last += 1
-    paid = total[last]
-    del last
-    paid -= total[rows]
-    return state, action, paid
+    ends = np.ones(n, np.bool_)
+    if log.episode is not None:
+        np.not_equal(log.episode[1:n], log.episode[: n - 1], out=ends[:-1])
+        ends |= log.terminated[:n]
+        ends |= log.is_gap[:n]
+    # A row without an episode is followed by nothing.
+    terminated = ends if log.episode is None else log.terminated[:n]
+    rows = log.state[:n], log.action[:n], log.reward[:n], ends, terminated
+    n_pair, paid, spread, none = np.zeros(shape, np.int64), *np.zeros((3, *shape))
+    _add_up(*rows, none, False, n_pair, paid)
+    mean = paid / np.maximum(n_pair, 1)
+    _add_up(*rows, mean, True, np.zeros_like(n_pair), spread)
+    return n_pair, mean, np.sqrt(spread / np.maximum(n_pair - 1, 1) / np.maximum(n_pair, 1))
+
+
+@jit
+def _add_up(state, action, reward, ends, terminated, mean, is_squared, n, found):  # type: ignore[no-untyped-def]
+    """Count the rows of each pair, and add up what they paid, or its square, beyond the mean.
+
+    What the next steps paid is the difference of two sums of rewards from the first row on.
+    """
+    first, before, behind, stop = 0, 0.0, 0.0, 0
+    while first < len(state):
+        last = first
+        while not ends[last]:
+            last += 1
+        for row in range(first, last + 1):
+            if terminated[last] or row + (_STEPS - 1) <= last:
+                while stop <= min(last, row + (_STEPS - 1)):
+                    behind += reward[stop]
+                    stop += 1
+                x, a = state[row], action[row]
+                off = behind - before - mean[x, a]
+                n[x, a] += 1
+                found[x, a] += off * off if is_squared else off
+            before += reward[row]
+        first = last + 1

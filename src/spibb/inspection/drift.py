@@ -15,7 +15,12 @@ import scipy.sparse as sp
 
 from spibb.data.log import Log
 from spibb.inspection.finding import Finding, Tested
-from spibb.inspection.permutation import Codes, independence_p_value, rank_p_value
+from spibb.inspection.permutation import (
+    Codes,
+    distinct,
+    independence_p_value,
+    rank_p_value,
+)
 
 _ROWS, _FEW_EPISODES, _QUARTERS = 200_000, 30, 4
 # States with the most rows are looked at, and among them none with fewer rows than this.
@@ -66,14 +71,13 @@ def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
 def _by_episodes(place: Codes, action: Codes, episode: Codes, n_episodes: int) -> float | None:
     """Permute episodes among quarters; the statistic is X^2 summed over states."""
     pair = place * (int(action.max()) + 1) + action
-    known, pair = np.unique(pair, return_inverse=True)
+    known, pair, n_pair = distinct(pair)
     state = known // (int(action.max()) + 1)
     if len(known) == len(np.unique(state)):
         return None
     rows = (np.ones(len(pair)), (pair, episode))
     counts = sp.csr_array(rows, shape=(len(known), n_episodes))
     counts.sum_duplicates()
-    n_pair = np.asarray(counts.sum(axis=1)).ravel()
     first = np.flatnonzero(np.append(True, np.diff(state) != 0))
     lengths = np.diff(np.append(first, len(state)))
     share = n_pair / np.repeat(np.add.reduceat(n_pair, first), lengths)
@@ -81,7 +85,7 @@ def _by_episodes(place: Codes, action: Codes, episode: Codes, n_episodes: int) -
 
     def statistic(places: Codes) -> float:
         chosen[:] = places[:, None] == np.arange(_QUARTERS)
-        found = counts @ chosen
+        found = np.asarray(counts @ chosen)
         of_state = np.repeat(np.add.reduceat(found, first, axis=0), lengths, axis=0)
         expected = share[:, None] * of_state
         return float(((found - expected) ** 2 / np.where(expected > 0.0, expected, 1.0)).sum())

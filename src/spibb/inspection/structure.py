@@ -11,6 +11,7 @@ from spibb.data.continuous import are_decimals, hardly_repeat
 from spibb.data.log import Log
 from spibb.inspection.facts import met_values
 from spibb.inspection.finding import Finding
+from spibb.inspection.permutation import occurrences
 from spibb.names import Names
 
 # Steps that do not lead to where the following row is, beyond this share, are no missing steps.
@@ -107,8 +108,10 @@ def _unrelated(log: Log) -> Iterator[Finding]:
     after = log.next_state[rows][known]
     if len(pair) == 0:
         return
-    _, n_same = np.unique(pair * log.n_states + after, return_counts=True)
-    _, n_pair = np.unique(pair, return_counts=True)
+    n_pair = occurrences(pair)
+    pair *= log.n_states
+    pair += after
+    n_same = occurrences(pair)
     n_after = np.bincount(after)
     disjoint = int((n_pair // 2).sum())
     of_pair, n = _pairs(n_pair), len(pair)

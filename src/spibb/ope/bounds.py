@@ -22,6 +22,8 @@ ends. A sample that does not vary says nothing of how the next one might.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -149,21 +151,30 @@ def best_threshold(terms: Array, n_tested: int, delta: float) -> tuple[float, fl
 
 
 def bca(statistic: Statistic, delta: float, rng: np.random.Generator) -> Ends:
-    """Return the lower and the upper BCa bound, each at level delta.
+    """Return the lower and the upper BCa bound, each at level delta: see `bca_all`."""
+    return bca_all([statistic], delta, rng)[0]
+
+
+def bca_all(statistics: Sequence[Statistic], delta: float, rng: np.random.Generator) -> list[Ends]:
+    """Return the lower and the upper BCa bound of each statistic, each at level delta.
 
     Args:
-        statistic: The estimate, with its values on resamples.
+        statistics: Estimates of the same episodes, with their values on resamples.
         delta: Level of each end.
         rng: Draws the resamples, the more the smaller delta is, so that some lie beyond.
     """
     delta = checked_level(delta)
     check_resampling(delta)
-    if len(statistic) < 2:
-        raise DataError(f"{len(statistic)} episodes", expected="at least two, to resample them")
-    if not statistic.is_resampled or not math.isfinite(statistic.estimate):
-        return NO_BOUND
-    replicates = resample(statistic, max(N_RESAMPLES, math.ceil(_BEYOND / delta)), rng)
-    return bca_ends(statistic.estimate, replicates, statistic.jackknife(), delta)
+    for one in statistics:
+        if len(one) < 2:
+            raise DataError(f"{len(one)} episodes", expected="at least two, to resample them")
+    able = [one.is_resampled and math.isfinite(one.estimate) for one in statistics]
+    n_resamples = max(N_RESAMPLES, math.ceil(_BEYOND / delta))
+    drawn = iter(resample([*compress(statistics, able)], n_resamples, rng))
+    return [
+        bca_ends(one.estimate, next(drawn), one.jackknife(), delta) if is_able else NO_BOUND
+        for one, is_able in zip(statistics, able, strict=True)
+    ]
 
 
 def bca_ends(estimate: float, replicates: Array, jackknife: Array, delta: float) -> Ends:

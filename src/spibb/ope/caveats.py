@@ -113,7 +113,7 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
             "Estimates are of episodes that begin as those of the log do: the first state that was "
             "declared (initial) is not used."
         )
-    visited = np.unique(episodes.state)
+    visited = np.flatnonzero(np.bincount(episodes.state))
     outside = visited[off.unsupported[visited] > 0.0]
     # An estimate beside recorded propensities knows only what happened, not what might have.
     is_table_known = episodes.logged is None or not (problem.baseline.is_estimated or off.is_mixed)

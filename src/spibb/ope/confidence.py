@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
@@ -163,11 +163,14 @@ class Bound(ABC):
 
     def _about(self, terms: Terms, walk: Walk, ends: Ends, rng: Rng, policy: int) -> Ends:
         """Bound terms about both ends: the upper one is the lower one of the costs."""
-        lower, upper = (
-            end + self.lower(Mean(terms(side, end)[:, policy]), rng)
-            for side, end in ((walk, ends[0]), (-walk, -ends[1]))
-        )
-        return lower, -upper
+        sides = (walk, ends[0]), (-walk, -ends[1])
+        means = [Mean(terms(side, end)[:, policy]) for side, end in sides]
+        lower, upper = self.lowers(means, rng)
+        return ends[0] + lower, -(upper - ends[1])
+
+    def lowers(self, means: Sequence[Mean], rng: Rng) -> list[float]:
+        """Return the lower bounds on several means of the same episodes."""
+        return [self.lower(one, rng) for one in means]
 
 
 class ApproximateBound(Bound):
@@ -272,6 +275,10 @@ class BCa(ApproximateBound):
     def ends(self, statistic: Statistic, rng: Rng) -> Ends:
         """Return both ends."""
         return bounds.bca(statistic, self.delta, rng)
+
+    def lowers(self, means: Sequence[Mean], rng: Rng) -> list[float]:
+        """Return the lower ends, by the same resamples where episodes are many."""
+        return [low for low, _ in bounds.bca_all(means, self.delta, rng)]
 
 
 class ExactBound(Bound):

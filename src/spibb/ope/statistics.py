@@ -47,6 +47,15 @@ class Statistic(ABC):
         """Return l_i, shape (n,)."""
 
     @property
+    def columns(self) -> Array | None:
+        """Numbers of each episode, shape (m, n), whose sums say the estimate; None: few do not."""
+        return None
+
+    def of_sums(self, sums: Array) -> Array:
+        """Return the values on resamples, given as sums of the columns, shape (K, m)."""
+        raise NotImplementedError("the estimate is no function of sums")
+
+    @property
     def terms(self) -> Array:
         """The terms, one for each episode, if the estimate is their mean."""
         raise NotImplementedError("the estimate is no mean of terms")
@@ -96,6 +105,15 @@ class Mean(Statistic):
         """Return the means of resamples."""
         return np.asarray(resampled_means(self.values, indices))
 
+    @property
+    def columns(self) -> Array:
+        """The numbers."""
+        return self.values[None]
+
+    def of_sums(self, sums: Array) -> Array:
+        """Return the means."""
+        return np.asarray(sums[:, 0] / len(self))
+
     def jackknife(self) -> Array:
         """Return (x_i - mean) / (n - 1)."""
         return np.asarray((self.values - self.values.mean()) / (len(self) - 1))
@@ -119,6 +137,18 @@ class Difference(Statistic):
     def resampled(self, indices: NDArray[np.int64]) -> Array:
         """Return the differences on resamples."""
         return self.first.resampled(indices) - self.second.resampled(indices)
+
+    @property
+    def columns(self) -> Array | None:
+        """Those of the first, then those of the second."""
+        first, second = self.first.columns, self.second.columns
+        return None if first is None or second is None else np.concatenate([first, second])
+
+    def of_sums(self, sums: Array) -> Array:
+        """Return the differences."""
+        assert self.second.columns is not None, "there are sums of them"
+        n_second = len(self.second.columns)
+        return self.first.of_sums(sums[:, :-n_second]) - self.second.of_sums(sums[:, -n_second:])
 
     def jackknife(self) -> Array:
         """Return the differences of the jackknife values."""

@@ -107,11 +107,12 @@ class Walk:
     @cached_property
     def running(self) -> Array:
         """w_t of every row for each policy, shape (rows, C), episode by episode."""
-        some = [(self.episodes.take(part), tables.ratio) for part, tables in self.parts]
-        rho = np.concatenate([ratio[rows.state, rows.action] for rows, ratio in some])
-        _run(self.taken.start, rho)
-        _check_overflow(rho)
-        return rho
+        lengths = self.episodes.lengths[self.chosen]
+        found, first = np.empty((int(lengths.sum()), self.weight.shape[1])), 0
+        for chosen, tables in self.parts:
+            first = _run(self.episodes.columns, chosen, tables.ratio, found, first)
+        _check_overflow(found)
+        return found
 
     def __neg__(self) -> Walk:
         """Return the walk with every reward turned into a cost."""
@@ -176,12 +177,17 @@ def _walk(columns, chosen, ratio, offset, gamma, value, weight, spread, gain):  
 
 
 @jit
-def _run(start, rho):  # type: ignore[no-untyped-def]
-    """Turn the ratios of all rows into running products, episode by episode."""
-    for episode in range(len(start) - 1):
-        for row in range(start[episode] + 1, start[episode + 1]):
-            for c in range(rho.shape[1]):
-                rho[row, c] *= rho[row - 1, c]
+def _run(columns, chosen, ratio, found, place):  # type: ignore[no-untyped-def]
+    """Write running products of ratios, episode by episode, from a place on; return the next."""
+    for episode in chosen:
+        first = columns.start[episode]
+        for row in range(first, columns.start[episode + 1]):
+            x, a = columns.state[row], columns.action[row]
+            for c in range(found.shape[1]):
+                before = found[place - 1, c] if row > first else 1.0
+                found[place, c] = ratio[x, a, c] * before
+            place += 1
+    return place
 
 
 def _check_overflow(weight: Array) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Unpack
@@ -19,10 +19,11 @@ from spibb.problem.problem import Baseline
 from spibb.report.changes import result_changes
 from spibb.report.comparison_page import comparison_statement, render_comparison
 from spibb.report.cross_fitting import cross_fit
-from spibb.report.folder import fill_result, write_json
+from spibb.report.folder import fill_result
 from spibb.report.summary import result_facts
+from spibb.report.words import said_once
 from spibb.uncertainty.error_functions import checked_delta
-from spibb.whole_files import write_whole
+from spibb.whole_files import write_json, write_whole
 from spibb.whole_folders import write_folder
 
 HEAD = ("algorithm", "gain, est.", "guaranteed", "moved", "off-policy", "ess")
@@ -230,11 +231,3 @@ def _row(name: str, algorithm: Algorithm, result: Improvement, delta: float) -> 
         status=result.status.name.lower().replace("_", "-"),
         **judged,
     )
-
-
-def said_once(told: Iterable[tuple[str, str]]) -> list[str]:
-    """Say what several share once: the same words after different names."""
-    names: dict[str, list[str]] = {}
-    for name, text in told:
-        names.setdefault(text, []).append(name)
-    return [f"{', '.join(who)}: {text}" for text, who in names.items()]

@@ -8,10 +8,8 @@ from typing import Any
 
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
-from spibb.report.folder import write_json
-from spibb.report.html import render_page, spans
 from spibb.report.words import number, several
-from spibb.whole_files import write_whole
+from spibb.whole_files import write_json, write_whole
 from spibb.whole_folders import write_folder
 
 FILES = ("evaluation.json", "report.html")
@@ -66,6 +64,8 @@ def write_evaluation(
 
 def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
     """Return the page."""
+    from spibb.report.html import render_page, spans  # heavy: estimates alone are quicker to print
+
     parts = (found.baseline, *found.estimates)
     today = found.baseline.estimate
     axis, pictures = spans([_ends(one) for one in parts], today, "")

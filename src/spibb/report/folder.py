@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from spibb.algorithms.improvement import Improvement
 from spibb.report.html import render_report
 from spibb.report.inspection import render_inspection
 from spibb.report.summary import result_summary
-from spibb.whole_files import write_whole
+from spibb.whole_files import write_json, write_whole
 from spibb.whole_folders import write_folder
 
 # A table beyond this many pairs is for programs, which read Parquet.
@@ -61,6 +61,7 @@ def fill_result(result: Improvement, folder: Path, command: str | None = None) -
         for name in FILES
         if (folder / name).exists()
     }
+    _compute(result)
     summary = result_summary(result, command=command, hashes=hashes)
     write_json(folder / "summary.json", summary, is_long=len(summary["changes"]) > _MOST_READ)
     page = render_report(result, summary, render_inspection(result.inspection))
@@ -68,8 +69,9 @@ def fill_result(result: Improvement, folder: Path, command: str | None = None) -
     return summary
 
 
-def write_json(path: Path, facts: dict[str, Any], *, is_long: bool = False) -> None:
-    """Write strict JSON, with a line for each fact unless there are very many."""
-    indent = None if is_long else 2
-    text = json.dumps(facts, indent=indent, allow_nan=False, ensure_ascii=False)
-    write_whole(path, (text + "\n").encode())
+def _compute(result: Improvement) -> None:
+    """Draw models and look at the log side by side: neither needs the other, nor all cores."""
+    with ThreadPoolExecutor(1) as beside:
+        inspected = beside.submit(getattr, result, "inspection")
+        _ = result.state_risks
+        inspected.result()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 from spibb.errors import OutputError
 from spibb.inspection.inspect import LEVELS, Inspection
 from spibb.pictures import own_settings, to_png, to_svg
+from spibb.report.log_picture import log_picture
 from spibb.whole_files import write_whole
 
 _ROWS, _BASELINE = "#63b3ed", "#f6ad55"
@@ -24,6 +24,7 @@ _KINDS = {".svg": lambda figure: to_svg(figure).encode(), ".png": to_png}
 def render_inspection(found: Inspection | None) -> str:
     """Return the section of a page as HTML; nothing where only counts are known."""
     import jinja2
+    from markupsafe import Markup
 
     if found is None:
         return ""
@@ -31,7 +32,7 @@ def render_inspection(found: Inspection | None) -> str:
     source = folder.joinpath("templates/inspection.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(source).render(
-        inspection=found, levels=LEVELS, picture=_picture(found)
+        inspection=found, levels=LEVELS, picture=Markup(log_picture(found))
     )
 
 
@@ -105,13 +106,3 @@ def _draw_fit(axes: Any, found: Inspection) -> None:
     left_out = f" ({len(met):,} of {n_met:,} drawn)" if len(met) < n_met else ""
     axes.set_xlabel(f"rows of a state{left_out}")
     axes.set_ylabel("baseline off by, beyond chance")
-
-
-def _picture(found: Inspection) -> str:
-    """Draw it; a drawing that fails must not cost the page that it is on."""
-    try:
-        with own_settings():
-            return to_svg(inspection_figure(found))
-    except Exception as problem:
-        warnings.warn(f"the report has no picture of the log: {problem}", stacklevel=2)
-        return ""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from spibb.posterior.risk import Gain, Risk
+if TYPE_CHECKING:
+    from spibb.posterior.risk import Gain, Risk
 
 
 def number(value: float, sign: str = "", figures: int = 3) -> str:
@@ -76,3 +79,11 @@ def several(n: int, one: str, many: str | None = None) -> str:
         ('1 state', '1,200 states')
     """
     return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def said_once(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Say what several share once: the same words after different names."""
+    names: dict[str, list[str]] = {}
+    for name, text in told:
+        names.setdefault(text, []).append(name)
+    return [f"{', '.join(who)}: {text}" for text, who in names.items()]

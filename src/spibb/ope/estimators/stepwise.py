@@ -7,6 +7,7 @@ An ended episode keeps its last weight in every later denominator, with reward 0
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,6 +27,8 @@ from spibb.ope.weights import Walk
 _CELLS = 1 << 20
 # A table with one cell of so many filled is nearly full.
 _FULL = 3
+# Episodes that are laid out side by side.
+_TOGETHER = 64
 
 
 class StepwiseWeightedSampling(Estimator):
@@ -57,10 +60,24 @@ class StepwiseMean(Statistic):
     def __len__(self) -> int:
         return len(self.episodes)
 
-    @property
+    @cached_property
     def estimate(self) -> float:
         """The value on the log."""
-        return float(self.resampled(self.episodes.everything[None])[0])
+        return float(self._value(*self._whole)[0])
+
+    @cached_property
+    def columns(self) -> Array | None:
+        """w_t r_t and w_t of each step, shape (2 T, n); None where most of them would be empty."""
+        n, n_rows, n_steps = len(self), len(self.weight), int(self.episodes.lengths.max())
+        if n < MANY_EPISODES or _FULL * n_rows < n * n_steps:
+            return None
+        found = np.zeros((2 * n_steps, n))
+        _lay_out(self.episodes.start, self.weight, self.episodes.reward, found)
+        return found
+
+    def of_sums(self, sums: Array) -> Array:
+        """Return the values."""
+        return self._value(*np.split(sums, 2, axis=1))
 
     @cached_property
     def _tables(self) -> tuple[Any, ...]:
@@ -71,15 +88,25 @@ class StepwiseMean(Statistic):
         last, ends = self.weight[start[1:] - 1], np.arange(len(self) + 1)
         earned = self.weight * self.episodes.reward
         parts = (earned, step, start), (self.weight, step, start), (last, lengths, ends)
-        tables: list[Any] = [sp.csr_array(part, shape=shape) for part in parts]
-        if len(self) >= MANY_EPISODES and _FULL * start[-1] >= shape[0] * shape[1]:
-            # Products with a table that is nearly full anyway are faster without gaps.
-            tables[:2] = [table.toarray() for table in tables[:2]]
-        return tuple(tables)
+        return tuple(sp.csr_array(part, shape=shape) for part in parts)
 
     def _sums(self, times: Array) -> tuple[Array, Array]:
         """Return both sums of each step, with every episode so many times, shape (K, T)."""
-        earned, weight, last = (_product(times, table) for table in self._tables)
+        earned, weight, last = (np.asarray(times @ table) for table in self._tables)
+        return earned[:, :-1], (weight + last.cumsum(axis=1))[:, :-1]
+
+    @cached_property
+    def _whole(self) -> Sequence[Array]:
+        """Both sums of each step over all episodes, shape (1, T)."""
+        if self.columns is None:
+            return self._sums(np.ones((1, len(self))))
+        return np.split(self.columns.sum(axis=1)[None], 2, axis=1)
+
+    def _parts(self, some: NDArray[np.int64]) -> Sequence[Array]:
+        """Return what some episodes in a row add to both sums of each step, shape (episodes, T)."""
+        if self.columns is not None:
+            return np.split(self.columns[:, some[0] : some[-1] + 1].T, 2, axis=1)
+        earned, weight, last = (np.asarray(table[some].toarray()) for table in self._tables)
         return earned[:, :-1], (weight + last.cumsum(axis=1))[:, :-1]
 
     def _value(self, over: Array, under: Array) -> Array:
@@ -93,44 +120,30 @@ class StepwiseMean(Statistic):
 
     def jackknife(self) -> Array:
         """Leave out each episode in turn, by subtraction from the sums of each step."""
-        over, under = self._sums(np.ones((1, len(self))))
+        over, under = self._whole
         without = np.empty(len(self))
         for part in np.array_split(self.episodes.everything, 1 + len(self) * over.size // _CELLS):
-            earned, weight, last = (_plain(table[part]) for table in self._tables)
-            left = under - (weight + last.cumsum(axis=1))[:, :-1]
-            without[part] = self._value(over - earned[:, :-1], left)
+            earned, weight = self._parts(part)
+            left = under - weight
+            without[part] = self._value(over - earned, left)
             for i in part[(left < DOMINATED * under).any(axis=1)]:
                 rest = np.delete(self.episodes.everything, i)
                 without[i] = self.resampled(rest[None])[0]
         return np.asarray(without.mean() - without)
 
 
-def _plain(table: Any) -> Array:
-    return table if isinstance(table, np.ndarray) else np.asarray(table.toarray())
-
-
-def _product(times: Array, table: Any) -> Array:
-    is_full = isinstance(table, np.ndarray)
-    return np.asarray(_full_product(times, table) if is_full else times @ table)
-
-
 @jit
-def _full_product(times, table):  # type: ignore[no-untyped-def]
-    """Return times @ table; unlike a library's, in this thread alone, as others do theirs."""
-    found = np.zeros((len(times), table.shape[1]))
-    n = len(table) // 4 * 4
-    for i in range(0, n, 4):  # four at a time: sums are read and written a quarter as often
-        one, two, three, four = table[i], table[i + 1], table[i + 2], table[i + 3]
-        for k in range(len(times)):
-            a, b, c, d = times[k, i], times[k, i + 1], times[k, i + 2], times[k, i + 3]
-            sums = found[k]
-            for t in range(table.shape[1]):
-                sums[t] += (a * one[t] + b * two[t]) + (c * three[t] + d * four[t])
-    for i in range(n, len(table)):
-        for k in range(len(times)):
-            for t in range(table.shape[1]):
-                found[k, t] += times[k, i] * table[i, t]
-    return found
+def _lay_out(start, weight, reward, found):  # type: ignore[no-untyped-def]
+    """Write w_t r_t and, from step T on, w_t of each episode; the last one for good."""
+    n_steps = len(found) // 2
+    n = len(start) - 1
+    for first in range(0, n, _TOGETHER):  # so that what lies side by side is written together
+        for t in range(n_steps):
+            for i in range(first, min(first + _TOGETHER, n)):
+                row = start[i] + t
+                if row < start[i + 1]:
+                    found[t, i] = weight[row] * reward[row]
+                found[n_steps + t, i] = weight[min(row, start[i + 1] - 1)]
 
 
 @jit

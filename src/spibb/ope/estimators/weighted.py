@@ -43,6 +43,17 @@ class WeightedMean(Statistic):
         """Return the weighted means of resamples."""
         return np.asarray(resampled_ratios(self.weight * self.values, self.weight, indices))
 
+    @property
+    def columns(self) -> Array:
+        """w_i x_i and w_i."""
+        return np.stack([self.weight * self.values, self.weight])
+
+    def of_sums(self, sums: Array) -> Array:
+        """Return the weighted means."""
+        over, under = sums.T
+        found = np.divide(over, under, out=np.full(len(sums), np.nan), where=under > 0.0)
+        return np.asarray(found)
+
     def jackknife(self) -> Array:
         """Leave out each episode in turn, by subtraction from the sums."""
         over, under = float(self.weight @ self.values), float(self.weight.sum())

@@ -1,0 +1,32 @@
+"""Arrow without pandas: pyarrow imports it where it is installed, though no command needs it.
+
+That takes as long as reading a million rows. Only the process of a command line is ours to decide
+this for; what imports pandas itself, as a plugin may, finds it all the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def leave_pandas_out() -> None:
+    """Let pyarrow look for pandas now, and find none."""
+    finder = _WithoutPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        import pyarrow as pa
+
+        pa.array([])  # asks whether there is pandas, once and for all
+    finally:
+        sys.meta_path.remove(finder)
