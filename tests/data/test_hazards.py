@@ -11,13 +11,14 @@ from spibb.posterior.draws import Surroundings, draw_models
 from spibb.testing.reference_posterior import dense_draw, shrunk_rows
 
 
-def mean_of_draws(problem, n_draws=3_000):
+def mean_of_draws(problem, n_draws=3_000, *, is_choosing=True):
     """Return the mean transitions and rewards of careful draws."""
     worth = np.append(problem.expected_values, 0.0)
     around = Surroundings.of(problem.outcomes, problem.prior, worth)
     draws = draw_models(
-        problem.outcomes, around, numbered=range(n_draws), seed=1, hazards=problem.hazards
-    )
+        problem.outcomes, around, numbered=range(n_draws), seed=1, hazards=problem.hazards,
+        is_choosing=is_choosing,
+    )  # fmt: skip
     transition = np.mean([dense_draw(draws, k) for k in range(n_draws)], axis=0)
     return transition, draws.reward.mean(axis=0)
 
@@ -93,7 +94,7 @@ def test_an_action_that_ruins_in_one_state_is_dreaded_in_the_others():
     assert two_state_log(4).hazards.state == 2
     # D_a = 4 or 0 of the 40 times that it was done elsewhere.
     more = seen[1, 1, 2] - unseen[1, 1, 2]
-    limits = [two_state_log(n).hazards.by_action[1] for n in (4, 0)]
+    limits = [two_state_log(n).hazards.limits[1] for n in (4, 0)]
     assert more == pytest.approx(limits[0] - limits[1], abs=0.03)
     assert more > 4 / 41
 
@@ -102,16 +103,27 @@ def test_hazards_are_counted():
     hazards = two_state_log(4).hazards
     assert hazards.reward == -5.0
     assert hazards.in_state.tolist() == [[1.0, 1.0, 1.0], [61.0, 60.0, 30.0]]
+    assert hazards.by_action.tolist() == [[2.0, 5.0], [80.0, 36.0]]
     # Were it as large, so few of 81 and of 40 would be seen in one log of a hundred.
-    assert binom.cdf([1, 4], [81, 40], hazards.by_action) == pytest.approx(0.01)
+    assert binom.cdf([1, 4], [81, 40], hazards.limits) == pytest.approx(0.01)
     assert hazards.unseen.tolist() == [0.5, 0.2]
+
+
+def test_a_report_draws_the_hazards_of_actions_and_a_choice_has_them_at_their_limit():
+    problem = two_state_log(4)
+    likely, choosing = (mean_of_draws(problem, is_choosing=so)[0][1, 1, 2] for so in (False, True))
+    # State 1 was met 60 times, and the pair 20 times; neither ever led to the worst.
+    likely_spared, spared = (60 / 61 * n / 21 for n in (20.75, 20.875))
+    assert likely == pytest.approx(1.0 - likely_spared * (1.0 - 5 / 41), abs=0.02)
+    assert choosing == pytest.approx(1.0 - spared * (1.0 - problem.hazards.limits[1]), abs=0.02)
+    assert choosing > likely + 0.1
 
 
 def test_an_action_that_was_never_tried_may_always_ruin():
     outcomes = two_state_log(4).outcomes
     rows = outcomes.n_sa * [1.0, 0.0]
     untried = Hazards.of(outcomes._replace(n_sa=rows), worst=1, least=0.0, stay=1.0)
-    assert untried.by_action[0] < untried.by_action[1] == 1.0
+    assert untried.limits[0] < untried.limits[1] == 1.0
 
 
 def test_what_happened_in_a_state_is_not_ignored():
@@ -135,7 +147,7 @@ def test_what_happened_in_a_state_is_not_ignored():
         for share in (np.inf, LARGEST_SHARE)
     )
     spared = n[0].sum() / (n[0].sum() + 1.0) * (n[0, 1] + 0.875) / (n[0, 1] + 1.0)
-    hazard = 1.0 - spared * (1.0 - hazards.by_action[1])
+    hazard = 1.0 - spared * (1.0 - hazards.limits[1])
     assert hazards.state == 2
     assert dense(problem, "shrunk")[0][0, 1, 2] == pytest.approx(ignored)
     assert dense(problem, "careful")[0][0, 1, 2] == pytest.approx(hazard + (1.0 - hazard) * known)

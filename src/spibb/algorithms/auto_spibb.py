@@ -80,7 +80,7 @@ class AutoSPIBB(Algorithm):
     id: ClassVar[str] = "auto-spibb"
     keeps_limits: ClassVar[bool] = True
     keeps_costs: ClassVar[bool] = True
-    caution: float = 3.0
+    caution: float = 3.25
     n_draws: int = 100
     seed: int = 0
 
@@ -143,7 +143,7 @@ class AutoSPIBB(Algorithm):
         judged = policies if not is_other else np.concatenate([policies, np.asarray(start)[None]])
         flat = judged.reshape(len(judged), -1)
         _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-        drawn = posterior.gains(judged[first], self.n_draws, self.seed)
+        drawn = posterior.gains(judged[first], self.n_draws, self.seed, is_choosing=True)
         of_all = {name: Gain.of_all(values) for name, values in drawn.items()}
         gains = [{name: found[k] for name, found in of_all.items()} for k in which.ravel()]
         does_end = np.ones(len(labels), dtype=bool) if ends is None else ends

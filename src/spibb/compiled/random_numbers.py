@@ -25,7 +25,7 @@ from spibb.compiled.jit import inlined_jit
 from spibb.errors import SettingsError
 
 MINIBATCHES, FIRST_WEIGHTS, STARTS, FLIGHTS, RESTARTS, MODELS = range(6)
-RESAMPLES, STATE_HAZARDS, BASELINES = range(6, 9)
+RESAMPLES, STATE_HAZARDS, BASELINES, ACTION_HAZARDS = range(6, 10)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _STREAM = np.uint64(0xD1342543DE82EF95)

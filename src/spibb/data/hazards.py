@@ -1,20 +1,25 @@
 """What may happen though the log hardly shows it: hazards of states, of actions and of pairs.
 
 With a small probability a step leads to the worst known, a state or (where the process was seen to
-end) an end, and pays the least. A *state* has such a hazard whatever is done there, a *pair* for
-itself, independent of each other, each as if it had happened so many times more than was seen:
+end) an end, and pays the least. A *state* has such a hazard whatever is done there, an *action*
+wherever it is done, a *pair* for itself, independent of each other, each as if it had happened so
+many times more than was seen:
 
-    Beta(1, N_x),   Beta(1/8, n + 7/8),
+    Beta(1, N_x),   Beta(1 + D_a, N_a - D_a),   Beta(1/4, n + 3/4),
 
-on average 1 / (N_x + 1) and 1/8 / (n + 1). An *action* has one wherever it is done, and it is not
-drawn: it is the most that the log leaves possible at 99 %, the quantile of Beta(1 + D_a, N_a - D_a)
-(four in N_a where it never happened); N_a counts the uses of an action outside of the worst state,
-D_a those that led there. Draws of states and pairs are many, and good and bad luck cancel; whether
-the one action that a policy is about ruins is a single draw, and by luck a log shows less of it
-than there is. A log that begins on the safe side of a frontier holds little of the states behind
-it; an action that ruins now and then has done so in some of its states and looks harmless in the
-others. What policy and baseline share, states and actions, weighs on both; a pair is dreaded less.
-Where nothing was ever done, because records stop there, the least is paid for ever.
+on average 1 / (N_x + 1), (1 + D_a) / (N_a + 1), 1/4 / (n + 1); N_a counts the uses of an action
+outside of the worst state, D_a those that led there. A log that begins on the safe side of a
+frontier holds little of the states behind it; an action that ruins now and then has done so in some
+of its states and looks harmless in the others. What policy and baseline share, states and actions,
+weighs on both; a pair is dreaded less. Where nothing was ever done, because records stop there, the
+least is paid for ever.
+
+A report says what is likely, and draws all three. Who *chooses* by the same log must allow for more
+where luck is not averaged: states and pairs are many, but whether the one action that a policy is
+about ruins is a single draw, and the log that flatters it most is the one that recommends it. So a
+choice, and the careful model, take an action's hazard at its *limit*, the most that the log leaves
+possible at 99 % (Clopper and Pearson's: the quantile of that beta; about five in N_a where it never
+happened). Of pairs they expect half as much, since caution multiplies what is left of their spread.
 
 Besides, what happened in a state under its other actions is not ignored, though a log may be
 likelier so (c is at most 2, see spibb.data.prior): where falls were seen, hardly known actions look
@@ -23,7 +28,7 @@ harmless by what follows anywhere, and policies go for just those.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,8 +41,9 @@ from spibb.mdp.batch import ModelArrays, Rows
 Array = NDArray[np.float64]
 
 # Times that what was never seen is taken to have happened.
-IN_STATE, BY_ACTION, BY_PAIR = 1.0, 1.0, 0.125
-# What an action's hazard exceeds with the probability that is left.
+IN_STATE, BY_ACTION, BY_PAIR = 1.0, 1.0, 0.25
+_BY_PAIR_CHOOSING = 0.125
+# What an action's hazard exceeds with the probability that is left is beyond its limit.
 _LEVEL = 0.99
 # Rows that what follows anywhere is worth at most beside the other actions of a state.
 LARGEST_SHARE = 2.0
@@ -51,7 +57,7 @@ class Hazards(NamedTuple):
         reward: What it pays.
         stay: Probability to stay in a state in which nothing was ever done.
         in_state: The two shapes of its beta by state, shape (2, S).
-        by_action: The largest that the log leaves possible, shape (A,).
+        by_action: Those by action, shape (2, A).
         unseen: Share of an action's hazard that was never seen, and pays the least, shape (A,).
         by_pair: Shapes by pair, to the second of which n is added.
     """
@@ -85,20 +91,26 @@ class Hazards(NamedTuple):
             least,
             stay,
             np.array([np.full(len(n_sa), IN_STATE), n_sa.sum(axis=1) + 1.0 - IN_STATE]),
-            _limits(BY_ACTION + n_led, n_a - n_led + 1.0 - BY_ACTION),
+            np.array([BY_ACTION + n_led, n_a - n_led + 1.0 - BY_ACTION]),
             np.asarray(BY_ACTION / (BY_ACTION + n_led), dtype=np.float64),
             (BY_PAIR, 1.0 - BY_PAIR),
         )
 
+    @property
+    def choosing(self) -> Hazards:
+        """What a choice expects of pairs; of actions it expects `limits`."""
+        return self._replace(by_pair=(_BY_PAIR_CHOOSING, 1.0 - _BY_PAIR_CHOOSING))
 
-def _limits(happened: NDArray[Any], spared: NDArray[Any]) -> Array:
-    """Return upper limits of beta distributions; what was never spared may be certain."""
-    found = scipy.special.betaincinv(happened, np.maximum(spared, 1e-9), _LEVEL)
-    return np.where(spared > 0.0, found, 1.0)
+    @property
+    def limits(self) -> Array:
+        """The most that the log leaves possible of an action's hazard, shape (A,)."""
+        happened, spared = self.by_action
+        found = scipy.special.betaincinv(happened, np.maximum(spared, 1e-9), _LEVEL)
+        return np.where(spared > 0.0, found, 1.0)
 
 
 def careful_model(model: ModelArrays, outcomes: Outcomes, hazards: Hazards) -> ModelArrays:
-    """Return the mean of what a careful prior expects: the shrunk model, with hazards.
+    """Return the mean of what a choice allows for: the shrunk model, with hazards.
 
     Args:
         model: The shrunk model.
@@ -106,8 +118,8 @@ def careful_model(model: ModelArrays, outcomes: Outcomes, hazards: Hazards) -> M
         hazards: What may happen besides.
     """
     n_states, n_actions = outcomes.n_sa.shape
-    of_state, of_action = hazards.in_state[0] / hazards.in_state.sum(axis=0), hazards.by_action
-    first, second = hazards.by_pair
+    of_state, of_action = hazards.in_state[0] / hazards.in_state.sum(axis=0), hazards.limits
+    first, second = hazards.choosing.by_pair
     # Neither that of the state nor that of the pair.
     spared = (1.0 - of_state[:, None]) * (1.0 - first / (outcomes.n_sa + first + second))
     # The worst is no worse for a hazard, and a terminal state has none.

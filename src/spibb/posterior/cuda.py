@@ -50,6 +50,7 @@ class Placed:
         numbered: Sequence[int],
         seed: int,
         hazards: Hazards | None,
+        is_choosing: bool,
     ) -> Array:
         """Do as `draw_models` and `spibb.posterior.performance.performances` do."""
         shape, n_models = self._outcomes.n_sa.shape, len(numbered)
@@ -60,7 +61,7 @@ class Placed:
             cuda.device_array((n_models, indptr[-1])),
             cuda.device_array((n_models, *shape)),
         )
-        worse = _placed(DrawnHazards.of(hazards, shape, numbered, seed))
+        worse = _placed(DrawnHazards.of(hazards, shape, numbered, seed, is_choosing))
         states = cuda.to_device(numbers(seed, MODELS, np.asarray(numbered)))
         n_threads = n_models * shape[0] * shape[1]
         own = _zeros(n_threads, shape[0] + 1)

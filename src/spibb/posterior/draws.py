@@ -8,8 +8,8 @@ The value of what follows then varies by about Var_p ((1 - 1 / L) / (m + 1) + 1 
 posterior Dirichlet(n + m p) itself and, for strong priors, somewhat more; L independent ones would
 vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess stays about a half.
 
-A careful draw has hazards besides (spibb.data.hazards); that of a state is drawn once for all of
-its pairs.
+A careful draw has hazards besides (spibb.data.hazards); those of a state and of an action are drawn
+once for all of their pairs.
 
 What is drawn of a pair depends on seed, draw and pair alone, on a GPU as on the CPU.
 """
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.compiled.random_numbers import (
+    ACTION_HAZARDS,
     BASELINES,
     MODELS,
     STARTS,
@@ -109,28 +110,42 @@ class DrawnHazards(NamedTuple):
 
     Attributes:
         in_state: Shape (K, S).
+        by_action: Shape (K, A).
         given: What they are drawn from.
         is_careful: Whether there are any.
     """
 
     in_state: Array
+    by_action: Array
     given: Hazards
     is_careful: bool
 
     @classmethod
     def of(
-        cls, hazards: Hazards | None, shape: tuple[int, int], numbered: Sequence[int], seed: int
+        cls,
+        hazards: Hazards | None,
+        shape: tuple[int, int],
+        numbered: Sequence[int],
+        seed: int,
+        is_choosing: bool,
     ) -> DrawnHazards:
-        """Draw the hazards of a careful prior; None: there are none."""
+        """Draw the hazards of a careful prior, or what a choice expects; None: there are none."""
         if hazards is None:
-            by_state, by_action = np.zeros((2, shape[0])), np.zeros(shape[1])
-            none = Hazards(0, 0.0, 0.0, by_state, by_action, by_action, (0.0, 0.0))
-            return cls(by_state, none, False)
-        gammas = np.empty((len(numbered), hazards.in_state.size))
-        streams = numbers(seed, STATE_HAZARDS, np.asarray(numbered))
-        _draw_gammas(streams, hazards.in_state.ravel(), gammas)
-        happens, spares = np.split(gammas, 2, axis=1)
-        return cls(happens / (happens + spares), hazards, True)
+            nothing = [np.zeros((2, n)) for n in shape]
+            none = Hazards(0, 0.0, 0.0, nothing[0], nothing[1], nothing[1][0], (0.0, 0.0))
+            return cls(nothing[0], nothing[1], none, False)
+
+        def drawn(stream: int, shapes: Array) -> Array:
+            gammas = np.empty((len(numbered), shapes.size))
+            _draw_gammas(numbers(seed, stream, np.asarray(numbered)), shapes.ravel(), gammas)
+            happens, spares = np.split(gammas, 2, axis=1)
+            return np.asarray(happens / (happens + spares))
+
+        in_state = drawn(STATE_HAZARDS, hazards.in_state)
+        if is_choosing:
+            limits = np.tile(hazards.limits, (len(numbered), 1))
+            return cls(in_state, limits, hazards.choosing, True)
+        return cls(in_state, drawn(ACTION_HAZARDS, hazards.by_action), hazards, True)
 
 
 def draw_models(
@@ -140,6 +155,7 @@ def draw_models(
     numbered: Sequence[int],
     seed: int,
     hazards: Hazards | None,
+    is_choosing: bool = False,
 ) -> Draws:
     """Draw models; a draw depends on seed and number alone, so that parts can be drawn again.
 
@@ -149,6 +165,7 @@ def draw_models(
         numbered: Which draws.
         seed: Source of randomness.
         hazards: What a careful prior adds.
+        is_choosing: Whether hazards are those of a choice.
     """
     indptr = layout(outcomes, around, is_careful=hazards is not None)
     draws = Draws(
@@ -157,7 +174,7 @@ def draw_models(
         np.empty((len(numbered), indptr[-1])),
         np.empty((len(numbered), *outcomes.n_sa.shape)),
     )
-    drawn = DrawnHazards.of(hazards, outcomes.n_sa.shape, numbered, seed)
+    drawn = DrawnHazards.of(hazards, outcomes.n_sa.shape, numbered, seed, is_choosing)
     states = numbers(seed, MODELS, np.asarray(numbered))
     given = states, outcomes, around, drawn, draws
     over_chunks(lambda places: _draw(places, *given), np.arange(len(numbered)))
@@ -247,8 +264,8 @@ def draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  #
         spared = (1.0 - worse.in_state[place, x]) * (spares / (happens + spares))
         # The worst is no worse for a hazard, and what was seen paid what it paid.
         is_hit = x != given.state
-        hazard = 1.0 - spared * (1.0 - given.by_action[a]) if is_hit else 0.0
-        unseen = given.unseen[a] * given.by_action[a]
+        hazard = 1.0 - spared * (1.0 - worse.by_action[place, a]) if is_hit else 0.0
+        unseen = given.unseen[a] * worse.by_action[place, a]
         least = 1.0 - spared * (1.0 - unseen) if is_hit else 0.0
         for j in range(k):
             weights[j] *= 1.0 - hazard

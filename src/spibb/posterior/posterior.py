@@ -70,8 +70,17 @@ class Posterior:
         """What each of the priors adds to what the log shows."""
         return {"neutral": None, "careful": self.problem.hazards}
 
-    def gains(self, policies: Array, n_draws: int, seed: int = 0) -> dict[str, Array]:
-        """Return gains of C policies over the baseline in draws, (C, n_draws) by prior."""
+    def gains(
+        self, policies: Array, n_draws: int, seed: int = 0, *, is_choosing: bool = False
+    ) -> dict[str, Array]:
+        """Return gains of C policies over the baseline in draws, (C, n_draws) by prior.
+
+        Args:
+            policies: Shape (C, S, A).
+            n_draws: Models drawn under each prior.
+            seed: Source of randomness.
+            is_choosing: Whether hazards are those of a choice (see spibb.data.hazards).
+        """
         check_size(self.problem)
         found = {}
         at_once = _CHUNK if self.device == "cpu" else n_draws
@@ -84,7 +93,7 @@ class Posterior:
                 tell(Progress("policies in drawn models", share=share))
                 numbered = range(first, min(first + at_once, n_draws))
                 both = np.concatenate([self._baseline(first // at_once, seed)[None], policies])
-                parts.append(self._performances(both, numbered, seed, hazards))
+                parts.append(self._performances(both, numbered, seed, hazards, is_choosing))
             drawn = np.concatenate(parts, axis=1)
             gain = drawn[1:] - drawn[0]
             # What rounding makes of a difference is neither gain nor harm.
@@ -126,20 +135,34 @@ class Posterior:
         ]
         return np.asarray(parts)
 
-    def _draws(self, numbered: Sequence[int], seed: int, hazards: Hazards | None) -> Draws:
+    def _draws(
+        self,
+        numbered: Sequence[int],
+        seed: int,
+        hazards: Hazards | None,
+        is_choosing: bool = False,
+    ) -> Draws:
+        asked: dict[str, Any] = {"hazards": hazards, "is_choosing": is_choosing}
         outcomes, around = self.problem.outcomes, self.surroundings
-        return draw_models(outcomes, around, numbered=numbered, seed=seed, hazards=hazards)
+        return draw_models(outcomes, around, numbered=numbered, seed=seed, **asked)
 
     def _performances(
-        self, policies: Array, numbered: Sequence[int], seed: int, hazards: Hazards | None
+        self,
+        policies: Array,
+        numbered: Sequence[int],
+        seed: int,
+        hazards: Hazards | None,
+        is_choosing: bool,
     ) -> Array:
         starts, gamma = self._starts(numbered, seed), self.problem.gamma
         if self.device == "cuda":
+            asked: dict[str, Any] = {"hazards": hazards, "is_choosing": is_choosing}
             found: Array = self._placed.performances(
-                policies, starts, gamma, numbered=numbered, seed=seed, hazards=hazards
+                policies, starts, gamma, numbered=numbered, seed=seed, **asked
             )
             return found
-        return performances(self._draws(numbered, seed, hazards), policies, starts, gamma)
+        drawn = self._draws(numbered, seed, hazards, is_choosing)
+        return performances(drawn, policies, starts, gamma)
 
     @cached_property
     def _placed(self) -> Any:
