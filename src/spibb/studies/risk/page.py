@@ -11,10 +11,10 @@ import numpy as np
 from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.studies.claims import markdown_table
 from spibb.studies.drawing import CVAR, GREY, MEAN, Drawing, add_head, draw_line, mark_sizes
-from spibb.studies.results.aggregates import NotInPlanError, Results
+from spibb.studies.results.aggregates import Results
 from spibb.studies.risk.problems import PROBLEMS
 
-_CHOSEN = f"Auto-SPIBB, caution={AutoSPIBB.caution:g}"
+_AUTO = "Auto-SPIBB, caution="
 _SOFT = "approx-soft-spibb (epsilon 4.0, delta 1.0, error hoeffding-q) on counts"
 _FIXED = "pi-leq-b-spibb (n_wedge 10, delta 0.05) on counts"
 # The places of the page, by the plan that fills them.
@@ -25,10 +25,20 @@ _N_COLUMNS = 3
 _LEAST = -0.05
 
 
+def _chosen(results: Results[Any]) -> str | None:
+    """Return auto-spibb with its default of caution or, where a plan has not that, the next."""
+    found = [float(label.removeprefix(_AUTO)) for label in results.plan.labels if _AUTO in label]
+    careful = [caution for caution in found if caution >= AutoSPIBB.caution]
+    return f"{_AUTO}{min(careful):g}" if careful else None
+
+
 def _shown(results: Results[Any]) -> dict[str, str]:
     """Return the settings that stand for all, by what they are called."""
-    shown = {"Auto-SPIBB": _CHOSEN, "Pi_<=b-SPIBB (n_wedge 10)": _FIXED,
-             "Approx-Soft-SPIBB (epsilon 4)": _SOFT}  # fmt: skip
+    shown = {"Pi_<=b-SPIBB (n_wedge 10)": _FIXED, "Approx-Soft-SPIBB (epsilon 4)": _SOFT}
+    chosen = _chosen(results)
+    if chosen is not None:
+        caution = chosen.removeprefix(_AUTO)
+        shown = {f"Auto-SPIBB (caution {caution})": chosen, **shown}
     return {name: label for name, label in shown.items() if label in results.plan.labels}
 
 
@@ -64,7 +74,7 @@ def risk_pages(given: Sequence[Results[Any]]) -> dict[str, dict[str, str]]:
     blocks = {
         _PLACES[one.plan.name]: f"{_facts(one)}\n\n{_table(one)}\n\n{_harm(one)}"
         for one in given
-        if one.plan.name in _PLACES and _CHOSEN in one.plan.labels
+        if one.plan.name in _PLACES and _chosen(one) is not None
     }
     return {"risk.md": blocks} if blocks else {}
 
@@ -104,7 +114,7 @@ def _harm(results: Results[Any]) -> str:
     aggregates, labels = results.aggregates, results.plan.labels
     lines = []
     for k, label in enumerate(labels):
-        if not label.startswith("Auto-SPIBB"):
+        if not label.startswith(_AUTO):
             continue
         worse, tail = aggregates.worse[..., k], aggregates.of(CVAR).value[..., k]
         lines.append([
@@ -121,12 +131,9 @@ def _best_fixed(results: Results[Any]) -> str:
     aggregates, labels = results.aggregates, results.plan.labels
     means = np.nanmean(aggregates.mean.value, axis=(0, 1))
     tails = np.nanmin(aggregates.of(CVAR).value, axis=(0, 1))
-    fixed = [k for k, label in enumerate(labels) if not label.startswith("Auto-SPIBB")]
+    fixed = [k for k, label in enumerate(labels) if not label.startswith(_AUTO)]
     safe = [k for k in fixed if tails[k] >= _LEAST]
-    try:
-        chosen = labels.index(_CHOSEN)
-    except ValueError as error:
-        raise NotInPlanError(_CHOSEN) from error
+    chosen = labels.index(_chosen(results))
     if not safe:
         return f"No single setting keeps its 1 %-CVaR above {_LEAST} in every cell."
     best = max(safe, key=lambda k: means[k])
