@@ -172,15 +172,15 @@ def test_where_no_models_are_drawn_the_certificate_decides(result):
 
 
 def test_under_limits_a_kept_baseline_is_called_what_it_is():
-    """Waiting is forbidden, and nothing that was tried makes up for it beyond doubt."""
+    """All but the drug is forbidden: nothing that was tried is better than that."""
     drug = spibb.envs.RareAction()
     process, baseline = drug.to_mdp(0.9), drug.baseline(0.3)
     rng = np.random.default_rng(0)
     log = spibb.Log.sample(process, baseline, n_episodes=20, max_steps=40, rng=rng)
-    limits = spibb.Limits(forbid=[0])
+    limits = spibb.Limits(forbid=[0, 1])
     result = spibb.AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, limits=limits)
     assert result.choice.chosen is None
-    assert not result.policy.probabilities[:, 0].any()
+    assert not result.policy.probabilities[:, :2].any()
     summary = result_summary(result)
     assert summary["verdict"]["decision"] in ("Keep the baseline", "Not enough data")
     assert "the policy that is returned is the baseline with" in summary["verdict"]["sentence"]

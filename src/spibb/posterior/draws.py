@@ -292,8 +292,14 @@ def _draw_atoms(rng, x, n_others, around, c, own, atoms):  # type: ignore[no-unt
             atoms[k] = around.indices[place]
         else:
             share = (mark - n_others) / c * around.total[n_members - 1]
-            while member < n_members - 1 and around.total[member] <= share:
-                member += 1
+            # The first whose total is above it, or the last.
+            last = n_members - 1
+            while member < last:
+                middle = (member + last) // 2
+                if around.total[middle] <= share:
+                    member = middle + 1
+                else:
+                    last = middle
             atoms[k] = around.members[member]
         mark += step
 
