@@ -80,7 +80,7 @@ class AutoSPIBB(Algorithm):
     id: ClassVar[str] = "auto-spibb"
     keeps_limits: ClassVar[bool] = True
     keeps_costs: ClassVar[bool] = True
-    caution: float = 3.25
+    caution: float = 3.5
     n_draws: int = 100
     seed: int = 0
 

@@ -37,7 +37,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (2.0, 2.5, 3.0, 3.25, 3.5)
+CAUTIONS = (2.0, 2.5, 3.0, 3.5, 4.0)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
