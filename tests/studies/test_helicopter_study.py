@@ -512,7 +512,7 @@ def test_missing_runs_are_left_out(scores):
     part = results.aggregates
     assert part.n[0, 0, 3] == 10
     assert part.mean.value[1, 0, 3] == pytest.approx(scores.values[1, 0, 3, :10].mean(), abs=1e-6)
-    names = {one.name for one in best_settings(results) if one.size == 1_000}
+    names = {one.setting.name for one in best_settings(results) if one.size == 1_000}
     assert "Baseline" in names
 
 
@@ -591,7 +591,7 @@ def test_figures_of_a_small_study(rows):
 def test_the_table_stands_beside_the_published_numbers(scores):
     rows = best_settings(results_of(scores))
     assert len(rows) == len(PLAN.families) * len(PLAN.transitions)
-    by_key = {(one.size, one.name): one for one in rows}
+    by_key = {(one.size, one.setting.name): one for one in rows}
     soft = by_key[10_000, "Approx-Soft-SPIBB-DQN"]
     assert soft.is_inside
     assert soft.published == (3.61, 2.69)
@@ -613,7 +613,7 @@ def test_the_published_numbers_name_algorithms_of_the_plan():
 def test_a_best_value_at_the_end_of_its_grid_is_marked(scores):
     gains = [setting.value if setting.parameter == "epsilon" else 0.0 for setting in PLAN.settings]
     rows = best_settings(results_of(made_up(PLAN, gains)))
-    text = best_table([one for one in rows if one.name == "Exact-Soft-SPIBB-DQN"])
+    text = best_table([one for one in rows if one.setting.name == "Exact-Soft-SPIBB-DQN"])
     assert text.count(" * |") == len(PLAN.transitions)
 
 

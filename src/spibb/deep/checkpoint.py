@@ -82,10 +82,8 @@ class Checkpoint:
             return None
         stored, header = read_arrays(self.path)
         if header.get("format") != _FORMAT:
-            expected, hint = f"format {_FORMAT!r}", "choose another file name"
-            raise DataError(
-                f"{self.path} is no checkpoint of a training", expected=expected, hint=hint
-            )
+            what, hint = f"{self.path} is no checkpoint of a training", "choose another file name"
+            raise DataError(what, expected=f"format {_FORMAT!r}", hint=hint)
         about = header.get("about")
         for name, ours in self._about.items():
             if not isinstance(about, dict) or about.get(name) != ours:

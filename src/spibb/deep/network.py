@@ -199,9 +199,8 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[
     try:
         text = json.dumps(dict(metadata))
     except (TypeError, ValueError) as problem:
-        raise OutputError(
-            f"cannot write {path}: {problem}", expected="metadata of plain JSON values"
-        ) from None
+        what, expected = f"cannot write {path}: {problem}", "metadata of plain JSON values"
+        raise OutputError(what, expected=expected) from None
     write_whole(path, import_safetensors().numpy.save(kept, metadata={_METADATA: text}))
 
 
@@ -218,9 +217,8 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             header = file.metadata() or {}
     except (OSError, ValueError) as problem:
-        raise DataError(
-            f"cannot read {path}: {reason(problem)}", expected="a file", hint="check the path"
-        ) from None
+        what = f"cannot read {path}: {reason(problem)}"
+        raise DataError(what, expected="a file", hint="check the path") from None
     # The last two: numbers of a kind that NumPy does not have.
     except (safetensors.SafetensorError, TypeError, AttributeError) as problem:
         raise DataError(

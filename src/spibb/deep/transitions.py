@@ -166,9 +166,8 @@ def checked_scale(scale: ArrayLike, n_dimensions: int) -> Floats:
     found = as_float32(scale, "scale")
     is_good = (found > 0) & np.isfinite(found)
     if found.shape not in ((), (n_dimensions,)) or not is_good.all():
-        raise SettingsError(
-            f"scale is {scale!r}", expected=f"a number > 0, or {n_dimensions}, one a coordinate"
-        )
+        expected = f"a number > 0, or {n_dimensions}, one a coordinate"
+        raise SettingsError(f"scale is {scale!r}", expected=expected)
     return np.broadcast_to(found, (n_dimensions,))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure, has_interval
+from spibb.studies.metrics import MIN_TAIL, IntervalEstimate, Measure
 from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import Results, describe_runs
 
@@ -121,8 +121,7 @@ class Panel(NamedTuple):
     @property
     def is_thin(self) -> bool:
         """Whether it shows a CVaR of too few runs for an interval."""
-        share = self.measure.share
-        return share is not None and not has_interval(self.n_runs, share)
+        return bool(self.measure.remark(self.n_runs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,15 +308,10 @@ def draw_line(
 
 
 def draw_curve(
-    axes: Axes,
-    x: Sequence[float],
-    found: IntervalEstimate,
-    one: Setting,
-    label: str = "",
-    **more: Any,
+    axes: Axes, x: Sequence[float], found: IntervalEstimate, one: Setting, **more: Any
 ) -> Line2D:
     """Draw the values of a setting in its style; ``more`` as for ``draw_line``."""
-    return draw_line(axes, x, found, style_of(one), label or label_of(one), **more)
+    return draw_line(axes, x, found, style_of(one), **{"label": label_of(one), **more})
 
 
 def draw_heatmaps(

@@ -1,12 +1,13 @@
-"""The figures of a study as files, and one page with all of them that needs nothing else."""
+"""The figures of a study as files, and a page beside them that shows them all."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from spibb.errors import OutputError
 from spibb.pictures import own_settings, to_png, to_svg
@@ -17,6 +18,11 @@ from spibb.whole_files import write_whole
 
 # Passes figures on as they are drawn.
 Track = Callable[[Sequence[Drawing]], Iterable[Drawing]]
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: auto; padding: 1.5rem; }
+section { border-top: 1px solid #e2e8f0; break-inside: avoid; }
+img { display: block; max-width: 100%; margin: auto; }
+"""
 
 
 def draw_study(folder: str | Path, *, track: Track = iter) -> list[Drawing]:
@@ -46,17 +52,13 @@ def _write(folder: Path, drawings: Sequence[Drawing], results: Results[Any], tra
     folder.mkdir(exist_ok=True)
     for stem, times in Counter(drawing.stem.casefold() for drawing in drawings).items():
         if times > 1:  # one would overwrite the other
-            raise OutputError(
-                f"two figures would be called {stem!r}",
-                expected="values of each factor that differ in twelve digits",
-            )
-    images = []
+            told = f"two figures would be called {stem!r}"
+            raise OutputError(told, expected="values of each factor that differ in twelve digits")
     for drawing in track(drawings):
         # It is laid out once, for both of its files.
         drawing.figure.draw_without_rendering()
         drawing.figure.set_layout_engine("none")
-        images.append(to_svg(drawing.figure))
-        write_whole(folder / f"{drawing.stem}.svg", images[-1].encode())
+        write_whole(folder / f"{drawing.stem}.svg", to_svg(drawing.figure).encode())
         write_whole(folder / f"{drawing.stem}.png", to_png(drawing.figure))
     plan, runs = results.plan, describe_runs(results.aggregates.n, results.plan)
     facts = {
@@ -64,52 +66,40 @@ def _write(folder: Path, drawings: Sequence[Drawing], results: Results[Any], tra
         "Plan": f"{plan.name}, fingerprint {plan.fingerprint}, seed {plan.seed}",
         "Numbers": f"../{FILE}: one row for each cell and setting",
     }
-    page = render_gallery(f"Figures of the study {plan.name}", facts, drawings, images)
+    page = render_gallery(f"Figures of the study {plan.name}", facts, drawings)
     write_whole(folder / "index.html", page.encode())
 
 
-def render_gallery(
-    title: str, facts: dict[str, str], drawings: Sequence[Drawing], images: Sequence[str]
-) -> str:
-    """Return the page as text.
+def render_gallery(title: str, facts: dict[str, str], drawings: Sequence[Drawing]) -> str:
+    """Return the page as text; it shows the SVG files beside it.
 
     Args:
         title: Its heading.
         facts: What the study was: name and value, in the order to print.
-        drawings: The figures; the files beside the page are linked under each.
-        images: The same figures as SVG.
+        drawings: The figures.
     """
-    from jinja2 import Environment, StrictUndefined
-
-    made = Environment(autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True)
-    sources = ["data:image/svg+xml;base64," + b64encode(svg.encode()).decode() for svg in images]
-    pictures = list(zip(drawings, sources, strict=True))
-    return made.from_string(_PAGE).render(title=title, facts=facts, pictures=pictures)
-
-
-_PAGE = """\
+    about = "<br>".join(escape(f"{name}: {value}") for name, value in facts.items())
+    links = (f'<li><a href="#{quote(x.stem)}">{escape(x.title)}</a></li>' for x in drawings)
+    return f"""\
 <!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{ title }}</title>
-<style>
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: auto; padding: 1.5rem; }
-section { border-top: 1px solid #e2e8f0; break-inside: avoid; }
-img { display: block; max-width: 100%; margin: auto; }
-</style>
-<h1>{{ title }}</h1>
-<p>{% for name, value in facts.items() %}{{ name }}: {{ value }}<br>{% endfor %}</p>
-<nav aria-label="Figures"><ol>
-{% for one, source in pictures %}<li><a href="#{{ one.stem }}">{{ one.title }}</a></li>{% endfor %}
-</ol></nav>
-{% for one, source in pictures %}
-<section id="{{ one.stem }}">
-<h2>{{ one.title }}</h2>
-<p>{{ one.caption }} Files: <a href="{{ one.stem }}.svg">SVG</a>,
-<a href="{{ one.stem }}.png">PNG</a>.</p>
-<img src="{{ source }}" alt="{{ one.title }}. {{ one.caption }}">
+<title>{escape(title)}</title>
+<style>{_STYLE}</style>
+<h1>{escape(title)}</h1>
+<p>{about}</p>
+<nav aria-label="Figures"><ol>{"".join(links)}</ol></nav>
+{"".join(map(_section, drawings))}</html>
+"""
+
+
+def _section(drawing: Drawing) -> str:
+    title, caption, file = escape(drawing.title), escape(drawing.caption), quote(drawing.stem)
+    return f"""\
+<section id="{escape(drawing.stem)}">
+<h2>{title}</h2>
+<p>{caption} Files: <a href="{file}.svg">SVG</a>, <a href="{file}.png">PNG</a>.</p>
+<img src="{file}.svg" alt="{title}. {caption}">
 </section>
-{% endfor %}
-</html>
 """

@@ -105,9 +105,7 @@ class Setting:
         check(isinstance(self.config, dict), self.config, name, "a table")
 
     @classmethod
-    def of(
-        cls, name: str, algorithm: Any, parameter: str = "", value: float = 0.0, **more: Any
-    ) -> Self:
+    def of(cls, name: str, algorithm: Any, parameter: str = "", value: float = 0.0) -> Self:
         """Return the setting of an algorithm or its config, with the hyper-parameter in the label.
 
         Example:
@@ -120,7 +118,7 @@ class Setting:
         # TOML has no word for nothing, which is left out.
         config = {key: part for key, part in algorithm.to_config().items() if part is not None}
         label = f"{name}, {parameter}={value:g}" if parameter else name
-        return cls(label, config, name if parameter else "", parameter, value, **more)
+        return cls(label, config, name if parameter else "", parameter, value)
 
     @classmethod
     def grid(

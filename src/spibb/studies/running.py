@@ -172,14 +172,10 @@ def _computed(
         yield from compute()
     except JobError as error:
         call = f"rerun({str(store.folder)!r}, {error.job.name!r})"
-        raise JobError(
-            error.job,
-            error.reason,
-            trace=error.trace,
-            hint="see it fail alone with "
-            f'python -c "from spibb.studies.running import rerun; {call}"; '
-            "what is done is kept, and --resume goes on with the rest",
-        ) from error
+        alone = f'python -c "from spibb.studies.running import rerun; {call}"'
+        rest = "what is done is kept, and --resume goes on with the rest"
+        hint = f"see it fail alone with {alone}; {rest}"
+        raise JobError(error.job, error.reason, trace=error.trace, hint=hint) from error
 
 
 def _job(plan: Plan, name: str, first: int, last: int) -> Job:

@@ -9,14 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
-from spibb.studies.metrics import normalised_performance
+from spibb.studies.metrics import Floats, normalised_performance
 
 
 def score_policies(
-    truth: ModelBatch,
-    baseline: NDArray[np.float64],
-    policies: Iterable[NDArray[np.float64]],
-    best: ArrayLike,
+    truth: ModelBatch, baseline: Floats, policies: Iterable[Floats], best: ArrayLike
 ) -> NDArray[np.float32]:
     """Return (rho - rho_b) / (rho* - rho_b) in the true processes, shape (settings, problems).
 
@@ -27,7 +24,7 @@ def score_policies(
         best: The performance of the optimum.
     """
 
-    def performance(policy: NDArray[np.float64]) -> NDArray[np.float64]:
+    def performance(policy: Floats) -> Floats:
         return np.asarray((truth.initial * evaluate_batch(truth, policy)[0]).sum(axis=1))
 
     old = performance(baseline)

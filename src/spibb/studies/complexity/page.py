@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from spibb.studies.claims import ByName, Finding, judged, markdown_table, to_markdown, verdict
 from spibb.studies.complexity.study import ComplexityPlan
 from spibb.studies.complexity.timings import measured, read_timings
 from spibb.studies.drawing import GREY, Drawing, View, add_head, draw_curve, draw_curves, mark_sizes
-from spibb.studies.metrics import IntervalEstimate
+from spibb.studies.metrics import Floats, IntervalEstimate
 from spibb.studies.results.aggregates import NotInPlanError, Results
 from spibb.studies.results.cells import facts_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Times = NDArray[np.float64]
 # "Twice" leaves room for a third on either side, "linear" for a tenth of the exponent.
 _TWICE, _LINEAR = (1.5, 2.67), (0.9, 1.1)
 _CAPTION = """\
@@ -90,7 +88,7 @@ def _guides(axes: Axes, sizes: Sequence[int]) -> None:
     axes.set_ylim(low, max(high, 20 * begin))
 
 
-def times(table: pa.Table, plan: ComplexityPlan) -> dict[str, Times]:
+def times(table: pa.Table, plan: ComplexityPlan) -> dict[str, Floats]:
     """Return the mean seconds of one log, solved alone, by setting: one for each number of actions.
 
     Args:
@@ -142,7 +140,7 @@ _CLAIMS = {
 }
 
 
-def _ratios(plan: ComplexityPlan, begin: str, values: Times) -> str:
+def _ratios(plan: ComplexityPlan, begin: str, values: Floats) -> str:
     parts = (f"{value:.2f} ({size})" for value, size in zip(values, plan.actions, strict=True))
     return f"{begin} {', '.join(parts)} times as long, by number of actions"
 

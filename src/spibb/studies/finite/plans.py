@@ -7,7 +7,7 @@ MDPs' plans carry the paper's labels instead, which stand for twice the budget.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -183,15 +183,12 @@ def _settings(
         unseen: What pairs without data do; empty: as the plan says.
         suffix: What names end with, where a plan has several such treatments.
     """
-    basic = {"algorithm": "basic-rl"}
-    found = [FiniteSetting.of(f"Basic RL{suffix}", basic, unseen=unseen)]
+    found = [FiniteSetting.of(f"Basic RL{suffix}", {"algorithm": "basic-rl"})]
     for name in families:
         kind, parameter, told = _FAMILIES[name]
-        for x in grid.get(parameter, ()):
-            config = {"algorithm": kind, parameter: x, **told}
-            setting = FiniteSetting.of(name + suffix, config, parameter, float(x), unseen=unseen)
-            found.append(setting)
-    return found
+        values = grid.get(parameter, ())
+        found += FiniteSetting.grid(parameter, values, {name + suffix: kind}, **told)
+    return [replace(one, value=float(one.value), unseen=unseen) for one in found]
 
 
 def _plan(name: str, settings: list[FiniteSetting], **facts: Any) -> FinitePlan:

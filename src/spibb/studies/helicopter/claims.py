@@ -14,13 +14,12 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.studies.claims import ByName, Finding, Rule, judged, verdict
 from spibb.studies.helicopter.figures import on_axis
 from spibb.studies.helicopter.plan import LONG, SHORT
 from spibb.studies.helicopter.scores import CVAR, MEAN, HelicopterResults, best_settings
-from spibb.studies.metrics import IntervalEstimate, Measure
+from spibb.studies.metrics import Floats, IntervalEstimate, Measure
 from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import NotInPlanError
 
@@ -47,13 +46,14 @@ class _AtBest:
 
     def __init__(self, results: HelicopterResults) -> None:
         self.results, self.scores, self.sizes = results, results.rows(), results.plan.transitions
-        self.best = ByName({(one.name, one.size): one.setting for one in best_settings(results)})
+        every = best_settings(results)
+        self.best = ByName({(one.setting.name, one.size): one.setting for one in every})
 
     def cell(self, name: str, size: int, evaluation: str) -> tuple[Any, ...]:
         label = self.best[name, size].label
         return self.results.where(label, evaluation=evaluation, transitions=size)
 
-    def long(self, name: str, size: int) -> NDArray[np.float64]:
+    def long(self, name: str, size: int) -> Floats:
         """Return the scores under the long evaluation."""
         return self.scores.of(self.cell(name, size, LONG))
 

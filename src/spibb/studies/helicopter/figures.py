@@ -139,7 +139,7 @@ def _line(
     axes: Axes, x: Sequence[float], parts: Iterable[IntervalEstimate], shown: Setting, form: str
 ) -> Line2D:
     estimate = IntervalEstimate(*map(np.array, zip(*parts, strict=True)))
-    return draw_curve(axes, x, estimate, shown, label_of(shown, form), size=6, alpha=0.13)
+    return draw_curve(axes, x, estimate, shown, label=label_of(shown, form), size=6, alpha=0.13)
 
 
 def _cut(both: Sequence[Axes], results: HelicopterResults, measure: Measure, size: int) -> None:
@@ -210,8 +210,8 @@ def _by_size(results: HelicopterResults, suffix: str = "", name: str = "") -> It
         return
     rows, (figure, panels) = best_settings(results), _panels(results)
     for (measure, evaluation), axes in panels.items():
-        for algorithm in dict.fromkeys(one.name for one in rows):
-            found = [one for one in rows if one.name == algorithm]
+        for algorithm in dict.fromkeys(one.setting.name for one in rows):
+            found = [one for one in rows if one.setting.name == algorithm]
             _best_line(axes, found, measure, evaluation)
         axes.set_xlabel("transitions" if measure == CVAR else "")
         mark_sizes(axes, plan.transitions, ",")

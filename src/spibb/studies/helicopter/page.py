@@ -45,9 +45,8 @@ def _read_costs(results: HelicopterResults) -> dict[str, Any]:
         speeds = {rule: float(speed) for rule, speed in found.get("speeds", {}).items()}
         return {**found, "speeds": speeds}
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise DataError(
-            f"cannot read {file}: {error}", expected="a JSON object of what was measured"
-        ) from None
+        expected = "a JSON object of what was measured"
+        raise DataError(f"cannot read {file}: {error}", expected=expected) from None
 
 
 def _facts(results: HelicopterResults) -> str:
@@ -86,7 +85,7 @@ def _baselines(by_name: Mapping[str, HelicopterResults]) -> str:
     tables = []
     for size in plan.transitions:
         best = [
-            {one.name: one for one in best_settings(results) if one.size == size}
+            {one.setting.name: one for one in best_settings(results) if one.size == size}
             for results in by_name.values()
         ]
         rows = [[name, *(_cell(name, found) for found in best)] for name in best[0]]
@@ -122,5 +121,5 @@ def best_table(rows: Sequence[Best]) -> str:
         best_at = f"{setting.parameter} = {setting.value:g}{mark}" if setting.parameter else ""
         published = [f"{number:.2f}" for number in one.published or ()] or ["", ""]
         ours = (estimate.told() for estimate in one.estimates.values())
-        lines.append([f"{one.size:,}", one.name, best_at, *published, *ours])
+        lines.append([f"{one.size:,}", setting.name, best_at, *published, *ours])
     return markdown_table(_HEAD, lines)

@@ -106,9 +106,7 @@ class HelicopterPlan(Plan):
             told = f"baselines are called {', '.join(names)}"
             raise SettingsError(told, expected="files of different names")
         # These refuse what they cannot be made of.
-        _ = KernelCounts(self.width), self.training
-        for setting in self.settings:
-            setting.build()
+        _ = KernelCounts(self.width), self.training, self.rules_of_settings
 
     def with_baselines(self, files: Sequence[str]) -> HelicopterPlan:
         """Return the plan over other baselines: files of networks, or "shipped"."""

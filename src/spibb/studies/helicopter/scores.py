@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 from spibb.errors import DataError
 from spibb.runner.store import Store
 from spibb.studies.helicopter.plan import BASELINE, LONG, SHIPPED, SHORT, HelicopterPlan
-from spibb.studies.metrics import ENDS, IntervalEstimate, Measure, cvar, has_interval
+from spibb.studies.metrics import ENDS, Floats, IntervalEstimate, Measure, cvar, has_interval
 from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import SHARES, Aggregates, Results
 from spibb.studies.results.cells import checked_rows, scores_by_run
 from spibb.studies.results.recording import read_rows
 
-Floats = NDArray[np.float64]
 N_RESAMPLES = 2_000
 # Fewer data sets than these say too little about how data sets differ.
 MIN_DATA_SETS = 5
@@ -215,9 +214,8 @@ class HelicopterResults(Results[HelicopterPlan]):
     def rows(self) -> Scores:
         """Return every score, or say that they are not there."""
         if self.scores is None:
-            raise DataError(
-                f"{self.folder} has statistics only", expected="rows, which claims are judged by"
-            )
+            told = f"{self.folder} has statistics only"
+            raise DataError(told, expected="rows, which claims are judged by")
         return self.scores
 
     def by_baseline(self) -> dict[str, Self]:
@@ -242,14 +240,9 @@ class Best(NamedTuple):
     estimates: Mapping[tuple[Measure, str], IntervalEstimate]
 
     @property
-    def name(self) -> str:
-        """The algorithm."""
-        return self.setting.name
-
-    @property
     def published(self) -> tuple[float, float] | None:
         """The paper's mean and 10 %-CVaR; None where it has none."""
-        return PUBLISHED.get(self.size, {}).get(self.name)
+        return PUBLISHED.get(self.size, {}).get(self.setting.name)
 
 
 def best_settings(results: HelicopterResults) -> list[Best]:
@@ -260,16 +253,14 @@ def best_settings(results: HelicopterResults) -> list[Best]:
     """
     found = []
     for size, family in product(results.plan.transitions, results.plan.families.values()):
-        cell = {"evaluation": LONG, "transitions": size}
-        if all(results.n_runs(one.label, **cell) for one in family):
-            means = [results.of(MEAN, one.label, **cell).value for one in family]
-            rank = int(np.argmax(means))
-            is_inside = len(family) == 1 or 0 < rank < len(family) - 1
+        part = results.at(transitions=size)
+        long = part.at(evaluation=LONG)
+        if all(long.n_runs(one.label) for one in family):
+            rank = int(np.argmax([long.of(MEAN, one.label).value for one in family]))
+            is_inside, best = len(family) == 1 or 0 < rank < len(family) - 1, family[rank]
             estimates = {
-                (measure, evaluation): IntervalEstimate(*map(float, results.of(
-                    measure, family[rank].label, evaluation=evaluation, transitions=size
-                )))
-                for evaluation, measure in product((SHORT, LONG), (MEAN, CVAR))
-            }  # fmt: skip
-            found.append(Best(size, family[rank], is_inside, estimates))
+                (one, by): IntervalEstimate(*map(float, part.of(one, best.label, evaluation=by)))
+                for by, one in product((SHORT, LONG), (MEAN, CVAR))
+            }
+            found.append(Best(size, best, is_inside, estimates))
     return found

@@ -30,7 +30,8 @@ from spibb.runner.jobs import tell_progress
 from spibb.studies.helicopter.figures import draw_helicopter
 from spibb.studies.helicopter.page import COSTS, helicopter_pages
 from spibb.studies.helicopter.plan import PLANS, HelicopterPlan
-from spibb.studies.helicopter.scores import Floats, HelicopterResults
+from spibb.studies.helicopter.scores import HelicopterResults
+from spibb.studies.metrics import Floats
 from spibb.studies.study import Columns, Study
 
 # What follows the plan's seed and a number: for data sets, and for trainings with their flights.

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spibb.studies.claims import Finding, Rule, judged, markdown_table, to_markdown, verdict
 from spibb.studies.drawing import CVAR, MEAN, RARE
-from spibb.studies.metrics import Measure
+from spibb.studies.metrics import Floats, Measure
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.plans import RandomMDPPlan
 from spibb.studies.results.aggregates import NotInPlanError, Results
@@ -93,14 +92,14 @@ def _search(results: _Results) -> str:
     return f"Best value at {sizes} trajectories:\n\n{table}"
 
 
-def _of(results: _Results, label: str, measure: Measure = MEAN) -> NDArray[np.float64]:
+def _of(results: _Results, label: str, measure: Measure = MEAN) -> Floats:
     """Return the values of a setting, one for each size."""
     return np.asarray(results.of(measure, label).value, dtype=np.float64)
 
 
 def _best_values(
     results: _Results, family: Sequence[Setting], measure: Measure
-) -> list[tuple[float, NDArray[np.float64]]]:
+) -> list[tuple[float, Floats]]:
     """Return by size the value of a family that is best, and what all of them score."""
     table = np.array([_of(results, one.label, measure) for one in family])
     return [(family[int(scores.argmax())].value, scores) for scores in table.T]
@@ -110,7 +109,7 @@ def _name(label: str) -> str:
     return label.partition(",")[0]
 
 
-def _range(values: NDArray[np.float64], form: str = ".3f") -> str:
+def _range(values: Floats, form: str = ".3f") -> str:
     return f"{values.min():{form}} to {values.max():{form}}"
 
 

@@ -200,9 +200,7 @@ def merge_all(parts: Iterable[Kept], plan: Plan, n_worst: int) -> Kept:
     return reduce(lambda a, b: a.merge(b, plan, n_worst), parts, Kept.empty(plan))
 
 
-def to_worst(
-    n_kept: NDArray[np.int64], scores: NDArray[np.float32], runs: NDArray[np.int32]
-) -> NDArray[np.uint64]:
+def to_worst(n_kept: Array, scores: Array, runs: Array) -> NDArray[np.uint64]:
     """Return the worst runs, so many of each cell, given one cell after the other."""
     worst = np.full((len(n_kept), int(n_kept.max(initial=0))), _NONE)
     worst[np.arange(worst.shape[1]) < n_kept[:, None]] = _sortable(scores, runs)

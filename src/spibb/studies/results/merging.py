@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -84,8 +84,15 @@ def merge_plans(plans: Sequence[Plan]) -> Plan:
     It has as many runs as the largest; settings that were given fewer simply have fewer.
     """
     first, *others = ordered = sorted(plans, key=lambda x: (-x.n_runs, x.name, x.to_toml()))
-    for plan in others:
-        _check_same_draws(first, plan)
+    for other, name in product(others, ["study", *(field.name for field in fields(first))]):
+        ours, theirs = getattr(first, name), getattr(other, name, None)
+        if name not in _FREE and ours != theirs:
+            raise DataError(
+                f"the plans do not draw the same: {name} is {ours!r} in {first.name} "
+                f"and {theirs!r} in {other.name}",
+                expected="plans that differ in settings and numbers of runs only",
+                hint="merge studies of the same seed, processes and logs",
+            )
     names = sorted({name for plan in plans for name in plan.name.split(_AND)})
     return replace(first, name=_AND.join(names), settings=_united(ordered), version1="")
 
@@ -101,18 +108,6 @@ def _united(plans: Sequence[Plan]) -> tuple[Setting, ...]:
                 hint="rename one of them in its plan and run that again",
             )
     return tuple(found.values())
-
-
-def _check_same_draws(first: Plan, other: Plan) -> None:
-    for name in ["study", *(field.name for field in fields(first))]:
-        ours, theirs = getattr(first, name), getattr(other, name, None)
-        if name not in _FREE and ours != theirs:
-            raise DataError(
-                f"the plans do not draw the same: {name} is {ours!r} in {first.name} "
-                f"and {theirs!r} in {other.name}",
-                expected="plans that differ in settings and numbers of runs only",
-                hint="merge studies of the same seed, processes and logs",
-            )
 
 
 def _check_overlap(sources: Sequence[_Source]) -> None:
