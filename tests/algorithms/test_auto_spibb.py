@@ -32,7 +32,7 @@ def garnet_log(seed=0, n_episodes=100, eta=0.5):
 
 def test_the_choice_is_the_best_of_the_safe_under_the_harsher_prior():
     mdp, baseline, log = garnet_log(n_episodes=60, eta=0.9)
-    result = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95)
+    result = AutoSPIBB(caution=2.0).improve(log, baseline=baseline, gamma=0.95)
     choice = result.choice
     safe, scores = (
         np.array([

@@ -53,7 +53,7 @@ def test_runs_do_not_depend_on_their_grouping(scores):
 
 
 def test_what_auto_spibb_does_not_try_is_refused():
-    stranger = RiskSetting.of("other", PiLeqBSPIBB(n_wedge=7), model="counts")
+    stranger = replace(RiskSetting.of("other", PiLeqBSPIBB(n_wedge=7)), model="counts")
     with pytest.raises(SettingsError, match="none that auto-spibb tries"):
         check_plan(replace(PLAN, settings=(*PLAN.settings, stranger)))
     alone = RiskSetting.of("other", PiLeqBSPIBB(n_wedge=1))
