@@ -110,5 +110,5 @@ class Choice:
         fewer = PICKING * self.caution
         return (
             f"Chosen of {n_tried} candidates: {taken.name}. Of those that gain more than {told}, "
-            f"its gain less {fewer:g} is the largest ({taken.score(fewer):.4g})."
+            f"its gain less {fewer:.3g} is the largest ({taken.score(fewer):.4g})."
         )
