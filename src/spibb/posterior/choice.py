@@ -29,7 +29,7 @@ class Candidate:
         algorithm: What made it, as ``to_config`` gives it.
         model: On which model: "counts", "shrunk" or "careful".
         share: What the baseline is mixed with it by; 1: nothing of the baseline is left.
-        gains: Its gain over the baseline, by prior.
+        gains: Its gain over the baseline, by prior, with the hazards that a choice allows for.
         ends: Whether it ends in the model of the counts; without a discount it must.
     """
 
