@@ -13,6 +13,7 @@ import argparse
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from spibb import AutoSPIBB, Counts, Problem, evaluate, solve
 from spibb.algorithms.auto_spibb import candidates
 from spibb.pictures import own_settings, to_svg
 from spibb.posterior.posterior import Posterior
-from spibb.posterior.risk import Gain
+from spibb.posterior.risk import Gain, harsher_first
 from spibb.problem import ProblemBatch
 from spibb.studies.risk.problems import PROBLEMS
 from spibb.whole_files import write_whole
@@ -49,8 +50,12 @@ class Judged(NamedTuple):
     is_covered: bool
 
 
-def judge(name: str, size: int, run: int, n_draws: int) -> Iterator[Judged]:
-    """Draw a log, and judge what auto-spibb tries on it."""
+def judge(asked: tuple[str, int, int, int]) -> list[Judged]:
+    """Judge what auto-spibb tries on a log: a problem's of a size, a run and a number of draws."""
+    return list(_judged(*asked))
+
+
+def _judged(name: str, size: int, run: int, n_draws: int) -> Iterator[Judged]:
     rng = np.random.default_rng([zlib.crc32(name.encode()), size, run])
     cell = PROBLEMS[name]
     truth, baseline = cell.make(rng)
@@ -63,12 +68,13 @@ def judge(name: str, size: int, run: int, n_draws: int) -> Iterator[Judged]:
     places = sorted({*range(0, len(policies), EVERY), *([] if chosen is None else [chosen])})
     # Other models than those that chose.
     drawn = posterior.gains(policies[places], n_draws, seed=1)
-    by_prior = [Gain.of_all(values) for values in drawn.values()]
+    by_prior = {name: Gain.of_all(values) for name, values in drawn.items()}
     old, best = evaluate(truth, baseline).performance, solve(truth).performance
-    for place, gains in zip(places, zip(*by_prior, strict=True), strict=True):
+    for number, place in enumerate(places):
         if np.allclose(policies[place], baseline.probabilities):
             continue
-        told = min(gains, key=lambda one: one.worst_tenth)
+        gains = {name: found[number] for name, found in by_prior.items()}
+        told = gains[harsher_first(gains)[0]]
         gain = evaluate(truth, policies[place]).performance - old
         low, high = told.interval_95
         yield Judged(
@@ -159,19 +165,20 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=50_000)
+    parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
     rows: list[Judged] = []
     heads = [f"{100 * a:g} to {100 * b:g} %" for a, b in pairwise(BINS)]
     print(f"| problem | {' | '.join(heads)} | covered | chosen: worse |")
     print("|---" * (len(heads) + 3) + "|")
-    for name in NAMES:
-        mine = [
-            one for size in SIZES for run in range(given.seed, given.seed + given.runs)
-            for one in judge(name, size, run, given.draws)
-        ]  # fmt: skip
-        print(told(PROBLEMS[name].title, mine), flush=True)
-        rows += mine
+    runs = range(given.seed, given.seed + given.runs)
+    with get_context("spawn").Pool(given.workers) as pool:
+        for name in NAMES:
+            asked = [(name, size, run, given.draws) for size in SIZES for run in runs]
+            mine = [one for found in pool.imap(judge, asked, chunksize=5) for one in found]
+            print(told(PROBLEMS[name].title, mine), flush=True)
+            rows += mine
     print(told("**all**", rows))
     for text in failures(rows):
         print(f"more than twice as often: {text}")

@@ -103,10 +103,32 @@ def test_hazards_are_counted():
     hazards = two_state_log(4).hazards
     assert hazards.reward == -5.0
     assert hazards.in_state.tolist() == [[1.0, 1.0, 1.0], [61.0, 60.0, 30.0]]
-    assert hazards.by_action.tolist() == [[2.0, 5.0], [80.0, 36.0]]
-    # Were it as large, so few of 81 and of 40 would be seen in one log of a hundred.
+    # Five of the 61 rows of state 0 led to the worst: of 20, 1.6 would have, whatever was done.
+    happened = 4.0 - 20 * 5 / 61
+    assert hazards.by_action == pytest.approx(
+        np.array([[1.0, 1.0 + happened], [81.0, 40.0 - happened]])
+    )
+    assert hazards.unseen == pytest.approx([1.0, 1.0 / (1.0 + happened)])
+    # A choice counts all. Were it as large, so few would be seen in one log of a hundred.
+    assert hazards.choosing.by_action.tolist() == [[2.0, 5.0], [80.0, 36.0]]
+    assert hazards.choosing.unseen.tolist() == [0.5, 0.2]
     assert binom.cdf([1, 4], [81, 40], hazards.limits) == pytest.approx(0.01)
-    assert hazards.unseen.tolist() == [0.5, 0.2]
+
+
+def test_care_that_only_the_dying_are_given_does_not_kill():
+    """Half of those in state 1 are lost whatever is done there, and action 1 mostly is."""
+    rows = [(0, 0, 1)] * 40 + [(0, 0, 0)] * 40 + [(2, 0, 2)] * 30
+    rows += [(1, 0, 2)] * 5 + [(1, 0, 0)] * 5 + [(1, 1, 2)] * 45 + [(1, 1, 0)] * 45
+    states, actions, following = zip(*rows, strict=True)
+    log = Log.from_arrays(
+        state=states, action=actions, reward=np.where(np.array(states) == 2, -5.0, 1.0),
+        next_state=following, episode=range(len(rows)), truncated=[True] * len(rows),
+    )  # fmt: skip
+    baseline = TabularPolicy([[0.5, 0.5]] * 3)
+    hazards = Problem.of(log, baseline=baseline, gamma=0.9, accept_baseline=True).hazards
+    assert hazards.state == 2
+    assert hazards.by_action[0] == pytest.approx([1.0, 1.0])
+    assert hazards.n_led.tolist() == [5.0, 45.0]
 
 
 def test_a_report_draws_the_hazards_of_actions_and_a_choice_has_them_at_their_limit():
@@ -114,7 +136,8 @@ def test_a_report_draws_the_hazards_of_actions_and_a_choice_has_them_at_their_li
     likely, choosing = (mean_of_draws(problem, is_choosing=so)[0][1, 1, 2] for so in (False, True))
     # State 1 was met 60 times, and the pair 20 times; neither ever led to the worst.
     likely_spared, spared = (60 / 61 * n / 21 for n in (20.75, 20.875))
-    assert likely == pytest.approx(1.0 - likely_spared * (1.0 - 5 / 41), abs=0.02)
+    happened = 5.0 - 20 * 5 / 61
+    assert likely == pytest.approx(1.0 - likely_spared * (1.0 - happened / 41), abs=0.02)
     assert choosing == pytest.approx(1.0 - spared * (1.0 - problem.hazards.limits[1]), abs=0.02)
     assert choosing > likely + 0.1
 

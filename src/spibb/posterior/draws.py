@@ -132,8 +132,10 @@ class DrawnHazards(NamedTuple):
         """Draw the hazards of a careful prior, or what a choice expects; None: there are none."""
         if hazards is None:
             nothing = [np.zeros((2, n)) for n in shape]
-            none = Hazards(0, 0.0, 0.0, nothing[0], nothing[1], nothing[1][0], (0.0, 0.0))
-            return cls(nothing[0], nothing[1], none, False)
+            by_state, by_action = nothing
+            empty = by_action[0]
+            none = Hazards(0, 0.0, 0.0, by_state, by_action, empty, (0.0, 0.0), empty)
+            return cls(by_state, by_action, none, False)
 
         def drawn(stream: int, shapes: Array) -> Array:
             gammas = np.empty((len(numbered), shapes.size))

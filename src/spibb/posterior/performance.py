@@ -87,7 +87,7 @@ def fill(draws, place, policy, gamma, matrix, rhs, lane, n_lanes):  # type: igno
 
 
 @jit
-def _add_system(draws, place, policy, gamma, share, matrix, rhs):  # type: ignore[no-untyped-def]
+def add_system(draws, place, policy, gamma, share, matrix, rhs):  # type: ignore[no-untyped-def]
     """Add a share of I - gamma P_pi to a matrix, and write r_pi."""
     n_states, n_actions = policy.shape
     indices, weights = draws.indices[place], draws.weights[place]
@@ -110,7 +110,7 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
     everything = np.arange(n_models)
     mean, rewards = np.zeros((n_states, n_states)), np.empty((n_models, n_states))
     for place in everything:
-        _add_system(draws, place, policy, gamma, 1.0 / n_models, mean, rewards[place])
+        add_system(draws, place, policy, gamma, 1.0 / n_models, mean, rewards[place])
     factor = scipy.linalg.lu_factor(mean, overwrite_a=True, check_finite=False)
 
     def solved(rhs: Array) -> Array:
@@ -131,7 +131,7 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
             return v
     for place in open_:
         matrix = np.zeros((n_states, n_states))
-        _add_system(draws, place, policy, gamma, 1.0, matrix, rewards[place])
+        add_system(draws, place, policy, gamma, 1.0, matrix, rewards[place])
         v[place] = scipy.linalg.solve(matrix, rewards[place], check_finite=False)
     return v
 
@@ -148,7 +148,7 @@ def gains_by_state(
     systems = []
     for table in (policy, baseline):
         matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
-        _add_system(draws, place, table, gamma, 1.0, matrix, rewards)
+        add_system(draws, place, table, gamma, 1.0, matrix, rewards)
         systems.append((matrix, rewards))
     (of_policy, paid), (of_baseline, paid_baseline) = systems
     v = scipy.linalg.solve(of_baseline, paid_baseline, check_finite=False)

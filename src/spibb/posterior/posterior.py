@@ -22,6 +22,7 @@ from spibb.errors import SettingsError
 from spibb.mdp.evaluation import LARGEST_DENSE
 from spibb.posterior.draws import Draws, Surroundings, draw_baseline, draw_models, draw_starts
 from spibb.posterior.performance import gains_by_state, performances, rounding
+from spibb.posterior.together import widened, widening
 from spibb.problem import Problem
 from spibb.problem.batch import Device
 from spibb.progress import Progress, tell
@@ -75,6 +76,9 @@ class Posterior:
     ) -> dict[str, Array]:
         """Return gains of C policies over the baseline in draws, (C, n_draws) by prior.
 
+        In a report they are wider about their mean than the draws themselves, where pairs of an
+        action may err alike (see spibb.posterior.together).
+
         Args:
             policies: Shape (C, S, A).
             n_draws: Models drawn under each prior.
@@ -99,7 +103,7 @@ class Posterior:
             # What rounding makes of a difference is neither gain nor harm.
             least = rounding(policies.shape[1]) * np.abs(drawn[0])
             found[name] = np.where(np.abs(gain) <= least, 0.0, gain)
-        return found
+        return found if is_choosing else widened(found, widening(self.problem, policies))
 
     @cached_property
     def _habits(self) -> Array | None:

@@ -91,7 +91,7 @@ class Risk(Display):
         hardly: Share of its visits on pairs seen fewer than five times.
         strength: Rows that the prior of a pair is worth.
         by_state: What each state adds to the gain in the worst tenth of the draws under the first
-            prior: the most negative carry the risk; shape (S,).
+            prior, before these are widened: the most negative carry the risk; shape (S,).
         worlds: The gain under that prior in a hundred equally likely worlds, from bad to good.
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
             average: less than the whole log would gain, and not flattered by it. None: not known.
@@ -213,7 +213,7 @@ def risk(
     posterior, table = Posterior(problem), problem.align(policy).probabilities
     drawn = posterior.gains(table[None], n_draws, seed)
     gains = {name: Gain.of(values[0]) for name, values in drawn.items()}
-    order = sorted(gains, key=lambda name: gains[name].worst_tenth)
+    order = harsher_first(gains)
     worst = np.sort(np.argsort(drawn[order[0]][0], kind="stable")[: _n_worst(n_draws)])
     return Risk(
         by_state=posterior.gains_by_state(table, order[0], worst.tolist(), seed).mean(axis=0),
@@ -222,6 +222,15 @@ def risk(
         hardly=_hardly(problem, table),
         strength=problem.prior.strength,
     )
+
+
+def harsher_first(gains: dict[str, Gain]) -> list[str]:
+    """Return priors, that under which harm is likelier before the other.
+
+    Hazards are careful with what a policy does more often than the baseline; where it only gives
+    up an action, they are on its side, and the neutral prior is the harsher one.
+    """
+    return sorted(gains, key=lambda name: (-gains[name].harm, gains[name].worst_tenth))
 
 
 def _worlds(drawn: Array) -> tuple[float, ...]:

@@ -99,7 +99,7 @@ def _candidates(choice: dict[str, Any] | None) -> dict[str, Any] | None:
     if choice is None:
         return None
     harsher = [
-        (place, one, min(one["gains"].values(), key=lambda gain: gain["worst_tenth"]))
+        (place, one, max(one["gains"].values(), key=lambda gain: gain["harm"]))
         for place, one in enumerate(choice["candidates"])
     ]
     harsher.sort(key=lambda item: (item[0] != choice["chosen"], -item[1]["score"]))

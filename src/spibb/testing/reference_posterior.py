@@ -56,3 +56,42 @@ def performance(
     p = np.einsum("xa,xay->xy", policy, transition)
     r = (policy * reward).sum(axis=1)
     return float(start @ np.linalg.solve(np.eye(len(p)) - gamma * p, r))
+
+
+def widening(
+    transition: Array, reward: Array, start: Array, gamma: float, by_entry: Array, noise: Array,
+    known: Array, baseline: Array, policy: Array,
+) -> float:  # fmt: skip
+    """Return how much wider a gain is where pairs of an action err alike, at least 1.
+
+    Args:
+        transition: Mean model with the end last, shape (S, A, S + 1).
+        reward: Shape (S, A).
+        start: Shape (S,).
+        gamma: The discount.
+        by_entry: What outcomes add to rewards, shape (S + 1,).
+        noise: Variance of rewards around what is expected, shape (S, A).
+        known: Rows that a pair is known by, and one, shape (S, A).
+        baseline: Shape (S, A).
+        policy: Shape (S, A).
+    """
+    n_states, n_actions = reward.shape
+    going_on = transition[:, :, :n_states]
+
+    def system(table: Array) -> Array:
+        return np.eye(n_states) - gamma * np.einsum("xa,xay->xy", table, going_on)
+
+    v = np.linalg.solve(system(policy), (policy * reward).sum(axis=1))
+    visits = [np.linalg.solve(system(table).T, start) for table in (policy, baseline)]
+    worth = by_entry + gamma * np.append(v, 0.0)
+    apart, alike = 0.0, 0.0
+    for a in range(n_actions):
+        total = 0.0
+        for x in range(n_states):
+            p = transition[x, a]
+            variance = (p @ worth**2 - (p @ worth) ** 2 + noise[x, a]) / known[x, a]
+            more = visits[0][x] * policy[x, a] - visits[1][x] * baseline[x, a]
+            apart += more**2 * variance
+            total += more * math.sqrt(variance)
+        alike += total**2
+    return max(1.0, math.sqrt(alike / apart))

@@ -1,0 +1,120 @@
+"""Errors that go together: how much wider a gain is where an action does the same everywhere.
+
+Draws vary each pair by itself, and what they err by cancels over many. Where an action means the
+same in every state, a dose or a drug, it does not: a policy that takes it wherever it looked good
+has been lucky once, not many times. So pairs of one action are allowed to err alike. With w the
+visits of a pair by the policy less those by the baseline, and s the posterior deviation of what
+follows it, the gain varies, by its first-order change, by
+
+    sum_xa (w s)^2  if all pairs err apart,   sum_a (sum_x w s)^2  if those of an action err alike.
+
+Draws are widened about their mean by the root of the ratio of the second to the first, where that
+is above 1: what would cancel, an action taken here and left there, is not counted on.
+
+That is for reports. A choice, which multiplies what is drawn by its caution, was tried with it and
+gained less (docs/risk.md).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from spibb.compiled.jit import jit
+from spibb.mdp.evaluation import LARGEST_COMPILED, eliminate
+from spibb.posterior.draws import Draws
+from spibb.posterior.performance import LARGEST_DISCOUNT, add_system, fill
+from spibb.problem import Problem
+
+Array = NDArray[np.float64]
+
+
+def widening(problem: Problem, policies: Array) -> Array:
+    """Return by what the gains of C policies are wider than independent pairs make them, (C,).
+
+    Args:
+        problem: The log and its baseline.
+        policies: Shape (C, S, A).
+    """
+    model, outcomes = problem.expected, problem.outcomes
+    gamma = min(problem.gamma, LARGEST_DISCOUNT)
+    rows = model.rows
+    mean = Draws(rows.indptr, rows.indices[None], rows.data[None], model.reward[None])
+    tried = np.concatenate([problem.baseline.probabilities[None], policies])
+    values, visits = _solved(mean, tried, model.initial, gamma)
+    known = outcomes.n_sa + problem.prior.strength + 1.0
+    apart, alike = _variances(
+        mean, tried, values, visits, gamma, outcomes.by_entry, outcomes.variance, known,
+        outcomes.live,
+    )  # fmt: skip
+    ratio = np.divide(alike, apart, out=np.ones(len(policies)), where=apart > 0.0)
+    return np.asarray(np.sqrt(np.maximum(1.0, ratio)))
+
+
+def widened(gains: dict[str, Array], times: Array) -> dict[str, Array]:
+    """Return gains of C policies in draws, (C, K) by prior, so many times as wide."""
+    found = {}
+    for name, drawn in gains.items():
+        mean = drawn.mean(axis=1, keepdims=True)
+        found[name] = mean + times[:, None] * (drawn - mean)
+    return found
+
+
+def _solved(mean: Draws, tried: Array, initial: Array, gamma: float) -> tuple[Array, Array]:
+    """Return values and discounted visits of policies in the mean model, shapes (C, S)."""
+    values, visits = np.empty(tried.shape[:2]), np.empty(tried.shape[:2])
+    n_states = tried.shape[1]
+    if n_states <= LARGEST_COMPILED:
+        _solve_small(mean, tried, initial, gamma, values, visits)
+        return values, visits
+    for place, policy in enumerate(tried):
+        matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
+        add_system(mean, 0, policy, gamma, 1.0, matrix, rewards)
+        factor = scipy.linalg.lu_factor(matrix, overwrite_a=True, check_finite=False)
+        values[place] = scipy.linalg.lu_solve(factor, rewards, check_finite=False)
+        visits[place] = scipy.linalg.lu_solve(factor, initial, trans=1, check_finite=False)
+    return values, visits
+
+
+@jit
+def _solve_small(mean, tried, initial, gamma, values, visits):  # type: ignore[no-untyped-def]
+    n_states = tried.shape[1]
+    matrix, turned = np.empty((n_states, n_states)), np.empty((n_states, n_states))
+    for place in range(len(tried)):
+        fill(mean, 0, tried[place], gamma, matrix, values[place], 0, 1)
+        for x in range(n_states):
+            visits[place, x] = initial[x]
+            for y in range(n_states):
+                turned[y, x] = matrix[x, y]
+        eliminate(matrix, values[place], 0, 1)
+        eliminate(turned, visits[place], 0, 1)
+
+
+@jit
+def _variances(mean, tried, values, visits, gamma, by_entry, noise, known, live):  # type: ignore[no-untyped-def]
+    """Return the variance of gains if all pairs err apart, and if those of an action err alike."""
+    n_tried, n_states, n_actions = tried.shape
+    apart, alike = np.zeros(n_tried - 1), np.zeros(n_tried - 1)
+    for c in range(1, n_tried):
+        for a in range(n_actions):
+            total = 0.0
+            for x in range(n_states):
+                more = visits[c, x] * tried[c, x, a] - visits[0, x] * tried[0, x, a]
+                if not live[x] or more == 0.0:
+                    continue
+                pair = x * n_actions + a
+                left, first, second = 1.0, 0.0, 0.0
+                for k in range(mean.indptr[pair], mean.indptr[pair + 1]):
+                    y, p = mean.indices[0, k], mean.weights[0, k]
+                    worth = by_entry[y] + gamma * values[c, y]
+                    left, first, second = left - p, first + p * worth, second + p * worth * worth
+                left = max(left, 0.0)
+                first += left * by_entry[n_states]
+                second += left * by_entry[n_states] ** 2
+                spread = max(second - first * first, 0.0) + noise[x, a]
+                part = more * np.sqrt(spread / known[x, a])
+                apart[c - 1] += part * part
+                total += part
+            alike[c - 1] += total * total
+    return apart, alike
