@@ -1,6 +1,6 @@
 """Time and memory against rows, states, actions, successors and gamma: a table and a figure.
 
-    python benchmarks/how_large.py [--out docs/images]      # about six minutes
+    python benchmarks/how_large.py [--out docs/images]      # about four minutes
 
 writes how-large.csv and how-large.svg. Every point is a process of its own. Time is that of the
 processor, all threads together, so that others on the machine disturb it little; memory is what a

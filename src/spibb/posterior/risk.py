@@ -1,8 +1,8 @@
 """What a posterior says of a policy: what it would gain, and how likely it is to do harm.
 
-Bayesian: probabilities of models given the log *and the priors*, of which there are two; the more
-careful one comes first. No confidence statement, and no certificate: the priors may be wrong, and a
-policy that was made of the same log looks better in its posterior than it is.
+Bayesian: probabilities of models given the log *and the priors*, of which there are two; that under
+which harm is likelier comes first. No confidence statement, and no certificate: the priors may be
+wrong, and a policy that was made of the same log looks better in its posterior than it is.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Risk(Display):
     """How risky a policy is, given its log and two priors.
 
     Attributes:
-        gains: Its gain over the baseline by prior, the more careful first.
+        gains: Its gain over the baseline by prior, that under which harm is likelier first.
         hardly: Share of its visits on pairs seen fewer than five times.
         strength: Rows that the prior of a pair is worth.
         by_state: What each state adds to the gain in the worst tenth of the draws under the first

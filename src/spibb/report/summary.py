@@ -140,7 +140,7 @@ def _limits(result: Improvement) -> dict[str, Any] | None:
 
 
 def _risk(result: Improvement) -> dict[str, Any] | None:
-    """Return what the posterior says, the more careful prior first."""
+    """Return what the posterior says, the prior first under which harm is likelier."""
     found = result.risk
     if found is None:
         return None

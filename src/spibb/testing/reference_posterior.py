@@ -79,7 +79,7 @@ def widening(
     going_on = transition[:, :, :n_states]
 
     def system(table: Array) -> Array:
-        return np.eye(n_states) - gamma * np.einsum("xa,xay->xy", table, going_on)
+        return np.asarray(np.eye(n_states) - gamma * np.einsum("xa,xay->xy", table, going_on))
 
     v = np.linalg.solve(system(policy), (policy * reward).sum(axis=1))
     visits = [np.linalg.solve(system(table).T, start) for table in (policy, baseline)]
