@@ -94,12 +94,17 @@ def _file(name: str) -> str:
     return resources.files("spibb.report").joinpath("templates", name).read_text("utf-8")
 
 
+def _by_harshness(gain: dict[str, Any]) -> tuple[float, float]:
+    """Order gains as `spibb.posterior.risk.harsher_first` does."""
+    return -gain["harm"], gain["worst_tenth"]
+
+
 def _candidates(choice: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return every candidate under the prior that is harsher on it, the best first."""
     if choice is None:
         return None
     harsher = [
-        (place, one, max(one["gains"].values(), key=lambda gain: gain["harm"]))
+        (place, one, min(one["gains"].values(), key=_by_harshness))
         for place, one in enumerate(choice["candidates"])
     ]
     harsher.sort(key=lambda item: (item[0] != choice["chosen"], -item[1]["score"]))
