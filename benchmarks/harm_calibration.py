@@ -62,12 +62,11 @@ def _judged(name: str, size: int, run: int, n_draws: int) -> Iterator[Judged]:
     counts = Counts.sample(truth, baseline, n_episodes=size, max_steps=cell.max_steps, rng=rng)
     batch = ProblemBatch.of([Problem.of(counts, baseline=baseline, gamma=truth.gamma)])
     posterior = Posterior(next(iter(batch)))
-    tried, labels, _ = candidates(batch, [posterior])
+    tried, labels, _ = candidates(batch)
     policies = tried[:, 0]
-    chosen = AutoSPIBB().choose(posterior, policies, labels).chosen
+    chosen = AutoSPIBB().choose(posterior.problem, policies, labels).chosen
     places = sorted({*range(0, len(policies), EVERY), *([] if chosen is None else [chosen])})
-    # Other models than those that chose.
-    drawn = posterior.gains(policies[places], n_draws, seed=1)
+    drawn = posterior.gains(policies[places], n_draws)
     by_prior = {name: Gain.of_all(values) for name, values in drawn.items()}
     old, best = evaluate(truth, baseline).performance, solve(truth).performance
     for number, place in enumerate(places):

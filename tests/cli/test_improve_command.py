@@ -37,6 +37,41 @@ def content_but_command(folder):
     return found | {"summary.json": summary, "report.html": page}
 
 
+@pytest.mark.parametrize(
+    ("given", "algorithm", "setting"),
+    [
+        ([], "auto-spibb", ("caution", 2.55)),
+        (["--caution", 1], "auto-spibb", ("caution", 1)),
+        (["--epsilon", 0.2], "approx-soft-spibb", ("epsilon", 0.2)),
+        (["--delta", 0.1], "approx-soft-spibb", ("delta", 0.1)),
+    ],
+)
+def test_the_log_chooses_where_neither_algorithm_nor_setting_is_given(
+    ward, spibb, given, algorithm, setting
+):
+    ran = spibb("improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out",
+                *given)  # fmt: skip
+    assert ran.code == 0
+    summary = strict_json((ward.folder / "out" / "summary.json").read_text("utf-8"))
+    assert summary["algorithm"]["algorithm"] == algorithm
+    assert summary["algorithm"][setting[0]] == setting[1]
+    assert (summary["choice"] is not None) == (algorithm == "auto-spibb")
+
+
+def test_of_large_models_nothing_is_drawn_and_the_command_says_so(ward, spibb, monkeypatch):
+    monkeypatch.setattr("spibb.cli.settings.is_large", lambda n_states: n_states > 2)
+    asked = ["improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out"]
+    ran = spibb(*asked, "out")
+    assert ran.code == 0
+    assert "auto-spibb, which chooses" in ran.out
+    assert "there are 3, so approx-soft-spibb is run" in " ".join(ran.out.split())
+    summary = strict_json((ward.folder / "out" / "summary.json").read_text("utf-8"))
+    assert summary["algorithm"]["algorithm"] == "approx-soft-spibb"
+    # Who names it, or its setting, gets it.
+    assert "which chooses" not in spibb(*asked, "named", "--algorithm", "auto-spibb").out
+    assert "which chooses" not in spibb(*asked, "careful", "--caution", 2).out
+
+
 def test_the_result_folder(ward, spibb):
     ran = spibb(*ward.improve())
     assert (ran.code, ran.err) == (0, "")
@@ -66,7 +101,7 @@ def test_the_result_folder(ward, spibb):
     assert earned["low"] < earned["mean"] < earned["high"]
     assert f"The baseline earned {earned['mean']:.4g} an episode in the log" in ran.out
     assert " ".join(ran.out.split()).startswith(summary["verdict"]["sentence"])
-    assert summary["command"].endswith("--gamma 0.9 --out DIR")
+    assert summary["command"].endswith("--gamma 0.9 --algorithm approx-soft-spibb --out DIR")
     assert summary["hashes"]["policy.csv"] == sha256((out / "policy.csv").read_bytes()).hexdigest()
     assert [row["state"] for row in summary["changes"]] == ["fever", "calm"]
     assert 0 <= summary["visits"]["policy"]["never_seen"] <= 1

@@ -5,7 +5,7 @@ import pytest
 
 from spibb import Counts, Problem, TabularMDP, TabularPolicy
 from spibb.envs import Garnet, RareAction
-from spibb.posterior import together
+from spibb.posterior import performance
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.together import widening
 from spibb.testing import reference_posterior
@@ -35,7 +35,7 @@ def plain(problem, policy):
 @pytest.mark.parametrize("largest", [128, 3])
 def test_it_is_what_plain_loops_find(monkeypatch, largest):
     """Small systems are eliminated, large ones factored."""
-    monkeypatch.setattr(together, "LARGEST_COMPILED", largest)
+    monkeypatch.setattr(performance, "LARGEST_COMPILED", largest)
     wider = []
     for seed in range(8):
         rng = np.random.default_rng(seed)

@@ -192,7 +192,7 @@ def test_the_candidates_of_a_choice_are_all_there():
         episode=np.arange(40), terminated=np.ones(40, bool),
     )  # fmt: skip
     uniform = TabularPolicy.uniform(1, 2)
-    text = page_of(AutoSPIBB(n_draws=20).improve(log, baseline=uniform, gamma=0.9))
+    text = page_of(AutoSPIBB().improve(log, baseline=uniform, gamma=0.9))
     assert Page(text).n_rows["candidates"] == 1 + 32
     assert text.count('<tr class="chosen">') == 1
     first = text.split('<table id="candidates">')[1].split("<tbody>")[1].split("</tr>")[0]

@@ -1,10 +1,11 @@
 """Auto-SPIBB: which algorithm, which setting, on which model? The log decides.
 
 Candidates are made by the algorithms of the paper at several settings, on the model of the counts,
-on the shrunk one and on the careful one, which knows hazards. Each is judged in models drawn from
-the posterior of the log under a neutral and a careful prior (spibb.posterior): mu and sigma of its
-gain over the baseline. Those with mu - z sigma > 0, under the prior that is harsher on them, are
-safe; the one of them with the largest mu - 2/3 z sigma is returned, the baseline where none is.
+on the shrunk one and on the careful one, which knows hazards. Each is judged by what the posterior
+of the log says of its gain over the baseline, its mean mu and its deviation sigma, under a neutral
+and a careful prior (spibb.posterior.moments). The one with the largest mu - z sigma, under the
+prior that is harsher on it, is returned if that is positive, the baseline if not. Nothing is drawn:
+the same log gives the same policy.
 
 z is a caution, not a quantile: the log that judges a candidate made it too, and z absorbs that. No
 guarantee is claimed beyond the regret test of every algorithm. Deviation: none has published this.
@@ -22,14 +23,14 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm, Maker, Rng
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.errors import checked_number, checked_whole
+from spibb.errors import checked_number
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
 from spibb.posterior.choice import Candidate, Choice
 from spibb.posterior.posterior import Posterior, check_size
 from spibb.posterior.risk import Gain
-from spibb.problem import ProblemBatch
+from spibb.problem import Problem, ProblemBatch
 from spibb.problem.batch import Device, models_on
 from spibb.problem.problem import ModelKind
 
@@ -65,8 +66,6 @@ class AutoSPIBB(Algorithm):
 
     Args:
         caution: z: the gain must exceed so many standard deviations of the posterior.
-        n_draws: Models drawn under each prior.
-        seed: Source of randomness: the same log gives the same policy.
 
     Example:
         >>> from spibb import Log, TabularPolicy
@@ -80,28 +79,22 @@ class AutoSPIBB(Algorithm):
     id: ClassVar[str] = "auto-spibb"
     keeps_limits: ClassVar[bool] = True
     keeps_costs: ClassVar[bool] = True
-    caution: float = 3.5
-    n_draws: int = 100
-    seed: int = 0
+    caution: float = 2.55
 
     def __post_init__(self) -> None:
         checked_number(self.caution, "caution", "a number of standard deviations >= 0", least=0)
-        checked_whole(self.n_draws, "n_draws", least=2)
-        checked_whole(self.seed, "seed", least=0)
 
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Try all candidates, and return the best for each problem."""
         check_size(problems[0])
-        device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
-        posteriors = [Posterior(problem, device) for problem in problems]
-        tried, labels, searches = candidates(problems, posteriors)
+        tried, labels, searches = candidates(problems)
         ends = ending(problems.models, tried)
         choices, policies = [], problems.start.copy()
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
-        for place, posterior in enumerate(posteriors):
+        for place, problem in enumerate(problems):
             choice = self.choose(
-                posterior, tried[:, place], labels, problems.start[place], ends[:, place]
+                problem, tried[:, place], labels, problems.start[place], ends[:, place]
             )
             choices.append(choice)
             if choice.chosen is not None:
@@ -123,7 +116,7 @@ class AutoSPIBB(Algorithm):
 
     def choose(
         self,
-        posterior: Posterior,
+        problem: Problem,
         policies: Array,
         labels: Sequence[Label],
         start: Array | None = None,
@@ -132,20 +125,22 @@ class AutoSPIBB(Algorithm):
         """Judge the candidates of one problem, those that are the same policy once.
 
         Args:
-            posterior: What the log leaves possible.
+            problem: The log and its baseline.
             policies: The candidates, shape (C, S, A).
             labels: What they are.
             start: What is returned where none is taken; None: the baseline.
             ends: Which of them end in the model of the counts, shape (C,); None: all.
         """
-        baseline = posterior.problem.baseline.probabilities
+        baseline = problem.baseline.probabilities
         is_other = start is not None and not np.array_equal(start, baseline)
         judged = policies if not is_other else np.concatenate([policies, np.asarray(start)[None]])
         flat = judged.reshape(len(judged), -1)
         _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-        drawn = posterior.gains(judged[first], self.n_draws, self.seed, is_choosing=True)
-        of_all = {name: Gain.of_all(values) for name, values in drawn.items()}
-        gains = [{name: found[k] for name, found in of_all.items()} for k in which.ravel()]
+        of_each = Posterior(problem).moments(judged[first])
+        gains = [
+            {name: Gain.normal(found.mean[k], found.deviation[k]) for name, found in of_each.items()}
+            for k in which.ravel()
+        ]
         does_end = np.ones(len(labels), dtype=bool) if ends is None else ends
         tried = [Candidate(*label, gains[k], bool(does_end[k])) for k, label in enumerate(labels)]
         return Choice.of(tried, self.caution, gains[-1] if is_other else None)
@@ -163,23 +158,17 @@ def ending(models: ModelBatch, tried: Array) -> NDArray[np.bool_]:
     return np.stack([evaluate_batch(models, policy)[2] for policy in tried])
 
 
-def candidates(
-    problems: ProblemBatch, posteriors: Sequence[Posterior]
-) -> tuple[Array, list[Label], list[SearchResult]]:
-    """Return policies (C, B, S, A), what each is, and the search that made it.
-
-    Args:
-        problems: The problems.
-        posteriors: What their logs leave possible.
-    """
+def candidates(problems: ProblemBatch) -> tuple[Array, list[Label], list[SearchResult]]:
+    """Return policies (C, B, S, A), what each is, and the search that made it."""
+    device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
     searches, policies = [], []
     labels: list[Label] = []
     for model, algorithms in GRID.items():
         if model == "counts":
             batch = problems.counted
         else:
-            models = ModelBatch.stack([one.problem.estimate(model) for one in posteriors])
-            batch = problems.with_models(models_on(models, posteriors[0].device))
+            models = ModelBatch.stack([problem.estimate(model) for problem in problems])
+            batch = problems.with_models(models_on(models, device))
         for algorithm in algorithms:
             found = algorithm.search(batch)
             policies.append(found.policy)

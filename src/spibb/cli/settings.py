@@ -11,8 +11,10 @@ from typing import Any
 
 from spibb.algorithms.base import Algorithm
 from spibb.cli.inputs import parse_pairs
-from spibb.cli.options import DEFAULT_ALGORITHM
+from spibb.cli.options import DEFAULT_ALGORITHM, OTHERWISE
 from spibb.errors import SettingsError
+from spibb.mdp.evaluation import LARGEST_DENSE, is_large
+from spibb.problem import Problem
 from spibb.settings import checked_entry
 from spibb.uncertainty.error_functions import ErrorFunction, GivenErrors
 
@@ -60,7 +62,7 @@ def chosen_algorithms(
     settings: dict[str, Any], name: str | None, compared: str | None, guarantee: float | None
 ) -> list[Algorithm]:
     """Build what is asked for: one algorithm, several to compare, or one to keep a promise."""
-    names = [name or DEFAULT_ALGORITHM]
+    names = [name or _default(settings)]
     if compared is not None:
         if name is not None or guarantee is not None:
             raise SettingsError("--compare goes without --algorithm and --guarantee")
@@ -73,6 +75,24 @@ def chosen_algorithms(
                 hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
             )
     return build_algorithms(names, settings)
+
+
+def _default(settings: dict[str, Any]) -> str:
+    """Return what is run where no algorithm is named; a budget is none for one that chooses it."""
+    known = {item.name for item in fields(Algorithm.named(DEFAULT_ALGORITHM))}
+    return DEFAULT_ALGORITHM if known.issuperset(settings) else OTHERWISE
+
+
+def too_large(problem: Problem) -> str | None:
+    """Say why another algorithm is run than the one that chooses by itself; None: it need not."""
+    n_states = problem.counts.n_states
+    if not is_large(n_states):
+        return None
+    return (
+        f"{DEFAULT_ALGORITHM}, which chooses algorithm and setting by the log, judges models of at "
+        f"most {LARGEST_DENSE:,} states; there are {n_states:,}, so {OTHERWISE} is run with its "
+        "own settings. Choose by --algorithm, or group states."
+    )
 
 
 def _compared(text: str, settings: dict[str, Any]) -> list[Algorithm]:

@@ -13,8 +13,6 @@ from spibb.problem.problem import ModelKind
 from spibb.settings import in_words
 
 _TIE = 1e-9
-# Of those that are safe the boldest is not the best: this share of the caution is kept.
-PICKING = 2.0 / 3.0
 
 
 def _score(gains: Mapping[str, Gain], caution: float) -> float:
@@ -74,11 +72,7 @@ class Choice:
         caution: float,
         fallback: Mapping[str, Gain] | None = None,
     ) -> Choice:
-        """Take the best of the candidates that are safe, or none where none is.
-
-        Safe is what gains something less ``caution`` deviations, and the best of them what gains
-        most less two thirds as many: by all of them the choice would keep to what changes little
-        long after bolder policies are safe, by fewer it would fall for what the log flatters.
+        """Take what gains most less ``caution`` deviations, if that is something, or nothing.
 
         Args:
             candidates: All that were tried.
@@ -87,8 +81,8 @@ class Choice:
                 may forbid it. A candidate must then score more than that.
         """
         least = 0.0 if fallback is None else _score(fallback, caution)
-        is_safe = np.array([one.ends and one.score(caution) > least for one in candidates])
-        scores = np.array([one.score(PICKING * caution) for one in candidates])
+        scores = np.array([one.score(caution) for one in candidates])
+        is_safe = np.array([one.ends for one in candidates]) & (scores > least)
         # The first of those that are alike but for rounding, whatever is added to all rewards.
         best = scores.max(where=is_safe, initial=-np.inf) - _TIE * np.abs(scores).max()
         chosen = int(np.argmax(is_safe & (scores >= best))) if is_safe.any() else None
@@ -107,8 +101,7 @@ class Choice:
         if self.chosen is None:
             return f"Of {n_tried} candidates none gains more than {told}: the baseline is kept."
         taken = self.candidates[self.chosen]
-        fewer = PICKING * self.caution
         return (
-            f"Chosen of {n_tried} candidates: {taken.name}. Of those that gain more than {told}, "
-            f"its gain less {fewer:.3g} is the largest ({taken.score(fewer):.4g})."
+            f"Chosen of {n_tried} candidates: {taken.name}. Its gain less {told} is the largest "
+            f"({taken.score(self.caution):.4g})."
         )

@@ -11,7 +11,7 @@ vary by (1 + m / L) / (m + 1). L grows with the root of m, so that the excess st
 A careful draw has hazards besides (spibb.data.hazards); those of a state and of an action are drawn
 once for all of their pairs.
 
-What is drawn of a pair depends on seed, draw and pair alone, on a GPU as on the CPU.
+What is drawn of a pair depends on seed, draw and pair alone.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from spibb.compiled.variates import gamma, normal, uniform
 from spibb.data.hazards import LARGEST_SHARE, Hazards
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
+from spibb.mdp.batch import ModelArrays
 
 Array = NDArray[np.float64]
 
@@ -59,6 +60,12 @@ class Draws(NamedTuple):
     indices: NDArray[np.int32]
     weights: Array
     reward: Array
+
+    @classmethod
+    def single(cls, model: ModelArrays) -> Draws:
+        """Return one model as if it were drawn."""
+        rows = model.rows
+        return cls(rows.indptr, rows.indices[None], rows.data[None], model.reward[None])
 
 
 class Surroundings(NamedTuple):
@@ -127,9 +134,8 @@ class DrawnHazards(NamedTuple):
         shape: tuple[int, int],
         numbered: Sequence[int],
         seed: int,
-        is_choosing: bool,
     ) -> DrawnHazards:
-        """Draw the hazards of a careful prior, or what a choice expects; None: there are none."""
+        """Draw the hazards of a careful prior; None: there are none."""
         if hazards is None:
             nothing = [np.zeros((2, n)) for n in shape]
             by_state, by_action = nothing
@@ -144,9 +150,6 @@ class DrawnHazards(NamedTuple):
             return np.asarray(happens / (happens + spares))
 
         in_state = drawn(STATE_HAZARDS, hazards.in_state)
-        if is_choosing:
-            limits = np.tile(hazards.limits, (len(numbered), 1))
-            return cls(in_state, limits, hazards.choosing, True)
         return cls(in_state, drawn(ACTION_HAZARDS, hazards.by_action), hazards, True)
 
 
@@ -157,7 +160,6 @@ def draw_models(
     numbered: Sequence[int],
     seed: int,
     hazards: Hazards | None,
-    is_choosing: bool = False,
 ) -> Draws:
     """Draw models; a draw depends on seed and number alone, so that parts can be drawn again.
 
@@ -167,23 +169,22 @@ def draw_models(
         numbered: Which draws.
         seed: Source of randomness.
         hazards: What a careful prior adds.
-        is_choosing: Whether hazards are those of a choice.
     """
-    indptr = layout(outcomes, around, is_careful=hazards is not None)
+    indptr = _layout(outcomes, around, is_careful=hazards is not None)
     draws = Draws(
         indptr,
         np.empty((len(numbered), indptr[-1]), np.int32),
         np.empty((len(numbered), indptr[-1])),
         np.empty((len(numbered), *outcomes.n_sa.shape)),
     )
-    drawn = DrawnHazards.of(hazards, outcomes.n_sa.shape, numbered, seed, is_choosing)
+    drawn = DrawnHazards.of(hazards, outcomes.n_sa.shape, numbered, seed)
     states = numbers(seed, MODELS, np.asarray(numbered))
     given = states, outcomes, around, drawn, draws
     over_chunks(lambda places: _draw(places, *given), np.arange(len(numbered)))
     return draws
 
 
-def layout(outcomes: Outcomes, around: Surroundings, *, is_careful: bool) -> NDArray[np.int64]:
+def _layout(outcomes: Outcomes, around: Surroundings, *, is_careful: bool) -> NDArray[np.int64]:
     """Return where the outcomes of each pair start in a draw, shape (S * A + 1,)."""
     per_pair = (np.diff(outcomes.indptr) + around.n_atoms + is_careful).reshape(outcomes.n_sa.shape)
     return np.concatenate([[0], np.cumsum(per_pair * outcomes.live[:, None])])
@@ -223,11 +224,11 @@ def _draw(places, states, outcomes, around, worse, draws):  # type: ignore[no-un
     for place in places:
         for x in range(n_states):
             for a in range(n_actions):
-                draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng)
+                _draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng)
 
 
 @jit
-def draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  # type: ignore[no-untyped-def]
+def _draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  # type: ignore[no-untyped-def]
     """Draw what follows a pair in one model; `own` is zero for every outcome, and left so."""
     if not outcomes.live[x]:
         draws.reward[place, x, a] = 0.0

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from spibb.compiled.gpu import barrier
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.mdp.evaluation import LARGEST_COMPILED, eliminate
@@ -61,29 +60,16 @@ def _evaluate(places, draws, policies, initial, gamma, found):  # type: ignore[n
     matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
     for place in places:
         for c in range(len(policies)):
-            fill(draws, place, policies[c], gamma, matrix, v, 0, 1)
+            _fill(draws, place, policies[c], gamma, matrix, v)
             eliminate(matrix, v, 0, 1)
             found[c, place] = (initial[place] * v).sum()
 
 
 @jit
-def fill(draws, place, policy, gamma, matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-def]
-    """Write I - gamma P_pi of a draw, and r_pi, each lane its rows."""
-    n_states, n_actions = policy.shape
-    for x in range(lane, n_states, n_lanes):
-        row, total = matrix[x], 0.0
-        for y in range(n_states):
-            row[y] = 0.0
-        for a in range(n_actions):
-            taken = policy[x, a]
-            if taken > 0.0:
-                total += taken * draws.reward[place, x, a]
-                pair = x * n_actions + a
-                for k in range(draws.indptr[pair], draws.indptr[pair + 1]):
-                    row[draws.indices[place, k]] -= gamma * taken * draws.weights[place, k]
-        row[x] += 1.0
-        rhs[x] = total
-    barrier()
+def _fill(draws, place, policy, gamma, matrix, rhs):  # type: ignore[no-untyped-def]
+    """Write I - gamma P_pi of a draw, and r_pi."""
+    matrix[:] = 0.0
+    add_system(draws, place, policy, gamma, 1.0, matrix, rhs)
 
 
 @jit
@@ -134,6 +120,45 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
         add_system(draws, place, policy, gamma, 1.0, matrix, rewards[place])
         v[place] = scipy.linalg.solve(matrix, rewards[place], check_finite=False)
     return v
+
+
+def values_and_visits(
+    model: Draws, policies: Array, initial: Array, gamma: float
+) -> tuple[Array, Array]:
+    """Return values and discounted visits of C policies in one model, shapes (C, S).
+
+    Args:
+        model: A single draw.
+        policies: Shape (C, S, A).
+        initial: Distribution of the first state, shape (S,).
+        gamma: The discount, below 1.
+    """
+    values, visits = np.empty(policies.shape[:2]), np.empty(policies.shape[:2])
+    n_states = policies.shape[1]
+    if n_states <= LARGEST_COMPILED:
+        _solve_small(model, policies, initial, gamma, values, visits)
+        return values, visits
+    for place, policy in enumerate(policies):
+        matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
+        add_system(model, 0, policy, gamma, 1.0, matrix, rewards)
+        factor = scipy.linalg.lu_factor(matrix, overwrite_a=True, check_finite=False)
+        values[place] = scipy.linalg.lu_solve(factor, rewards, check_finite=False)
+        visits[place] = scipy.linalg.lu_solve(factor, initial, trans=1, check_finite=False)
+    return values, visits
+
+
+@jit
+def _solve_small(model, policies, initial, gamma, values, visits):  # type: ignore[no-untyped-def]
+    n_states = policies.shape[1]
+    matrix, turned = np.empty((n_states, n_states)), np.empty((n_states, n_states))
+    for place in range(len(policies)):
+        _fill(model, 0, policies[place], gamma, matrix, values[place])
+        for x in range(n_states):
+            visits[place, x] = initial[x]
+            for y in range(n_states):
+                turned[y, x] = matrix[x, y]
+        eliminate(matrix, values[place], 0, 1)
+        eliminate(turned, visits[place], 0, 1)
 
 
 def gains_by_state(

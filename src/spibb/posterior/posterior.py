@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,10 @@ from spibb.data.hazards import Hazards
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import LARGEST_DENSE
 from spibb.posterior.draws import Draws, Surroundings, draw_baseline, draw_models, draw_starts
+from spibb.posterior.moments import Moments, moments
 from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.posterior.together import widened, widening
 from spibb.problem import Problem
-from spibb.problem.batch import Device
 from spibb.progress import Progress, tell
 
 Array = NDArray[np.float64]
@@ -51,11 +50,9 @@ class Posterior:
 
     Attributes:
         problem: The problem.
-        device: Where models are drawn and policies evaluated in them.
     """
 
     problem: Problem
-    device: Device = "cpu"
 
     @cached_property
     def surroundings(self) -> Surroundings:
@@ -71,25 +68,20 @@ class Posterior:
         """What each of the priors adds to what the log shows."""
         return {"neutral": None, "careful": self.problem.hazards}
 
-    def gains(
-        self, policies: Array, n_draws: int, seed: int = 0, *, is_choosing: bool = False
-    ) -> dict[str, Array]:
+    def gains(self, policies: Array, n_draws: int, seed: int = 0) -> dict[str, Array]:
         """Return gains of C policies over the baseline in draws, (C, n_draws) by prior.
 
-        In a report they are wider about their mean than the draws themselves, where pairs of an
-        action may err alike (see spibb.posterior.together).
+        They are wider about their mean than the draws themselves, where pairs of an action may err
+        alike (see spibb.posterior.together).
 
         Args:
             policies: Shape (C, S, A).
             n_draws: Models drawn under each prior.
             seed: Source of randomness.
-            is_choosing: Whether hazards are those of a choice (see spibb.data.hazards).
         """
         check_size(self.problem)
         found = {}
-        at_once = _CHUNK if self.device == "cpu" else n_draws
-        if self._habits is not None:
-            at_once = -(-n_draws // _BASELINES)
+        at_once = _CHUNK if self._habits is None else -(-n_draws // _BASELINES)
         for place, (name, hazards) in enumerate(self.priors.items()):
             parts = []
             for first in range(0, n_draws, at_once):
@@ -97,13 +89,24 @@ class Posterior:
                 tell(Progress("policies in drawn models", share=share))
                 numbered = range(first, min(first + at_once, n_draws))
                 both = np.concatenate([self._baseline(first // at_once, seed)[None], policies])
-                parts.append(self._performances(both, numbered, seed, hazards, is_choosing))
-            drawn = np.concatenate(parts, axis=1)
-            gain = drawn[1:] - drawn[0]
+                drawn = self._draws(numbered, seed, hazards)
+                starts = self._starts(numbered, seed)
+                parts.append(performances(drawn, both, starts, self.problem.gamma))
+            earned = np.concatenate(parts, axis=1)
+            gain = earned[1:] - earned[0]
             # What rounding makes of a difference is neither gain nor harm.
-            least = rounding(policies.shape[1]) * np.abs(drawn[0])
+            least = rounding(policies.shape[1]) * np.abs(earned[0])
             found[name] = np.where(np.abs(gain) <= least, 0.0, gain)
-        return found if is_choosing else widened(found, widening(self.problem, policies))
+        return widened(found, widening(self.problem, policies))
+
+    def moments(self, policies: Array) -> dict[str, Moments]:
+        """Return mean and deviation of the gains of C policies, by prior, as a choice has them.
+
+        Args:
+            policies: Shape (C, S, A).
+        """
+        check_size(self.problem)
+        return moments(self.problem, policies, self._habits)
 
     @cached_property
     def _habits(self) -> Array | None:
@@ -139,40 +142,9 @@ class Posterior:
         ]
         return np.asarray(parts)
 
-    def _draws(
-        self,
-        numbered: Sequence[int],
-        seed: int,
-        hazards: Hazards | None,
-        is_choosing: bool = False,
-    ) -> Draws:
-        asked: dict[str, Any] = {"hazards": hazards, "is_choosing": is_choosing}
+    def _draws(self, numbered: Sequence[int], seed: int, hazards: Hazards | None) -> Draws:
         outcomes, around = self.problem.outcomes, self.surroundings
-        return draw_models(outcomes, around, numbered=numbered, seed=seed, **asked)
-
-    def _performances(
-        self,
-        policies: Array,
-        numbered: Sequence[int],
-        seed: int,
-        hazards: Hazards | None,
-        is_choosing: bool,
-    ) -> Array:
-        starts, gamma = self._starts(numbered, seed), self.problem.gamma
-        if self.device == "cuda":
-            asked: dict[str, Any] = {"hazards": hazards, "is_choosing": is_choosing}
-            found: Array = self._placed.performances(
-                policies, starts, gamma, numbered=numbered, seed=seed, **asked
-            )
-            return found
-        drawn = self._draws(numbered, seed, hazards, is_choosing)
-        return performances(drawn, policies, starts, gamma)
-
-    @cached_property
-    def _placed(self) -> Any:
-        from spibb.posterior.cuda import Placed
-
-        return Placed(self.problem.outcomes, self.surroundings)
+        return draw_models(outcomes, around, numbered=numbered, seed=seed, hazards=hazards)
 
     def _starts(self, numbered: Sequence[int], seed: int) -> Array:
         """Draw distributions of the first state, one for each model; what is declared is known."""

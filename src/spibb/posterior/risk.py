@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def _n_worst(n_draws: int) -> int:
 
 @dataclass(frozen=True)
 class Gain:
-    """Gain of a policy over the baseline, in draws under one prior.
+    """Gain of a policy over the baseline under one prior, in draws or by mean and deviation.
 
     Attributes:
         mean: Its mean.
@@ -48,7 +49,7 @@ class Gain:
         interval_95: Where it lies with a probability of 95 %.
         harm: Probability that the policy is worse than the baseline.
         worst_tenth: Mean over the worst tenth of the draws.
-        n_draws: Number of draws.
+        n_draws: Number of draws; 0: it is a normal distribution.
     """
 
     mean: float
@@ -76,10 +77,21 @@ class Gain:
             for mean, deviation, harm, tenth, low, least, most, high in np.transpose(facts).tolist()
         ]
 
+    @classmethod
+    def normal(cls, mean: float, deviation: float) -> Gain:
+        """Return a gain of which mean and deviation are known."""
+        if deviation == 0.0:
+            return cls(mean, 0.0, (mean, mean), (mean, mean), float(mean < 0.0), mean, 0)
+        about, unit = NormalDist(mean, deviation), NormalDist()
+        low, least, most, high = map(about.inv_cdf, (0.025, 0.1, 0.9, 0.975))
+        # The mean below a quantile z of probability p is mu - sigma phi(z) / p.
+        worst = mean - deviation * unit.pdf(unit.inv_cdf(_WORST)) / _WORST
+        return cls(mean, deviation, (least, most), (low, high), about.cdf(0.0), worst, 0)
+
     @property
     def mean_error(self) -> float:
         """Standard error of the mean, of the number of draws alone."""
-        return self.deviation / math.sqrt(self.n_draws)
+        return self.deviation / math.sqrt(self.n_draws) if self.n_draws else 0.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,7 +164,9 @@ class Risk(Display):
 
 
 def told_share(share: float, n_draws: int) -> str:
-    """Return a probability of harm in words, with its error by the number of draws."""
+    """Return a probability of harm in words, with its error by the number of draws, if any."""
+    if not n_draws:
+        return f"{100.0 * share:.2g} %"
     if share == 0.0:
         return f"none in {n_draws:,} draws"
     if share == 1.0:

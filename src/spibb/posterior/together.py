@@ -11,20 +11,20 @@ follows it, the gain varies, by its first-order change, by
 Draws are widened about their mean by the root of the ratio of the second to the first, where that
 is above 1: what would cancel, an action taken here and left there, is not counted on.
 
-That is for reports. A choice, which multiplies what is drawn by its caution, was tried with it and
-gained less (docs/risk.md).
+A choice does so only where the log itself finds that actions of a state are alike (c at most 8, see
+spibb.data.prior): what follows is then the state's doing, and an action changes it a little, here
+as there. Where it finds that they have nothing in common, neither have the errors of an action in
+different states, and to fear so would keep a choice from what is plainly good (docs/risk.md).
 """
 
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.mdp.evaluation import LARGEST_COMPILED, eliminate
 from spibb.posterior.draws import Draws
-from spibb.posterior.performance import LARGEST_DISCOUNT, add_system, fill
+from spibb.posterior.performance import LARGEST_DISCOUNT, values_and_visits
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
@@ -37,18 +37,30 @@ def widening(problem: Problem, policies: Array) -> Array:
         problem: The log and its baseline.
         policies: Shape (C, S, A).
     """
-    model, outcomes = problem.expected, problem.outcomes
-    gamma = min(problem.gamma, LARGEST_DISCOUNT)
-    rows = model.rows
-    mean = Draws(rows.indptr, rows.indices[None], rows.data[None], model.reward[None])
     tried = np.concatenate([problem.baseline.probabilities[None], policies])
-    values, visits = _solved(mean, tried, model.initial, gamma)
+    gamma = min(problem.gamma, LARGEST_DISCOUNT)
+    solved = values_and_visits(
+        Draws.single(problem.expected), tried, problem.expected.initial, gamma
+    )
+    return widening_where_solved(problem, tried, *solved)
+
+
+def widening_where_solved(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
+    """Do so where values and visits in the shrunk model are known.
+
+    Args:
+        problem: The log and its baseline.
+        tried: The baseline, then the policies, shape (1 + C, S, A).
+        values: Their values, shape (1 + C, S).
+        visits: Their discounted visits, shape (1 + C, S).
+    """
+    outcomes, gamma = problem.outcomes, min(problem.gamma, LARGEST_DISCOUNT)
     known = outcomes.n_sa + problem.prior.strength + 1.0
     apart, alike = _variances(
-        mean, tried, values, visits, gamma, outcomes.by_entry, outcomes.variance, known,
-        outcomes.live,
+        Draws.single(problem.expected), tried, values, visits, gamma, outcomes.by_entry,
+        outcomes.variance, known, outcomes.live,
     )  # fmt: skip
-    ratio = np.divide(alike, apart, out=np.ones(len(policies)), where=apart > 0.0)
+    ratio = np.divide(alike, apart, out=np.ones(len(apart)), where=apart > 0.0)
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)))
 
 
@@ -59,36 +71,6 @@ def widened(gains: dict[str, Array], times: Array) -> dict[str, Array]:
         mean = drawn.mean(axis=1, keepdims=True)
         found[name] = mean + times[:, None] * (drawn - mean)
     return found
-
-
-def _solved(mean: Draws, tried: Array, initial: Array, gamma: float) -> tuple[Array, Array]:
-    """Return values and discounted visits of policies in the mean model, shapes (C, S)."""
-    values, visits = np.empty(tried.shape[:2]), np.empty(tried.shape[:2])
-    n_states = tried.shape[1]
-    if n_states <= LARGEST_COMPILED:
-        _solve_small(mean, tried, initial, gamma, values, visits)
-        return values, visits
-    for place, policy in enumerate(tried):
-        matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
-        add_system(mean, 0, policy, gamma, 1.0, matrix, rewards)
-        factor = scipy.linalg.lu_factor(matrix, overwrite_a=True, check_finite=False)
-        values[place] = scipy.linalg.lu_solve(factor, rewards, check_finite=False)
-        visits[place] = scipy.linalg.lu_solve(factor, initial, trans=1, check_finite=False)
-    return values, visits
-
-
-@jit
-def _solve_small(mean, tried, initial, gamma, values, visits):  # type: ignore[no-untyped-def]
-    n_states = tried.shape[1]
-    matrix, turned = np.empty((n_states, n_states)), np.empty((n_states, n_states))
-    for place in range(len(tried)):
-        fill(mean, 0, tried[place], gamma, matrix, values[place], 0, 1)
-        for x in range(n_states):
-            visits[place, x] = initial[x]
-            for y in range(n_states):
-                turned[y, x] = matrix[x, y]
-        eliminate(matrix, values[place], 0, 1)
-        eliminate(turned, visits[place], 0, 1)
 
 
 @jit

@@ -255,8 +255,7 @@ class Problem(Display):
         if kind == "shrunk":
             return self.expected
         if kind == "careful":
-            prior = self.prior._replace(share=min(self.prior.share, LARGEST_SHARE))
-            return careful_model(self._shrunk(prior), self.outcomes, self.hazards)
+            return self.careful
         return self.counts.estimate(self.gamma, self.unseen, self.declared.initial)
 
     @property
@@ -277,9 +276,20 @@ class Problem(Display):
     @cached_property
     def expected(self) -> ModelArrays:
         """The shrunk model: what log and prior lead to expect."""
-        return self._shrunk(self.prior)
+        return self.shrunk(self.prior)
 
-    def _shrunk(self, prior: Prior) -> ModelArrays:
+    @property
+    def careful_prior(self) -> Prior:
+        """The prior of who is careful: what happened in a state is not ignored."""
+        return self.prior._replace(share=min(self.prior.share, LARGEST_SHARE))
+
+    @cached_property
+    def careful(self) -> ModelArrays:
+        """The careful model: the mean of what a choice allows for."""
+        return careful_model(self.shrunk(self.careful_prior), self.outcomes, self.hazards)
+
+    def shrunk(self, prior: Prior) -> ModelArrays:
+        """Return what the log and a prior lead to expect."""
         known = self.declared.initial
         initial = self.counts.initial if known is None else known
         return shrunk_model(self.outcomes, prior, initial=initial, gamma=self.gamma)

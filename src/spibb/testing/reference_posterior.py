@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from spibb.data.hazards import Hazards
 from spibb.posterior.draws import Draws
+from spibb.problem import Problem
 
 Array = NDArray[np.float64]
 
@@ -95,3 +97,122 @@ def widening(
             total += more * math.sqrt(variance)
         alike += total**2
     return max(1.0, math.sqrt(alike / apart))
+
+
+def moments(
+    problem: Problem, policy: Array, pooled: float, surer: float, hazards: Hazards | None = None
+) -> tuple[float, float]:
+    """Return mean and deviation of a gain, to first order, by differences in all that varies.
+
+    Args:
+        problem: The log and its baseline; every state has been named, and the start is drawn.
+        policy: Shape (S, A).
+        pooled: Rows of its surroundings by which the spread of what follows a pair is told.
+        surer: Rows that the prior is worth at most where it is asked how well a pair is known.
+        hazards: What a choice allows for; None: nothing.
+    """
+    outcomes, m, mean = problem.outcomes, problem.prior.strength, _mean(problem, hazards)
+
+    def gain(changed: dict[str, Array]) -> float:
+        transition, reward = _dense_model(problem, changed, hazards)
+        of_policy, of_baseline = (
+            performance(transition, reward, table, changed["start"], problem.gamma)
+            for table in (policy, problem.baseline.probabilities)
+        )
+        return of_policy - of_baseline
+
+    def slopes(name: str) -> Array:
+        found = np.zeros(mean[name].shape)
+        for place in np.ndindex(found.shape):
+            ends = []
+            for step in (1e-5, -1e-5):
+                moved = mean[name].copy()
+                moved[place] += step
+                ends.append(gain(mean | {name: moved}))
+            found[place] = (ends[0] - ends[1]) / 2e-5
+        return found
+
+    def of_beta(p: Array, total: Array) -> Array:
+        return p * (1.0 - p) / (total + 1.0)
+
+    variance, by_cell = 0.0, slopes("cells")
+    spread = _cells(problem, max(m, pooled), hazards)
+    for x, a in np.ndindex(outcomes.n_sa.shape):
+        q, slope = spread[x, a].ravel(), by_cell[x, a].ravel()
+        known = outcomes.n_sa[x, a] + min(m, surer) + 1.0
+        variance += slope @ (np.diag(q) - np.outer(q, q)) @ slope / known
+    noise = outcomes.variance / (outcomes.n_sa + min(m, surer))
+    variance += (slopes("noise") ** 2 * noise).sum()
+    slope, p = slopes("start"), mean["start"]
+    variance += (p @ slope**2 - (p @ slope) ** 2) / (problem.counts.n_initial.sum() + 1.0)
+    if hazards is not None:
+        total = hazards.in_state.sum(axis=0)
+        variance += (slopes("in_state") ** 2 * of_beta(mean["in_state"], total)).sum()
+        total = outcomes.n_sa + sum(hazards.choosing.by_pair)
+        variance += (slopes("by_pair") ** 2 * of_beta(mean["by_pair"], total)).sum()
+    return gain(mean), math.sqrt(variance)
+
+
+def mean_model(problem: Problem, hazards: Hazards | None = None) -> tuple[Array, Array]:
+    """Return transitions (S, A, S) and rewards as they are expected, for a choice with hazards."""
+    return _dense_model(problem, _mean(problem, hazards), hazards)
+
+
+def _mean(problem: Problem, hazards: Hazards | None) -> dict[str, Array]:
+    """Return the mean of all that varies."""
+    n_sa, n_initial = problem.outcomes.n_sa, problem.counts.n_initial
+    mean = {
+        "cells": _cells(problem, problem.prior.strength, hazards),
+        "noise": np.zeros(n_sa.shape),
+        "start": n_initial / max(n_initial.sum(), 1),
+    }
+    if hazards is not None:
+        happens, spares = hazards.choosing.by_pair
+        mean["in_state"] = hazards.in_state[0] / hazards.in_state.sum(axis=0)
+        mean["by_pair"] = happens / (n_sa + happens + spares)
+    return mean
+
+
+def _cells(problem: Problem, rows: float, hazards: Hazards | None) -> Array:
+    """Return what was seen to follow and what is expected for so many rows, (S, A, 2, S + 1)."""
+    outcomes = problem.outcomes
+    prior = problem.prior if hazards is None else problem.careful_prior
+    n_states, n_actions = outcomes.n_sa.shape
+    n = np.zeros((n_states * n_actions, n_states + 1))
+    for pair in range(len(n)):
+        for k in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
+            n[pair, outcomes.indices[k]] = outcomes.counts[k]
+    n = n.reshape(n_states, n_actions, n_states + 1)
+    around = expected(n, prior.frequencies, prior.share)
+    size = outcomes.n_sa[..., None, None] + rows
+    return np.asarray(np.stack([n, rows * around], axis=2) / size)
+
+
+def _dense_model(
+    problem: Problem, changed: dict[str, Array], hazards: Hazards | None
+) -> tuple[Array, Array]:
+    """Return transitions (S, A, S) and rewards of what may be so."""
+    outcomes = problem.outcomes
+    n_states, n_actions = outcomes.n_sa.shape
+    transition, reward = np.zeros((n_states, n_actions, n_states)), np.zeros(outcomes.n_sa.shape)
+    for x, a in np.ndindex(reward.shape):
+        if not outcomes.live[x]:
+            continue
+        seen, around = changed["cells"][x, a]
+        transition[x, a] = (seen + around)[:n_states]
+        reward[x, a] = seen @ (outcomes.by_pair[x, a] + outcomes.by_entry)
+        reward[x, a] += around @ (outcomes.by_others[x, a] + outcomes.by_entry)
+        reward[x, a] += changed["noise"][x, a]
+        if hazards is None or x == hazards.state:
+            continue
+        if outcomes.n_sa[x].sum() == 0.0:
+            transition[x, a], reward[x, a] = hazards.stay * np.eye(n_states)[x], hazards.reward
+            continue
+        by_action, unseen = hazards.limits[a], hazards.choosing.unseen[a]
+        spared = (1.0 - changed["in_state"][x]) * (1.0 - changed["by_pair"][x, a])
+        transition[x, a] *= spared * (1.0 - by_action)
+        if hazards.state < n_states:
+            transition[x, a, hazards.state] += 1.0 - spared * (1.0 - by_action)
+        least = 1.0 - spared * (1.0 - unseen * by_action)
+        reward[x, a] += least * (hazards.reward - reward[x, a])
+    return transition, reward

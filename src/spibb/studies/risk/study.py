@@ -25,7 +25,6 @@ from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
 from spibb.posterior.choice import Choice
-from spibb.posterior.posterior import Posterior
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.batch import Device, models_on
 from spibb.settings import in_words
@@ -37,7 +36,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (2.0, 2.5, 3.0, 3.5, 4.0)
+CAUTIONS = (2.0, 2.3, 2.55, 2.8, 3.2)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
@@ -158,12 +157,11 @@ def _run_problem(
         device = "cpu"
     batch = ProblemBatch.of([one.problem for one in drawn])
     batch = batch.with_models(models_on(batch.models, device))
-    posteriors = [Posterior(problem, device) for problem in batch]
-    tried, labels, _ = candidates(batch, posteriors)
+    tried, labels, _ = candidates(batch)
     judge = AutoSPIBB()
     ends = ending(batch.models, tried)
     choices = [
-        judge.choose(one, tried[:, k], labels, ends=ends[:, k]) for k, one in enumerate(posteriors)
+        judge.choose(one, tried[:, k], labels, ends=ends[:, k]) for k, one in enumerate(batch)
     ]
     places = {RiskSetting.of_label(label).key: k for k, label in enumerate(labels)}
     policies = (
@@ -206,7 +204,7 @@ _FIXED = [
 ]
 PLANS = (
     _plan("risk", _FIXED),
-    _plan("risk-toy-text", _TOY_TEXT, n_runs=200),
+    _plan("risk-toy-text", _TOY_TEXT),
     _plan(
         "risk-random-mdps", [f"random-mdps-{eta:g}" for eta in _MAIN], n_runs=10_000,
         runs_per_job=10,
