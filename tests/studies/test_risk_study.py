@@ -35,7 +35,7 @@ def log_of(name, number, size):
 
 
 @pytest.mark.parametrize(("label", "algorithm", "options"), [
-    ("Auto-SPIBB, caution=2.55", AutoSPIBB(), {}),
+    ("Auto-SPIBB, caution=2.2", AutoSPIBB(), {}),
     ("Auto-SPIBB, caution=2", AutoSPIBB(caution=2.0), {}),
     (BOLD, PiLeqBSPIBB(n_wedge=1), {"model": "careful"}),
 ])  # fmt: skip
@@ -69,7 +69,7 @@ def test_the_page_and_the_figure(tmp_path, scores):
     study, results = read_results(folder)
     assert study is RISK
     text = risk_pages([results])["risk.md"]["problems"]
-    place = PLAN.labels.index("Auto-SPIBB, caution=2.55")
+    place = PLAN.labels.index("Auto-SPIBB, caution=2.2")
     mean = scores[:, 1, 1, place].mean()
     row = next(line for line in text.splitlines() if line.startswith("| maintenance"))
     assert f"{mean:.2f} /" in row.split("|")[4]

@@ -36,7 +36,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (2.0, 2.3, 2.55, 2.8, 3.2)
+CAUTIONS = (1.8, 2.0, 2.2, 2.5, 3.0)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
