@@ -1,6 +1,7 @@
 """The choice among algorithms, settings and models."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,9 @@ from spibb import (
 from spibb.envs.garnet import Garnet
 from spibb.errors import SettingsError
 from spibb.posterior.choice import Candidate, Choice
-from spibb.posterior.risk import Gain
+from spibb.posterior.risk import Gain, told_share
+from spibb.problem import ProblemBatch
+from spibb.problem.batch import models_on
 from spibb.testing.checks import random_problem
 
 
@@ -140,6 +143,38 @@ def test_halves_judge_each_other_where_there_are_enough_episodes():
 def test_a_negative_caution_is_refused():
     with pytest.raises(SettingsError, match="caution"):
         AutoSPIBB(caution=-1.0)
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(0.0, "< 0.01 %"), (7e-7, "< 0.01 %"), (0.0123, "1.2 %"), (0.5, "50 %"), (0.999, "> 99 %")],
+)
+def test_a_probability_without_draws_has_no_error(share, told):
+    assert told_share(share, 0) == told
+
+
+def test_a_model_is_its_own_choice():
+    _, baseline, log = garnet_log()
+    with pytest.raises(SettingsError, match="model 'shrunk' alone"):
+        AutoSPIBB().improve(log, baseline=baseline, gamma=0.95, model="shrunk")
+
+
+def test_ties_are_judged_by_what_may_be_taken():
+    """What hardly ends has a huge score, and must not make all others alike."""
+    wild, first, better = judged(0.0, 1e12), judged(1.0, 0.0), judged(1.01, 0.0)
+    assert Choice.of([wild, first, better], 2.0).chosen == 2
+
+
+@pytest.mark.skipif(not Path("/dev/nvidiactl").exists(), reason="no GPU here")
+def test_a_gpu_chooses_alike():
+    problems = ProblemBatch.of([
+        Problem.of(log, baseline=baseline, gamma=0.95)
+        for _, baseline, log in (garnet_log(seed) for seed in range(3))
+    ])  # fmt: skip
+    there = problems.with_models(models_on(problems.models, "cuda"))
+    here, found = (AutoSPIBB(caution=0.5).search(one).policy for one in (problems, there))
+    assert np.abs(here - found).max() < 1e-9
+    assert np.abs(here - problems.baseline).max() > 0.01
 
 
 def test_two_thousand_states_are_the_limit():

@@ -58,18 +58,48 @@ def test_the_log_chooses_where_neither_algorithm_nor_setting_is_given(
     assert (summary["choice"] is not None) == (algorithm == "auto-spibb")
 
 
-def test_of_large_models_nothing_is_drawn_and_the_command_says_so(ward, spibb, monkeypatch):
-    monkeypatch.setattr("spibb.cli.settings.is_large", lambda n_states: n_states > 2)
-    asked = ["improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out"]
-    ran = spibb(*asked, "out")
+def test_large_models_are_left_to_another_and_the_command_says_so(tmp_path, spibb):
+    table = ["state,action,reward,next_state,terminated", "0,0,1,0,true"]
+    rule = ["state,action,probability", *(f"{x},0,1" for x in range(2_001))]
+    for name, lines in (("log.csv", table), ("rule.csv", rule)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
+    asked = ["improve", tmp_path / "log.csv", "--baseline", tmp_path / "rule.csv", "--gamma", 0.9,
+             "--format", "json", "--out"]  # fmt: skip
+    ran = spibb(*asked, tmp_path / "out")
     assert ran.code == 0
-    assert "auto-spibb, which chooses" in ran.out
-    assert "there are 3, so approx-soft-spibb is run" in " ".join(ran.out.split())
-    summary = strict_json((ward.folder / "out" / "summary.json").read_text("utf-8"))
-    assert summary["algorithm"]["algorithm"] == "approx-soft-spibb"
-    # Who names it, or its setting, gets it.
-    assert "which chooses" not in spibb(*asked, "named", "--algorithm", "auto-spibb").out
-    assert "which chooses" not in spibb(*asked, "careful", "--caution", 2).out
+    assert "there are 2,001, so approx-soft-spibb is run" in ran.err
+    assert strict_json(ran.out)["algorithm"]["algorithm"] == "approx-soft-spibb"
+    # Who names it, or its setting, is told why not.
+    for more in (["--algorithm", "auto-spibb"], ["--caution", 2]):
+        refused = spibb(*asked, tmp_path / "none", *more)
+        assert refused.code != 0
+        assert "at most 2,000" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("given", "algorithm"),
+    [
+        (["--model", "shrunk"], "approx-soft-spibb"),
+        (["--min-gain", 0.1], "approx-soft-spibb"),
+        (["--forbid", "drug"], "auto-spibb"),
+        (["--unseen", "uniform"], "auto-spibb"),
+    ],
+)
+def test_what_leaves_no_choice_is_for_another(ward, spibb, given, algorithm):
+    ran = spibb("improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out",
+                "--format", "json", *given)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert strict_json(ran.out)["algorithm"]["algorithm"] == algorithm
+
+
+def test_caution_goes_with_no_budget(ward, spibb):
+    asked = ["improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out"]
+    for more in (["--epsilon", 0.5], ["--model", "shrunk"]):
+        ran = spibb(*asked, "--caution", 2, *more)
+        assert ran.code != 0
+        assert "--caution is for auto-spibb, which chooses all else" in " ".join(ran.err.split())
+    ran = spibb(*asked, "--n-wedge", 5)
+    assert "choose another algorithm with --algorithm" in " ".join(ran.err.split())
 
 
 def test_the_result_folder(ward, spibb):

@@ -8,7 +8,12 @@ from spibb import Counts, Log, Problem, TabularMDP, TabularPolicy
 from spibb.data.hazards import LARGEST_SHARE, Hazards
 from spibb.envs import Garnet, RareAction
 from spibb.posterior.draws import Surroundings, draw_models
-from spibb.testing.reference_posterior import dense_draw, mean_model, shrunk_rows
+from spibb.testing.reference_posterior import (
+    dense_draw,
+    mean_model,
+    mean_of_report,
+    shrunk_rows,
+)
 
 
 def mean_of_draws(problem, n_draws=3_000):
@@ -66,6 +71,17 @@ def test_the_careful_model_is_what_plain_loops_find(make):
     assert careful[live] == pytest.approx(transition[live])
     assert paid[live] == pytest.approx(reward[live])
     assert np.abs(careful - shrunk).max() > 0.1
+
+
+@pytest.mark.parametrize("make", [garnet_problem, rare_problem, stopped_problem])
+def test_careful_draws_are_on_average_what_plain_loops_find(make):
+    problem = make()
+    transition, reward = mean_of_draws(problem)
+    expected, paid = mean_of_report(problem)
+    assert transition == pytest.approx(expected, abs=0.03)
+    assert reward == pytest.approx(paid, abs=0.03 * (np.ptp(reward) + 1.0))
+    # Somewhere hazards move it by much more than that.
+    assert np.abs(expected - mean_model(problem)[0]).max() > 0.05
 
 
 def test_where_nothing_was_done_the_least_is_paid_for_ever():

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from spibb.algorithms.base import Algorithm, Maker, Rng
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.errors import checked_number
+from spibb.errors import SettingsError, checked_number
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
@@ -87,6 +87,12 @@ class AutoSPIBB(Algorithm):
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Try all candidates, and return the best for each problem."""
         check_size(problems[0])
+        if problems[0].model_kind != "counts":
+            raise SettingsError(
+                f"{self.id} on the model {problems[0].model_kind!r} alone",
+                expected="no model: it tries candidates on all of them",
+                hint="leave the model out, or name the algorithm that is to be made on it",
+            )
         tried, labels, searches = candidates(problems)
         ends = ending(problems.models, tried)
         choices, policies = [], problems.start.copy()
@@ -138,7 +144,10 @@ class AutoSPIBB(Algorithm):
         _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
         of_each = Posterior(problem).moments(judged[first])
         gains = [
-            {name: Gain.normal(found.mean[k], found.deviation[k]) for name, found in of_each.items()}
+            {
+                name: Gain.normal(float(found.mean[k]), float(found.deviation[k]))
+                for name, found in of_each.items()
+            }
             for k in which.ravel()
         ]
         does_end = np.ones(len(labels), dtype=bool) if ends is None else ends

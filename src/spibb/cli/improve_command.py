@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from typer import Option
@@ -10,7 +11,7 @@ from spibb.cli import options as o
 
 _ALGORITHM = (
     f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}; with a "
-    f"setting that it does not have, as --epsilon, {o.OTHERWISE}]."
+    f"setting that it does not have, as --epsilon, with --model or --min-gain {o.OTHERWISE}]."
 )
 AlgorithmId = Annotated[str | None, Option(help=_ALGORITHM)]
 Epsilon = Annotated[float | None, Option(help="Budget of the soft algorithms [default: 0.5].")]
@@ -96,7 +97,11 @@ def improve(
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
     given = [f"{name}={value}" for name, value in named if value is not None]
     settings = parse_settings([*given, *(others or [])])
-    algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
+    # Neither a model nor a least gain leaves auto-spibb its choice.
+    is_decided = model != "counts" or min_gain is not None
+    algorithms = chosen_algorithms(
+        settings, algorithm, compared, guarantee, is_decided=is_decided
+    )
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
@@ -117,10 +122,10 @@ def improve(
             facts = table.write(out, overwrite=overwrite, command=command_line())
         print_comparison(table, facts, out, printed)
         return
-    if algorithm is None and guarantee is None and not settings and (why := too_large(problem)):
+    is_default = algorithm is None and guarantee is None and not settings and not is_decided
+    if is_default and (why := too_large(problem)):
         algorithms = build_algorithms([o.OTHERWISE], {})
-        if printed == "table":
-            print_sentence(f"{why}\n")
+        print(why, file=sys.stderr)
     if guarantee is not None:
         with search_status("Looking for a threshold ..."):
             promise = plan_promise(problem, zeta=guarantee, delta=certificate_delta)

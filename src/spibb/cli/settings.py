@@ -59,10 +59,23 @@ def find_error(name: str) -> ErrorFunction:
 
 
 def chosen_algorithms(
-    settings: dict[str, Any], name: str | None, compared: str | None, guarantee: float | None
+    settings: dict[str, Any],
+    name: str | None,
+    compared: str | None,
+    guarantee: float | None,
+    *,
+    is_decided: bool,
 ) -> list[Algorithm]:
-    """Build what is asked for: one algorithm, several to compare, or one to keep a promise."""
-    names = [name or _default(settings)]
+    """Build what is asked for: one algorithm, several to compare, or one to keep a promise.
+
+    Args:
+        settings: By name.
+        name: The algorithm's id; None: none was named.
+        compared: Algorithms to compare.
+        guarantee: The promise to be kept.
+        is_decided: Whether something is asked of which who chooses by the log has no choice.
+    """
+    names = [name or _default(settings, is_decided)]
     if compared is not None:
         if name is not None or guarantee is not None:
             raise SettingsError("--compare goes without --algorithm and --guarantee")
@@ -77,10 +90,17 @@ def chosen_algorithms(
     return build_algorithms(names, settings)
 
 
-def _default(settings: dict[str, Any]) -> str:
+def _default(settings: dict[str, Any], is_decided: bool) -> str:
     """Return what is run where no algorithm is named; a budget is none for one that chooses it."""
-    known = {item.name for item in fields(Algorithm.named(DEFAULT_ALGORITHM))}
-    return DEFAULT_ALGORITHM if known.issuperset(settings) else OTHERWISE
+    own = {item.name for item in fields(Algorithm.named(DEFAULT_ALGORITHM))} & settings.keys()
+    others = settings.keys() - own
+    if own and (others or is_decided):
+        given = ", ".join(map(_option, [*own, *others]))
+        raise SettingsError(
+            f"{given}: {_option(next(iter(own)))} is for {DEFAULT_ALGORITHM}, which chooses all else",
+            hint="leave it out, or the rest; --algorithm names another",
+        )
+    return OTHERWISE if others or is_decided else DEFAULT_ALGORITHM
 
 
 def too_large(problem: Problem) -> str | None:
@@ -120,7 +140,7 @@ def build_algorithms(names: list[str], settings: dict[str, Any]) -> list[Algorit
             raise SettingsError(
                 f"no setting {setting} in {', '.join(names)}",
                 expected=f"one of {', '.join(options)}" if options else "none at all",
-                hint="leave it out, or choose another algorithm",
+                hint="leave it out, or choose another algorithm with --algorithm",
             )
     return [
         _build(name, {key: value for key, value in settings.items() if key in have})

@@ -84,7 +84,8 @@ class Choice:
         scores = np.array([one.score(caution) for one in candidates])
         is_safe = np.array([one.ends for one in candidates]) & (scores > least)
         # The first of those that are alike but for rounding, whatever is added to all rewards.
-        best = scores.max(where=is_safe, initial=-np.inf) - _TIE * np.abs(scores).max()
+        best = scores.max(where=is_safe, initial=-np.inf)
+        best -= _TIE * np.abs(scores).max(where=is_safe, initial=0.0)
         chosen = int(np.argmax(is_safe & (scores >= best))) if is_safe.any() else None
         return cls(tuple(candidates), chosen, caution, fallback is not None)
 

@@ -4,7 +4,7 @@ A gain, J(pi) - J(b), is a smooth function of what is unknown, which varies abou
 first order its mean is the gain in that model, and its variance a sum over what varies by itself:
 with w and w_b the discounted visits of a pair by policy and baseline, V and V_b their values,
 
-    sum_xa Var_q(f) / (n + 1 + 1),   f(y) = w (u + h(y) + gamma V(y)) - w_b (u + h(y) + gamma V_b(y))
+    sum_xa Var_q(f) / (n + k + 1),   f(y) = w (u + h(y) + gamma V(y)) - w_b (u + h(y) + gamma V_b(y))
 
 for what follows the pairs, and as much for the noise of rewards, for hazards of states and of pairs
 (spibb.data.hazards; an action's stands at its limit, and does not vary), for the first state, and
@@ -16,10 +16,11 @@ may follow it: q has what followed the pair's surroundings for `POOLED` rows, wh
 for m. What a pair is expected to do is its own, how much that may vary is not.
 
 *A prior makes nothing surer.* Its strength m was found on the same log. It moves what is expected
-of a pair, and counts for one row at most where it is asked how well the pair is known.
+of a pair, and counts for one row at most where it is asked how well the pair is known: k = min(m, 1).
 
 *Pairs of an action may err alike*, where the log finds actions of a state alike (see
-spibb.posterior.together).
+spibb.posterior.together): the whole deviation is as many times wider as a report's is, whose ratio
+is of what pairs err by without either of these.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from spibb.posterior.draws import Draws
 from spibb.posterior.performance import LARGEST_DISCOUNT, rounding, values_and_visits
 from spibb.posterior.together import widening_where_solved
 from spibb.problem import Problem
+from spibb.progress import Progress, tell
 
 Array = NDArray[np.float64]
 
@@ -127,9 +129,11 @@ def moments(problem: Problem, policies: Array, habits: Array | None) -> dict[str
     """
     tried = np.concatenate([problem.baseline.probabilities[None], policies])
     prior, known = problem.prior, problem.careful_prior
+    tell(Progress("candidates under two priors", share=0.0))
     neutral, solved = _moments(
         problem, tried, problem.expected, problem.expected, prior, Feared.nothing(problem), habits
     )
+    tell(Progress("candidates under two priors", share=0.5))
     careful, _ = _moments(
         problem, tried, problem.careful, problem.shrunk(known), known, Feared.of(problem), habits
     )

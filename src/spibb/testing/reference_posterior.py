@@ -105,7 +105,7 @@ def moments(
     """Return mean and deviation of a gain, to first order, by differences in all that varies.
 
     Args:
-        problem: The log and its baseline; every state has been named, and the start is drawn.
+        problem: The log and its baseline.
         policy: Shape (S, A).
         pooled: Rows of its surroundings by which the spread of what follows a pair is told.
         surer: Rows that the prior is worth at most where it is asked how well a pair is known.
@@ -143,8 +143,9 @@ def moments(
         variance += slope @ (np.diag(q) - np.outer(q, q)) @ slope / known
     noise = outcomes.variance / (outcomes.n_sa + min(m, surer))
     variance += (slopes("noise") ** 2 * noise).sum()
-    slope, p = slopes("start"), mean["start"]
-    variance += (p @ slope**2 - (p @ slope) ** 2) / (problem.counts.n_initial.sum() + 1.0)
+    if problem.declared.initial is None:
+        slope, p = slopes("start"), mean["start"]
+        variance += (p @ slope**2 - (p @ slope) ** 2) / (problem.counts.n_initial.sum() + 1.0)
     if hazards is not None:
         total = hazards.in_state.sum(axis=0)
         variance += (slopes("in_state") ** 2 * of_beta(mean["in_state"], total)).sum()
@@ -158,13 +159,25 @@ def mean_model(problem: Problem, hazards: Hazards | None = None) -> tuple[Array,
     return _dense_model(problem, _mean(problem, hazards), hazards)
 
 
+def mean_of_report(problem: Problem) -> tuple[Array, Array]:
+    """Return the same as the careful draws of a report are on average.
+
+    Hazards are independent, so that the mean of what they spare is a product of means.
+    """
+    hazards, mean = problem.hazards, _mean(problem, problem.hazards)
+    happens, spares = hazards.by_pair
+    mean["by_pair"] = happens / (problem.outcomes.n_sa + happens + spares)
+    by_action = hazards.by_action[0] / hazards.by_action.sum(axis=0)
+    return _dense_model(problem, mean, hazards, (by_action, hazards.unseen))
+
+
 def _mean(problem: Problem, hazards: Hazards | None) -> dict[str, Array]:
     """Return the mean of all that varies."""
-    n_sa, n_initial = problem.outcomes.n_sa, problem.counts.n_initial
+    n_sa = problem.outcomes.n_sa
     mean = {
         "cells": _cells(problem, problem.prior.strength, hazards),
         "noise": np.zeros(n_sa.shape),
-        "start": n_initial / max(n_initial.sum(), 1),
+        "start": problem.expected.initial.copy(),
     }
     if hazards is not None:
         happens, spares = hazards.choosing.by_pair
@@ -189,9 +202,19 @@ def _cells(problem: Problem, rows: float, hazards: Hazards | None) -> Array:
 
 
 def _dense_model(
-    problem: Problem, changed: dict[str, Array], hazards: Hazards | None
+    problem: Problem,
+    changed: dict[str, Array],
+    hazards: Hazards | None,
+    of_actions: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
-    """Return transitions (S, A, S) and rewards of what may be so."""
+    """Return transitions (S, A, S) and rewards of what may be so.
+
+    Args:
+        problem: The log and its baseline.
+        changed: All that varies.
+        hazards: What may happen.
+        of_actions: Hazards of actions and the share that was never seen; None: as a choice has it.
+    """
     outcomes = problem.outcomes
     n_states, n_actions = outcomes.n_sa.shape
     transition, reward = np.zeros((n_states, n_actions, n_states)), np.zeros(outcomes.n_sa.shape)
@@ -208,7 +231,9 @@ def _dense_model(
         if outcomes.n_sa[x].sum() == 0.0:
             transition[x, a], reward[x, a] = hazards.stay * np.eye(n_states)[x], hazards.reward
             continue
-        by_action, unseen = hazards.limits[a], hazards.choosing.unseen[a]
+        by_action, unseen = (
+            one[a] for one in of_actions or (hazards.limits, hazards.choosing.unseen)
+        )
         spared = (1.0 - changed["in_state"][x]) * (1.0 - changed["by_pair"][x, a])
         transition[x, a] *= spared * (1.0 - by_action)
         if hazards.state < n_states:
