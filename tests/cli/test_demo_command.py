@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import spibb
-from spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, PiBSPIBB, RMin
+from spibb import AdvApproxSoftSPIBB, ApproxSoftSPIBB, AutoSPIBB, PiBSPIBB, RMin
 from spibb.cli.app import app
 from spibb.cli.demo_ward import _next_step
 from spibb.mdp.policy import TabularPolicy
@@ -138,6 +138,7 @@ def help_of(monkeypatch, *command):
 def test_help_names_the_defaults_of_the_algorithms(monkeypatch):
     told = help_of(monkeypatch, "improve")
     assert f"soft algorithms [default: {ApproxSoftSPIBB().epsilon}]" in told
+    assert f"auto-spibb [default: {AutoSPIBB().caution:g}]" in told
     assert f"[default: {PiBSPIBB().n_wedge}; in r-min {RMin().n_wedge}]" in told
     soft, adv = ApproxSoftSPIBB().error.id, AdvApproxSoftSPIBB().error.id
     assert f"[default: {soft}; in the adv algorithms {adv}]" in told

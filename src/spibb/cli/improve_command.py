@@ -99,9 +99,7 @@ def improve(
     settings = parse_settings([*given, *(others or [])])
     # Neither a model nor a least gain leaves auto-spibb its choice.
     is_decided = model != "counts" or min_gain is not None
-    algorithms = chosen_algorithms(
-        settings, algorithm, compared, guarantee, is_decided=is_decided
-    )
+    algorithms = chosen_algorithms(settings, algorithm, compared, guarantee, is_decided=is_decided)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))

@@ -95,9 +95,9 @@ def _default(settings: dict[str, Any], is_decided: bool) -> str:
     own = {item.name for item in fields(Algorithm.named(DEFAULT_ALGORITHM))} & settings.keys()
     others = settings.keys() - own
     if own and (others or is_decided):
-        given = ", ".join(map(_option, [*own, *others]))
+        told = _option(next(iter(own)))
         raise SettingsError(
-            f"{given}: {_option(next(iter(own)))} is for {DEFAULT_ALGORITHM}, which chooses all else",
+            f"{told} is for {DEFAULT_ALGORITHM}, which chooses all else",
             hint="leave it out, or the rest; --algorithm names another",
         )
     return OTHERWISE if others or is_decided else DEFAULT_ALGORITHM

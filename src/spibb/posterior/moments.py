@@ -4,11 +4,12 @@ A gain, J(pi) - J(b), is a smooth function of what is unknown, which varies abou
 first order its mean is the gain in that model, and its variance a sum over what varies by itself:
 with w and w_b the discounted visits of a pair by policy and baseline, V and V_b their values,
 
-    sum_xa Var_q(f) / (n + k + 1),   f(y) = w (u + h(y) + gamma V(y)) - w_b (u + h(y) + gamma V_b(y))
+    sum_xa Var_q(f) / (n + k + 1),
+    f(y) = w (u + h(y) + gamma V(y)) - w_b (u + h(y) + gamma V_b(y))
 
 for what follows the pairs, and as much for the noise of rewards, for hazards of states and of pairs
 (spibb.data.hazards; an action's stands at its limit, and does not vary), for the first state, and
-for a baseline that was estimated. With q = p and n + m + 1 that is what drawn models say, within the
+for a baseline that was estimated. With q = p and k = m that is what drawn models say, within the
 error of a hundred draws. Who chooses by the log that flatters must allow for more, three times:
 
 *The spread is pooled.* A pair that was lucky both times that it was seen does not know what else
@@ -16,7 +17,7 @@ may follow it: q has what followed the pair's surroundings for `POOLED` rows, wh
 for m. What a pair is expected to do is its own, how much that may vary is not.
 
 *A prior makes nothing surer.* Its strength m was found on the same log. It moves what is expected
-of a pair, and counts for one row at most where it is asked how well the pair is known: k = min(m, 1).
+of a pair; where it is asked how well the pair is known it counts for a row at most, k = min(m, 1).
 
 *Pairs of an action may err alike*, where the log finds actions of a state alike (see
 spibb.posterior.together): the whole deviation is as many times wider as a report's is, whose ratio
@@ -210,9 +211,9 @@ def _of_habits(habits: Array, q: Array, visits: Array) -> float:
 
 
 @jit
-def _variances(
+def _variances(  # type: ignore[no-untyped-def]
     pooled, ending, outcomes, surer, rows, paid, ahead, feared, tried, values, visits, gamma
-):  # type: ignore[no-untyped-def]
+):
     """Return the variances of gains by what follows pairs, and by hazards, shape (C,)."""
     n_tried, n_states, n_actions = tried.shape
     found = np.zeros(n_tried - 1)

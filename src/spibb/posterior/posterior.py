@@ -39,7 +39,7 @@ def check_size(problem: Problem) -> None:
     if problem.counts.n_states > LARGEST_DENSE:
         raise SettingsError(
             f"risk of {problem.counts.n_states:,} states",
-            expected=f"at most {LARGEST_DENSE:,}: every policy and draw is a linear system of as many",
+            expected=f"at most {LARGEST_DENSE:,}: each policy and draw is a linear system",
             hint="group states, or use an algorithm with a setting of your own",
         )
 

@@ -135,12 +135,13 @@ def moments(
     def of_beta(p: Array, total: Array) -> Array:
         return p * (1.0 - p) / (total + 1.0)
 
-    variance, by_cell = 0.0, slopes("cells")
+    by_cell = slopes("cells")
+    variance = 0.0
     spread = _cells(problem, max(m, pooled), hazards)
     for x, a in np.ndindex(outcomes.n_sa.shape):
         q, slope = spread[x, a].ravel(), by_cell[x, a].ravel()
         known = outcomes.n_sa[x, a] + min(m, surer) + 1.0
-        variance += slope @ (np.diag(q) - np.outer(q, q)) @ slope / known
+        variance += float(slope @ (np.diag(q) - np.outer(q, q)) @ slope) / known
     noise = outcomes.variance / (outcomes.n_sa + min(m, surer))
     variance += (slopes("noise") ** 2 * noise).sum()
     if problem.declared.initial is None:
