@@ -140,7 +140,7 @@ def moments(
     spread = _cells(problem, max(m, pooled), hazards)
     for x, a in np.ndindex(outcomes.n_sa.shape):
         q, slope = spread[x, a].ravel(), by_cell[x, a].ravel()
-        known = outcomes.n_sa[x, a] + min(m, surer) + 1.0
+        known = float(outcomes.n_sa[x, a]) + min(m, surer) + 1.0
         variance += float(slope @ (np.diag(q) - np.outer(q, q)) @ slope) / known
     noise = outcomes.variance / (outcomes.n_sa + min(m, surer))
     variance += (slopes("noise") ** 2 * noise).sum()
