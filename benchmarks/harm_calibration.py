@@ -48,6 +48,7 @@ class Judged(NamedTuple):
     harm: float
     is_worse: bool
     is_covered: bool
+    is_covered_neutral: bool
 
 
 def judge(asked: tuple[str, int, int, int]) -> list[Judged]:
@@ -75,10 +76,12 @@ def _judged(name: str, size: int, run: int, n_draws: int) -> Iterator[Judged]:
         gains = {name: found[number] for name, found in by_prior.items()}
         told = gains[harsher_first(gains)[0]]
         gain = evaluate(truth, policies[place]).performance - old
-        low, high = told.interval_95
+        is_covered, is_covered_neutral = (
+            one.interval_95[0] <= gain <= one.interval_95[1] for one in (told, gains["neutral"])
+        )
         yield Judged(
-            name, size, run, place == chosen, told.harm, gain < -1e-9 * (best - old),
-            low <= gain <= high,
+            name, size, run, place == chosen, told.harm, gain < -1e-9 * (best - old), is_covered,
+            is_covered_neutral,
         )  # fmt: skip
 
 
@@ -113,20 +116,19 @@ def told(name: str, rows: Sequence[Judged]) -> str:
 
 def failures(rows: Sequence[Judged]) -> Iterator[str]:
     """Name the cells in which harm is observed more than twice as often as was predicted."""
-    for name in NAMES:
-        for size in SIZES:
-            cell = [one for one in rows if (one.problem, one.size) == (name, size)]
-            for low, high in pairwise(BINS):
-                found = in_bin(cell, low, high)
-                if not found:
-                    continue
-                share, least = observed(found)
-                predicted = float(np.mean([one.harm for one in found]))
-                if least > 2.0 * predicted:
-                    yield (
-                        f"{name}, {size} episodes: predicted {100 * predicted:.1f} %, observed "
-                        f"{100 * share:.1f} % of {len(found)} (from {100 * least:.1f})"
-                    )
+    for name, size in dict.fromkeys((one.problem, one.size) for one in rows):
+        cell = [one for one in rows if (one.problem, one.size) == (name, size)]
+        for low, high in pairwise(BINS):
+            found = in_bin(cell, low, high)
+            if not found:
+                continue
+            share, least = observed(found)
+            predicted = float(np.mean([one.harm for one in found]))
+            if least > 2.0 * predicted:
+                yield (
+                    f"{name}, {size} episodes: predicted {100 * predicted:.1f} %, observed "
+                    f"{100 * share:.1f} % of {len(found)} (from {100 * least:.1f})"
+                )
 
 
 def figure(rows: Sequence[Judged]) -> Any:
@@ -165,6 +167,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=50_000)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=NAMES)
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--figure", type=Path)
     given = parser.parse_args()
     rows: list[Judged] = []
@@ -173,12 +177,25 @@ def main() -> None:
     print("|---" * (len(heads) + 3) + "|")
     runs = range(given.seed, given.seed + given.runs)
     with get_context("spawn").Pool(given.workers) as pool:
-        for name in NAMES:
-            asked = [(name, size, run, given.draws) for size in SIZES for run in runs]
-            mine = [one for found in pool.imap(judge, asked, chunksize=5) for one in found]
+        for name in given.problems:
+            asked = [(name, size, run, given.draws) for size in given.sizes for run in runs]
+            mine = [one for found in pool.imap(judge, asked) for one in found]
             print(told(PROBLEMS[name].title, mine), flush=True)
             rows += mine
     print(told("**all**", rows))
+    for size in given.sizes:
+        mine = [one for one in rows if one.size == size]
+        first, neutral, chosen = (
+            f"{100 * np.mean(shares):.0f} %" if shares else "-"
+            for shares in (
+                [one.is_covered for one in mine],
+                [one.is_covered_neutral for one in mine],
+                [one.is_covered for one in mine if one.is_chosen],
+            )
+        )
+        print(
+            f"{size:,} episodes: {first} covered, chosen {chosen}, by the neutral prior {neutral}"
+        )
     for text in failures(rows):
         print(f"more than twice as often: {text}")
     if given.figure is not None:

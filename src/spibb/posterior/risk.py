@@ -166,7 +166,7 @@ class Risk(Display):
 def told_share(share: float, n_draws: int) -> str:
     """Return a probability of harm in words, with its error by the number of draws, if any."""
     if not n_draws:
-        return "< 0.01 %" if share < 1e-4 else "> 99 %" if share > 0.99 else f"{100 * share:.2g} %"
+        return "< 0.1 %" if share < 1e-3 else "> 99 %" if share > 0.99 else f"{100 * share:.2g} %"
     if share == 0.0:
         return f"none in {n_draws:,} draws"
     if share == 1.0:
