@@ -23,6 +23,7 @@ from spibb.posterior.choice import Candidate, Choice
 from spibb.posterior.risk import Gain, told_share
 from spibb.problem import ProblemBatch
 from spibb.problem.batch import models_on
+from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.checks import random_problem
 
 
@@ -112,6 +113,20 @@ def test_harm_is_rare_on_problems_that_were_not_used_to_set_it():
         worse, gained = worse + (gain < -1e-9), gained + (gain > 1e-9)
     assert worse <= 1
     assert gained >= 10
+
+
+@pytest.mark.parametrize("name", sorted({*ADVERSARIES} - {"well-known"}))
+def test_processes_made_to_break_claims_break_no_choice_but_one(name):
+    """A state that nobody names cannot be known to either prior; see docs/risk.md."""
+    case, worse = ADVERSARIES[name], 0
+    for seed in range(8):
+        log = case.draw(np.random.default_rng([seed, 91]))
+        result = AutoSPIBB().improve(
+            log, baseline=case.baseline, gamma=case.mdp.gamma, reward_range=case.reward_range,
+            accept_baseline=True, **case.declared,
+        )  # fmt: skip
+        worse += case.gain(result.policy) < -1e-9
+    assert worse == (8 if name == "unlisted-state" else 0)
 
 
 def test_it_is_an_algorithm_like_all_others(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spibb.cli.options import DEFAULT_ALGORITHM, Format, PrintFormat
+from spibb.cli.options import Format, PrintFormat
 
 
 def algorithms(printed: PrintFormat = Format.table) -> None:
@@ -33,8 +33,7 @@ def algorithms(printed: PrintFormat = Format.table) -> None:
 
     def show() -> None:
         for name, summary, settings in rows:
-            told = f"{name} (default)" if name == DEFAULT_ALGORITHM else name
-            console.print(Text(f"{told}: {summary}"))
+            console.print(Text(f"{name}: {summary}"))
             console.print(Padding(Text(settings or "no settings"), (0, 0, 0, 4), expand=False))
 
     head = ("id", "description", "settings")

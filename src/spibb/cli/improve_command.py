@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from typer import Option
 
 from spibb.cli import options as o
 
-_ALGORITHM = (
-    f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}; with a "
-    f"setting that it does not have, as --epsilon, with --model or --min-gain {o.OTHERWISE}]."
-)
+_ALGORITHM = f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}]."
 AlgorithmId = Annotated[str | None, Option(help=_ALGORITHM)]
 Epsilon = Annotated[float | None, Option(help="Budget of the soft algorithms [default: 0.5].")]
 NWedge = Annotated[
@@ -83,13 +79,7 @@ def improve(
     from spibb.cli.printing import print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.search_status import search_status
-    from spibb.cli.settings import (
-        OPTIONS,
-        build_algorithms,
-        chosen_algorithms,
-        parse_settings,
-        too_large,
-    )
+    from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
     from spibb.report.comparison import compare, comparison_files, row_names
     from spibb.report.folder import FILES, write_result
     from spibb.whole_folders import check_replaceable
@@ -97,9 +87,7 @@ def improve(
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
     given = [f"{name}={value}" for name, value in named if value is not None]
     settings = parse_settings([*given, *(others or [])])
-    # Neither a model nor a least gain leaves auto-spibb its choice.
-    is_decided = model != "counts" or min_gain is not None
-    algorithms = chosen_algorithms(settings, algorithm, compared, guarantee, is_decided=is_decided)
+    algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
@@ -120,10 +108,6 @@ def improve(
             facts = table.write(out, overwrite=overwrite, command=command_line())
         print_comparison(table, facts, out, printed)
         return
-    is_default = algorithm is None and guarantee is None and not settings and not is_decided
-    if is_default and (why := too_large(problem)):
-        algorithms = build_algorithms([o.OTHERWISE], {})
-        print(why, file=sys.stderr)
     if guarantee is not None:
         with search_status("Looking for a threshold ..."):
             promise = plan_promise(problem, zeta=guarantee, delta=certificate_delta)

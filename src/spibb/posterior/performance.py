@@ -69,11 +69,11 @@ def _evaluate(places, draws, policies, initial, gamma, found):  # type: ignore[n
 def _fill(draws, place, policy, gamma, matrix, rhs):  # type: ignore[no-untyped-def]
     """Write I - gamma P_pi of a draw, and r_pi."""
     matrix[:] = 0.0
-    add_system(draws, place, policy, gamma, 1.0, matrix, rhs)
+    _add_system(draws, place, policy, gamma, 1.0, matrix, rhs)
 
 
 @jit
-def add_system(draws, place, policy, gamma, share, matrix, rhs):  # type: ignore[no-untyped-def]
+def _add_system(draws, place, policy, gamma, share, matrix, rhs):  # type: ignore[no-untyped-def]
     """Add a share of I - gamma P_pi to a matrix, and write r_pi."""
     n_states, n_actions = policy.shape
     indices, weights = draws.indices[place], draws.weights[place]
@@ -96,7 +96,7 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
     everything = np.arange(n_models)
     mean, rewards = np.zeros((n_states, n_states)), np.empty((n_models, n_states))
     for place in everything:
-        add_system(draws, place, policy, gamma, 1.0 / n_models, mean, rewards[place])
+        _add_system(draws, place, policy, gamma, 1.0 / n_models, mean, rewards[place])
     factor = scipy.linalg.lu_factor(mean, overwrite_a=True, check_finite=False)
 
     def solved(rhs: Array) -> Array:
@@ -117,7 +117,7 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
             return v
     for place in open_:
         matrix = np.zeros((n_states, n_states))
-        add_system(draws, place, policy, gamma, 1.0, matrix, rewards[place])
+        _add_system(draws, place, policy, gamma, 1.0, matrix, rewards[place])
         v[place] = scipy.linalg.solve(matrix, rewards[place], check_finite=False)
     return v
 
@@ -140,7 +140,7 @@ def values_and_visits(
         return values, visits
     for place, policy in enumerate(policies):
         matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
-        add_system(model, 0, policy, gamma, 1.0, matrix, rewards)
+        _add_system(model, 0, policy, gamma, 1.0, matrix, rewards)
         factor = scipy.linalg.lu_factor(matrix, overwrite_a=True, check_finite=False)
         values[place] = scipy.linalg.lu_solve(factor, rewards, check_finite=False)
         visits[place] = scipy.linalg.lu_solve(factor, initial, trans=1, check_finite=False)
@@ -173,7 +173,7 @@ def gains_by_state(
     systems = []
     for table in (policy, baseline):
         matrix, rewards = np.zeros((n_states, n_states)), np.empty(n_states)
-        add_system(draws, place, table, gamma, 1.0, matrix, rewards)
+        _add_system(draws, place, table, gamma, 1.0, matrix, rewards)
         systems.append((matrix, rewards))
     (of_policy, paid), (of_baseline, paid_baseline) = systems
     v = scipy.linalg.solve(of_baseline, paid_baseline, check_finite=False)
