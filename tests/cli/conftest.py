@@ -96,6 +96,8 @@ class Ward:
         """Return the arguments of an ordinary ``improve``, some replaced."""
         usual = {"--baseline": baseline or self.baseline, "--gamma": gamma,
                  "--out": self.folder / out}  # fmt: skip
+        if not {"--compare", "--guarantee", "--caution"} & {*map(str, more)}:
+            usual["--algorithm"] = "approx-soft-spibb"  # the default takes longer
         return ["improve", log or self.log, *_unless_given(usual, more), *more]
 
     def audit(self, policy, *more, gamma=0.9):

@@ -37,6 +37,71 @@ def content_but_command(folder):
     return found | {"summary.json": summary, "report.html": page}
 
 
+@pytest.mark.parametrize(
+    ("given", "algorithm", "setting"),
+    [
+        ([], "auto-spibb", ("caution", 2.0)),
+        (["--caution", 1], "auto-spibb", ("caution", 1)),
+        (["--epsilon", 0.2], "approx-soft-spibb", ("epsilon", 0.2)),
+        (["--delta", 0.1], "approx-soft-spibb", ("delta", 0.1)),
+    ],
+)
+def test_the_log_chooses_where_neither_algorithm_nor_setting_is_given(
+    ward, spibb, given, algorithm, setting
+):
+    ran = spibb("improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out",
+                *given)  # fmt: skip
+    assert ran.code == 0
+    summary = strict_json((ward.folder / "out" / "summary.json").read_text("utf-8"))
+    assert summary["algorithm"]["algorithm"] == algorithm
+    assert summary["algorithm"][setting[0]] == setting[1]
+    assert (summary["choice"] is not None) == (algorithm == "auto-spibb")
+
+
+def test_large_models_are_left_to_another_and_the_command_says_so(tmp_path, spibb):
+    table = ["state,action,reward,next_state,terminated", "0,0,1,0,true"]
+    rule = ["state,action,probability", *(f"{x},0,1" for x in range(2_001))]
+    for name, lines in (("log.csv", table), ("rule.csv", rule)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n", "utf-8")
+    asked = ["improve", tmp_path / "log.csv", "--baseline", tmp_path / "rule.csv", "--gamma", 0.9,
+             "--format", "json", "--out"]  # fmt: skip
+    ran = spibb(*asked, tmp_path / "out")
+    assert ran.code == 0
+    assert "there are 2,001, so approx-soft-spibb is run" in ran.err
+    assert strict_json(ran.out)["algorithm"]["algorithm"] == "approx-soft-spibb"
+    # Who names it, or its setting, is told why not.
+    for more in (["--algorithm", "auto-spibb"], ["--caution", 2]):
+        refused = spibb(*asked, tmp_path / "none", *more)
+        assert refused.code != 0
+        assert "at most 2,000" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("given", "algorithm"),
+    [
+        (["--model", "shrunk"], "approx-soft-spibb"),
+        (["--min-gain", 0.1], "approx-soft-spibb"),
+        (["--forbid", "drug"], "auto-spibb"),
+        (["--unseen", "uniform"], "auto-spibb"),
+    ],
+)
+def test_what_leaves_no_choice_is_for_another(ward, spibb, given, algorithm):
+    ran = spibb("improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out",
+                "--format", "json", *given)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert strict_json(ran.out)["algorithm"]["algorithm"] == algorithm
+
+
+def test_caution_goes_with_no_budget(ward, spibb):
+    asked = ["improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out"]
+    for more in (["--epsilon", 0.5], ["--model", "shrunk"]):
+        ran = spibb(*asked, "--caution", 2, *more)
+        assert ran.code != 0
+        assert "--caution is for auto-spibb, which chooses all else" in " ".join(ran.err.split())
+    ran = spibb(*asked, "--n-wedge", 5)
+    assert "choose another algorithm with --algorithm" in " ".join(ran.err.split())
+
+
 def test_the_result_folder(ward, spibb):
     ran = spibb(*ward.improve())
     assert (ran.code, ran.err) == (0, "")
@@ -66,7 +131,7 @@ def test_the_result_folder(ward, spibb):
     assert earned["low"] < earned["mean"] < earned["high"]
     assert f"The baseline earned {earned['mean']:.4g} an episode in the log" in ran.out
     assert " ".join(ran.out.split()).startswith(summary["verdict"]["sentence"])
-    assert summary["command"].endswith("--gamma 0.9 --out DIR")
+    assert summary["command"].endswith("--gamma 0.9 --algorithm approx-soft-spibb --out DIR")
     assert summary["hashes"]["policy.csv"] == sha256((out / "policy.csv").read_bytes()).hexdigest()
     assert [row["state"] for row in summary["changes"]] == ["fever", "calm"]
     assert 0 <= summary["visits"]["policy"]["never_seen"] <= 1

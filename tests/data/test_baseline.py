@@ -59,7 +59,8 @@ def test_the_estimate_is_drawn_towards_the_likeliest_habits(seed):
     # Rows of counts are pairs of one action each, for the slow likelihood.
     rows = n[:, None, :].astype(float)
     scores = [
-        log_likelihood(rows, g, np.inf, one) + np.log(one / (1 + one) ** 2) for one in strengths
+        log_likelihood(rows, g, np.inf, one).sum() + np.log(one / (1 + one) ** 2)
+        for one in strengths
     ]
     assert scores[strengths.index(m)] == pytest.approx(max(scores))
     state, action = np.nonzero(n)

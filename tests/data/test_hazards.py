@@ -177,7 +177,7 @@ def test_what_happened_in_a_state_is_not_ignored():
     )  # fmt: skip
     baseline = TabularPolicy([[0.9, 0.1], [0.6, 0.4], [0.9, 0.1]])
     problem = Problem.of(log, baseline=baseline, gamma=0.9)
-    prior = problem.prior._replace(share=np.inf)
+    prior = problem.prior._replace(share=np.full(3, np.inf), strength=np.full(3, 2.0))
     problem.__dict__["prior"] = prior  # as if the log were likeliest so
     hazards, n = problem.hazards, problem.counts.n_sa
     table = np.zeros((3, 2, 4))

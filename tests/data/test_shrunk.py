@@ -42,14 +42,21 @@ PROBLEMS = list(_problems())
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=range(7))
 def test_prior_is_the_maximum_of_the_likelihood(problem):
+    """Of the states of each kind together; kinds are those whose prior is the same."""
     prior, n = problem.prior, dense(problem.outcomes)
     assert prior.frequencies.sum() == pytest.approx(1.0)
-    found = {
+    likelihood = {
         (share, strength): reference.log_likelihood(n, prior.frequencies, share, strength)
-        + np.log(strength / (1.0 + strength) ** 2)
         for share in SHARES for strength in STRENGTHS
     }  # fmt: skip
-    assert found[prior.share, prior.strength] == pytest.approx(max(found.values()), abs=1e-6)
+    of_states = np.stack([prior.share, prior.strength], axis=1)
+    for kind in np.unique(of_states, axis=0):
+        mine = (of_states == kind).all(axis=1)
+        found = {
+            (share, strength): by_state[mine].sum() + np.log(strength / (1.0 + strength) ** 2)
+            for (share, strength), by_state in likelihood.items()
+        }
+        assert found[tuple(kind)] == pytest.approx(max(found.values()), abs=1e-6)
 
 
 def test_frequencies_are_those_of_pairs_not_of_rows():
@@ -80,8 +87,7 @@ def test_shrunk_model_is_the_formula(problem):
     found = np.asarray(model.rows.toarray()).reshape(rows[..., :n_states].shape)
     np.testing.assert_allclose(found[live], rows[live][..., :n_states], atol=1e-12)
     np.testing.assert_allclose(model.ending[live], rows[live][..., n_states], atol=1e-9)
-    n, m = outcomes.n_sa, prior.strength
-    expected = (n * outcomes.by_pair + m * outcomes.by_others) / (n + m) + rows @ outcomes.by_entry
+    expected = reference.paid(problem, prior.strength) + rows @ outcomes.by_entry
     np.testing.assert_allclose(model.reward[live], expected[live], atol=1e-9)
     assert (model.reward[~live] == 0.0).all()
 

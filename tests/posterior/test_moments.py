@@ -8,10 +8,11 @@ import pytest
 from spibb import Counts, Log, Problem, TabularMDP, TabularPolicy, evaluate
 from spibb.envs import Garnet, Queue, RareAction
 from spibb.posterior import performance
-from spibb.posterior.moments import POOLED, SURER, moments
+from spibb.posterior.draws import Draws
+from spibb.posterior.moments import POOLED, SELECTED, SURER, moments
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain
-from spibb.posterior.together import widening
+from spibb.posterior.together import widening, widening_where_solved
 from spibb.testing import reference_posterior
 
 
@@ -53,7 +54,7 @@ def noisy_problem(seed):
 def strong_problem(seed):
     """A prior that is stronger than spreads are pooled."""
     problem = garnet_problem(seed)
-    problem.__dict__["prior"] = problem.prior._replace(strength=64.0)
+    problem.__dict__["prior"] = problem.prior._replace(strength=np.full(6, 64.0))
     return problem
 
 
@@ -74,6 +75,32 @@ def begun_problem(seed):
     )
 
 
+def solved(problem, tried):
+    model, gamma = problem.expected, min(problem.gamma, performance.LARGEST_DISCOUNT)
+    return performance.values_and_visits(Draws.single(model), tried, model.initial, gamma)
+
+
+def widening_where_alike(problem, policies):
+    """Return what a choice widens gains by: pairs of states with c above 8 err apart."""
+    tried = np.concatenate([problem.baseline.probabilities[None], policies])
+    return widening_where_solved(problem, tried, *solved(problem, tried), 8.0)
+
+
+def one_sided_by_differences(problem, policies):
+    """Return what gains err by if all that is done more often errs on one side."""
+    errors = reference_posterior.errors_of_advantages(problem, POOLED, SURER)
+    _, visits = solved(problem, policies)
+    more = np.maximum(policies - problem.baseline.probabilities, 0.0)
+    # Where a single row is believed nearly whole, all of it counts; of strong priors nothing does.
+    more *= np.where(problem.prior.strength == 0.25, 1.0, SELECTED)[:, None]
+    more *= (problem.prior.strength < POOLED)[:, None]
+    return [(visits[k][:, None] * more[k] * errors).sum() for k in range(len(policies))]
+
+
+def nothing(errors, tried, visits):
+    return np.zeros(len(tried) - 1)
+
+
 @pytest.mark.parametrize("largest", [128, 2])
 @pytest.mark.parametrize(
     "make",
@@ -88,14 +115,18 @@ def test_they_are_what_differences_in_all_that_varies_say(monkeypatch, make, lar
         policies = rng.dirichlet(np.ones(n_actions), (2, n_states))
         policies[0] = np.eye(n_actions)[-1]
         found = moments(problem, policies, None)
-        wider = widening(problem, policies) if problem.prior.share <= 8.0 else np.ones(2)
+        wider = widening_where_alike(problem, policies)
+        lucky = one_sided_by_differences(problem, policies)
         for name, hazards in (("neutral", None), ("careful", problem.hazards)):
             for k, policy in enumerate(policies):
                 mean, deviation = reference_posterior.moments(
                     problem, policy, POOLED, SURER, hazards
                 )
                 assert found[name].mean[k] == pytest.approx(mean, rel=1e-5, abs=1e-4 * deviation)
-                assert found[name].deviation[k] == pytest.approx(wider[k] * deviation, rel=1e-3)
+                expected = wider[k] * deviation
+                if name == "neutral":
+                    expected = np.hypot(expected, lucky[k])
+                assert found[name].deviation[k] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("make", [garnet_problem, drug_problem])
@@ -103,6 +134,7 @@ def test_drawn_models_say_the_same(monkeypatch, make):
     """Where spreads are a pair's own, priors count in full, and pairs err alike as in a report."""
     monkeypatch.setattr("spibb.posterior.moments.POOLED", 0.0)
     monkeypatch.setattr("spibb.posterior.moments.SURER", np.inf)
+    monkeypatch.setattr("spibb.posterior.moments.one_sided", nothing)
     problem = make(4)
     n_actions = problem.outcomes.n_sa.shape[1]
     policies = np.stack([problem.baseline.probabilities, np.full_like(
@@ -111,7 +143,7 @@ def test_drawn_models_say_the_same(monkeypatch, make):
     drawn = Posterior(problem).gains(policies, 4_000)["neutral"]
     found = Posterior(problem).moments(policies)["neutral"]
     # A report widens both.
-    wider = widening(problem, policies) if problem.prior.share > 8.0 else 1.0
+    wider = widening(problem, policies) / widening_where_alike(problem, policies)
     assert drawn.std(axis=1) == pytest.approx(wider * found.deviation, rel=0.2)
     assert np.abs(drawn.mean(axis=1) - found.mean).max() < 0.25 * found.deviation.min()
 
@@ -138,11 +170,13 @@ def lucky_problem(strength):
     problem = Problem.of(
         log, baseline=TabularPolicy([[0.95, 0.05]] * 3), gamma=0.9, accept_baseline=True
     )
-    problem.__dict__["prior"] = problem.prior._replace(strength=strength)  # as other logs have it
+    # As other logs have it.
+    problem.__dict__["prior"] = problem.prior._replace(strength=np.full(3, strength))
     return problem
 
 
-def test_a_pair_that_was_always_lucky_does_not_know_its_spread():
+def test_a_pair_that_was_always_lucky_does_not_know_its_spread(monkeypatch):
+    monkeypatch.setattr("spibb.posterior.moments.one_sided", nothing)
     problem = lucky_problem(1.0)
     found = Posterior(problem).moments(LUCKY)["neutral"]
     own = reference_posterior.moments(problem, LUCKY[0], 0.0, SURER)
@@ -159,9 +193,10 @@ def test_a_prior_makes_nothing_surer_than_a_row_would():
     assert strong.deviation[0] == pytest.approx(weak.deviation[0], rel=0.1)
 
 
-def test_pairs_of_an_action_err_alike_only_where_actions_of_a_state_are_alike():
+def test_pairs_of_an_action_err_alike_only_where_actions_of_a_state_are_alike(monkeypatch):
+    monkeypatch.setattr("spibb.posterior.moments.one_sided", nothing)
     drugs, garnets = drug_problem(4), garnet_problem(4)
-    assert drugs.prior.share <= 8.0 < garnets.prior.share
+    assert drugs.prior.share.max() <= 8.0 < garnets.prior.share.min()
     for problem, is_wider in ((drugs, True), (garnets, False)):
         n_states, n_actions = problem.outcomes.n_sa.shape
         always = np.tile(np.eye(n_actions)[-1], (1, n_states, 1))

@@ -60,7 +60,7 @@ def test_draws_scatter_around_the_shrunk_model_as_a_dirichlet_does():
             mean[pair, model.rows.indices[k]] = model.rows.data[k]
     mean = mean.reshape(*outcomes.n_sa.shape, -1)[live]
     values, expected = rows @ f, mean @ f
-    size = outcomes.n_sa[live] + problem.prior.strength
+    size = outcomes.n_sa[live] + problem.prior.strength[live, None]
     spread = np.sqrt((mean @ f**2 - expected**2) / (size + 1.0))
     np.testing.assert_allclose(
         values.mean(axis=0), expected, atol=float(5 * spread.max() / n_draws**0.5)
@@ -82,7 +82,8 @@ def test_draws_of_strong_priors_are_at_most_somewhat_too_wide(strength):
     problem = Problem.of(counts, baseline=baseline, gamma=0.9)
     worth, unseen = np.append(rng.normal(size=n_states), 0.0), int(counts.n_sa[:, 0].argmin())
     assert counts.n_sa[unseen, 0] == 0
-    prior = problem.prior._replace(strength=strength, share=np.inf)
+    of_all = {"strength": np.full(n_states, strength), "share": np.full(n_states, np.inf)}
+    prior = problem.prior._replace(**of_all)
     around = Surroundings.of(problem.outcomes, prior, worth)
     draws = draw_models(problem.outcomes, around, numbered=range(4_000), seed=0, hazards=None)
     first, last = draws.indptr[unseen], draws.indptr[unseen + 1]

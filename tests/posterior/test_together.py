@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from spibb import Counts, Problem, TabularMDP, TabularPolicy
+from spibb import Counts, PiLeqBSPIBB, Problem, TabularMDP, TabularPolicy, evaluate
 from spibb.envs import Garnet, RareAction
 from spibb.posterior import performance
 from spibb.posterior.posterior import Posterior
-from spibb.posterior.together import widening
+from spibb.posterior.together import widened, widening
+from spibb.studies.risk.problems import PROBLEMS
 from spibb.testing import reference_posterior
 
 
@@ -25,7 +26,8 @@ def plain(problem, policy):
     rows = whole.transition.toarray().reshape(n_states, n_actions, n_states)
     rows = rows * outcomes.live[:, None, None]
     ended = np.clip(1.0 - rows.sum(axis=2, keepdims=True), 0.0, None)
-    known = np.where(outcomes.live[:, None], outcomes.n_sa + problem.prior.strength + 1.0, np.inf)
+    known = outcomes.n_sa + problem.prior.strength[:, None] + 1.0
+    known = np.where(outcomes.live[:, None], known, np.inf)
     return reference_posterior.widening(
         np.concatenate([rows, ended], axis=2), model.reward, model.initial, problem.gamma,
         outcomes.by_entry, outcomes.variance, known, problem.baseline.probabilities, policy,
@@ -71,8 +73,41 @@ def test_draws_of_a_report_keep_their_mean_and_are_wider_about_it(monkeypatch):
     problem = problem_of(env.to_mdp(), env.baseline(0.3))
     drug = np.tile([0.0, 0.0, 1.0], (1, 11, 1))
     found, wider = Posterior(problem).gains(drug, 40), widening(problem, drug)[0]
-    monkeypatch.setattr("spibb.posterior.posterior.widening", lambda problem, policies: np.ones(1))
+    monkeypatch.setattr(Posterior, "_wider", lambda self, policies: (np.ones(1), np.zeros(1)))
     apart = Posterior(problem).gains(drug, 40)
     for name, gains in found.items():
         assert gains.mean() == pytest.approx(apart[name].mean())
         assert gains.std() == pytest.approx(wider * apart[name].std())
+
+
+def test_what_gains_err_by_besides_is_a_deviation_of_its_own():
+    drawn = {
+        "neutral": np.random.default_rng(0).normal(3.0, 2.0, size=(2, 400)),
+        "none": np.ones((2, 5)),
+    }
+    found = widened(drawn, np.array([1.0, 2.0]), np.array([0.0, 5.0]))
+    before = drawn["neutral"]
+    assert found["neutral"].mean(axis=1) == pytest.approx(before.mean(axis=1))
+    assert found["neutral"][0] == pytest.approx(before[0])
+    assert found["neutral"][1].std() == pytest.approx(np.hypot(2.0 * before[1].std(), 5.0))
+    # Draws that do not vary are certain of something else.
+    assert (found["none"] == 1.0).all()
+
+
+def test_a_report_counts_the_luck_of_rows_that_are_believed_whole():
+    """Corridors lead where they lead, and a ward that cured all of three patients looks good."""
+    rng = np.random.default_rng(5)
+    cell = PROBLEMS["corridors-alike"]
+    truth, baseline = cell.make(rng)
+    counts = cell.count((truth, baseline), 50, rng)
+    problem = Problem.of(counts, baseline=baseline, gamma=0.99, model="shrunk")
+    assert problem.prior.strength.min() == 0.25
+    bold = PiLeqBSPIBB(n_wedge=1).improve(problem).policy.probabilities[None]
+    _, besides = Posterior(problem)._wider(bold)
+    drawn = Posterior(problem).gains(bold, 100)["neutral"][0]
+    true = (
+        evaluate(truth, TabularPolicy(bold[0])).performance - evaluate(truth, baseline).performance
+    )
+    assert besides[0] > 0.5 * drawn.mean() > 0.05  # of a gain that is not there
+    assert true < 0.25 * drawn.mean()
+    assert (drawn < 0.0).mean() > 0.05

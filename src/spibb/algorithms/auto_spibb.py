@@ -79,7 +79,7 @@ class AutoSPIBB(Algorithm):
     id: ClassVar[str] = "auto-spibb"
     keeps_limits: ClassVar[bool] = True
     keeps_costs: ClassVar[bool] = True
-    caution: float = 2.2
+    caution: float = 2.0
 
     def __post_init__(self) -> None:
         checked_number(self.caution, "caution", "a number of standard deviations >= 0", least=0)

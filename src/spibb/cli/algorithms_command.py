@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spibb.cli.options import Format, PrintFormat
+from spibb.cli.options import DEFAULT_ALGORITHM, Format, PrintFormat
 
 
 def algorithms(printed: PrintFormat = Format.table) -> None:
@@ -33,7 +33,8 @@ def algorithms(printed: PrintFormat = Format.table) -> None:
 
     def show() -> None:
         for name, summary, settings in rows:
-            console.print(Text(f"{name}: {summary}"))
+            told = f"{name} (default)" if name == DEFAULT_ALGORITHM else name
+            console.print(Text(f"{told}: {summary}"))
             console.print(Padding(Text(settings or "no settings"), (0, 0, 0, 4), expand=False))
 
     head = ("id", "description", "settings")

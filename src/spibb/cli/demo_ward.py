@@ -36,7 +36,7 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
         f"Each morning the ward chooses one of {', '.join(truth['actions'])}.\nIts rule made the "
         "log; can the log improve the rule, safely?\n"
     )
-    result, greedy = spibb.ApproxSoftSPIBB().improve(problem), spibb.BasicRL().improve(problem)
+    result, greedy = spibb.AutoSPIBB().improve(problem), spibb.BasicRL().improve(problem)
     summary = write_result(result, out, overwrite=overwrite, command=command_line())
     describe_improvement(result, summary)
     _print_supported(problem, *truth["return_range"])

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from typer import Option
 
 from spibb.cli import options as o
 
-_ALGORITHM = f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}]."
+_ALGORITHM = (
+    f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}; with a "
+    f"setting that it does not have, as --epsilon, with --model or --min-gain {o.OTHERWISE}]."
+)
 AlgorithmId = Annotated[str | None, Option(help=_ALGORITHM)]
 Epsilon = Annotated[float | None, Option(help="Budget of the soft algorithms [default: 0.5].")]
 NWedge = Annotated[
     float | None, Option(help="Observations that make a pair trusted [default: 10; in r-min 3].")
 ]
 MaxIterations = Annotated[int | None, Option(help="Improvement steps; 1 is one-step.")]
-_CAUTION = "How many standard deviations a gain must exceed in auto-spibb [default: 2.2]."
+_CAUTION = "How many standard deviations a gain must exceed in auto-spibb [default: 2]."
 Caution = Annotated[float | None, Option(help=_CAUTION)]
 _OTHERS = "Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated."
 Others = Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE", help=_OTHERS)]
@@ -79,7 +83,13 @@ def improve(
     from spibb.cli.printing import print_sentence
     from spibb.cli.result_printing import print_comparison, print_improvement
     from spibb.cli.search_status import search_status
-    from spibb.cli.settings import OPTIONS, build_algorithms, chosen_algorithms, parse_settings
+    from spibb.cli.settings import (
+        OPTIONS,
+        build_algorithms,
+        chosen_algorithms,
+        parse_settings,
+        too_large,
+    )
     from spibb.report.comparison import compare, comparison_files, row_names
     from spibb.report.folder import FILES, write_result
     from spibb.whole_folders import check_replaceable
@@ -87,7 +97,9 @@ def improve(
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
     given = [f"{name}={value}" for name, value in named if value is not None]
     settings = parse_settings([*given, *(others or [])])
-    algorithms = chosen_algorithms(settings, algorithm, compared, guarantee)
+    # Neither a model nor a least gain leaves auto-spibb its choice.
+    is_decided = model != "counts" or min_gain is not None
+    algorithms = chosen_algorithms(settings, algorithm, compared, guarantee, is_decided=is_decided)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
     check_inputs_outside(out, log, initial, successors, allowed, lock, *(baseline or []))
@@ -108,6 +120,10 @@ def improve(
             facts = table.write(out, overwrite=overwrite, command=command_line())
         print_comparison(table, facts, out, printed)
         return
+    is_default = algorithm is None and guarantee is None and not settings and not is_decided
+    if is_default and (why := too_large(problem)):
+        algorithms = build_algorithms([o.OTHERWISE], {})
+        print(why, file=sys.stderr)
     if guarantee is not None:
         with search_status("Looking for a threshold ..."):
             promise = plan_promise(problem, zeta=guarantee, delta=certificate_delta)

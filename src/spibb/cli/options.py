@@ -8,7 +8,9 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-DEFAULT_ALGORITHM = "approx-soft-spibb"
+# What is run where no algorithm is named, and where a setting is given that it does not have or the
+# model is too large for it.
+DEFAULT_ALGORITHM, OTHERWISE = "auto-spibb", "approx-soft-spibb"
 
 
 class Format(StrEnum):

@@ -11,8 +11,10 @@ from typing import Any
 
 from spibb.algorithms.base import Algorithm
 from spibb.cli.inputs import parse_pairs
-from spibb.cli.options import DEFAULT_ALGORITHM
+from spibb.cli.options import DEFAULT_ALGORITHM, OTHERWISE
 from spibb.errors import SettingsError
+from spibb.mdp.evaluation import LARGEST_DENSE, is_large
+from spibb.problem import Problem
 from spibb.settings import checked_entry
 from spibb.uncertainty.error_functions import ErrorFunction, GivenErrors
 
@@ -57,10 +59,23 @@ def find_error(name: str) -> ErrorFunction:
 
 
 def chosen_algorithms(
-    settings: dict[str, Any], name: str | None, compared: str | None, guarantee: float | None
+    settings: dict[str, Any],
+    name: str | None,
+    compared: str | None,
+    guarantee: float | None,
+    *,
+    is_decided: bool,
 ) -> list[Algorithm]:
-    """Build what is asked for: one algorithm, several to compare, or one to keep a promise."""
-    names = [name or DEFAULT_ALGORITHM]
+    """Build what is asked for: one algorithm, several to compare, or one to keep a promise.
+
+    Args:
+        settings: By name.
+        name: The algorithm's id; None: none was named.
+        compared: Algorithms to compare.
+        guarantee: The promise to be kept.
+        is_decided: Whether something is asked of which who chooses by the log has no choice.
+    """
+    names = [name or _default(settings, is_decided)]
     if compared is not None:
         if name is not None or guarantee is not None:
             raise SettingsError("--compare goes without --algorithm and --guarantee")
@@ -73,6 +88,31 @@ def chosen_algorithms(
                 hint="leave out --algorithm and --n-wedge, or leave out --guarantee",
             )
     return build_algorithms(names, settings)
+
+
+def _default(settings: dict[str, Any], is_decided: bool) -> str:
+    """Return what is run where no algorithm is named; a budget is none for one that chooses it."""
+    own = {item.name for item in fields(Algorithm.named(DEFAULT_ALGORITHM))} & settings.keys()
+    others = settings.keys() - own
+    if own and (others or is_decided):
+        told = _option(next(iter(own)))
+        raise SettingsError(
+            f"{told} is for {DEFAULT_ALGORITHM}, which chooses all else",
+            hint="leave it out, or the rest; --algorithm names another",
+        )
+    return OTHERWISE if others or is_decided else DEFAULT_ALGORITHM
+
+
+def too_large(problem: Problem) -> str | None:
+    """Say why another algorithm is run than the one that chooses by itself; None: it need not."""
+    n_states = problem.counts.n_states
+    if not is_large(n_states):
+        return None
+    return (
+        f"{DEFAULT_ALGORITHM}, which chooses algorithm and setting by the log, judges models of at "
+        f"most {LARGEST_DENSE:,} states; there are {n_states:,}, so {OTHERWISE} is run with its "
+        "own settings. Choose by --algorithm, or group states."
+    )
 
 
 def _compared(text: str, settings: dict[str, Any]) -> list[Algorithm]:

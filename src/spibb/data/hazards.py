@@ -25,7 +25,8 @@ half as much, since caution multiplies what is left of their spread.
 
 Besides, what happened in a state under its other actions is not ignored, though a log may be
 likelier so (c is at most 2, see spibb.data.prior): where falls were seen, hardly known actions look
-harmless by what follows anywhere, and policies go for just those.
+harmless by what follows anywhere, and policies go for just those. And what surrounds a pair counts
+for a row at least: what happened once may be chance.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ _BY_PAIR_CHOOSING = 0.125
 _LEVEL = 0.99
 # Rows that what follows anywhere is worth at most beside the other actions of a state.
 LARGEST_SHARE = 2.0
+# Rows that the surroundings of a pair are worth at least: what happened once may be chance.
+LEAST_STRENGTH = 1.0
 
 
 class Hazards(NamedTuple):

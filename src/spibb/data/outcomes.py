@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.data.counts import Counts, Paid
+from spibb.data.luck import strength_of_effects, without_luck
 
 Array = NDArray[np.float64]
 
@@ -27,6 +28,7 @@ Array = NDArray[np.float64]
 _RIDGE = 0.25
 _N_SWEEPS = 100
 _TOLERANCE = 1e-9
+_ROUNDING = 1e-14
 # Rows by which the variance of a pair is drawn to that of all.
 _POOLED_ROWS = 4.0
 
@@ -41,8 +43,9 @@ class Outcomes(NamedTuple):
         n_sa: How often in all, shape (S, A).
         live: Which states are not terminal, shape (S,).
         by_pair: u(x, a), shape (S, A); 0 where nothing was seen.
-        by_others: Mean of u over the rows of the state's other actions, else over all rows.
+        by_state: Mean of u over the rows of the state, else over all rows, shape (S,).
         by_entry: h, shape (S + 1,).
+        entry_variance: How much h may be otherwise, shape (S + 1,); 0 where rewards do not vary.
         variance: Of a single reward around u + h, shape (S, A).
     """
 
@@ -52,8 +55,9 @@ class Outcomes(NamedTuple):
     n_sa: Array
     live: NDArray[np.bool_]
     by_pair: Array
-    by_others: Array
+    by_state: Array
     by_entry: Array
+    entry_variance: Array
     variance: Array
 
     @classmethod
@@ -72,13 +76,12 @@ class Outcomes(NamedTuple):
             spread = paid.spread.ravel()
         # Around the mean of all, so that a constant on every reward is none of its business.
         overall = float(counts.reward_sum.sum() / max(n_sa.sum(), 1.0))
-        u, h = _decompose(*places, n_outcome, rewards - overall, counts.n_states + 1)
-        u = np.where(n_sa.ravel() > 0.0, u + overall, 0.0)
-        explained = np.bincount(pair, n_outcome * (u[pair] + h[places[1]] - mean[pair]) ** 2,
-                                n_sa.size)  # fmt: skip
-        left = np.maximum(spread - explained, 0.0).reshape(n_sa.shape)
-        by_pair = u.reshape(n_sa.shape)
-        variance = _variance(left, by_pair, n_sa)
+        apart = _taken_apart(*places, n_outcome, rewards - overall, n_sa, spread, _rounding(counts))
+        by_pair = np.where(n_sa > 0.0, apart.u + overall, 0.0)
+        by_state = _of_state(by_pair, n_sa)
+        variance = _variance(apart.left, by_pair, n_sa)
+        if apart.is_noisy:
+            by_pair = without_luck(by_pair, n_sa, variance)
         if paid is None:
             low, high = counts.reward_range
             variance = np.full(n_sa.shape, ((high - low) / 2.0) ** 2)
@@ -88,8 +91,9 @@ class Outcomes(NamedTuple):
             n_sa,
             ~counts.terminal,
             by_pair,
-            _of_others(by_pair, n_sa),
-            h,
+            by_state,
+            apart.h,
+            apart.h_variance,
             variance,
         )
 
@@ -128,10 +132,75 @@ def _mean_rewards(counts: Counts, paid: Paid, rows: sp.csr_array, pair: NDArray[
     return means
 
 
+class _Parts(NamedTuple):
+    """What rewards are made of.
+
+    Attributes:
+        u: By pair, shape (S, A).
+        h: By outcome, shape (S + 1,).
+        h_variance: Of h as it is estimated.
+        left: Sums of squares that neither explains, shape (S, A).
+        is_noisy: Whether that is more than rounding, and not due to pair and outcome together.
+    """
+
+    u: Array
+    h: Array
+    h_variance: Array
+    left: Array
+    is_noisy: bool
+
+
+def _rounding(counts: Counts) -> float:
+    """Return what of a sum of squares of rewards may be rounding."""
+    return _ROUNDING * float(counts.n_sa.sum()) * max(map(abs, counts.reward_range)) ** 2
+
+
+def _taken_apart(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    n: Array,
+    rewards: Array,
+    n_sa: Array,
+    spread: Array,
+    rounding: float,
+) -> _Parts:
+    """Take rewards apart; outcomes whose effect noise alone may have made are drawn to none.
+
+    Args:
+        indptr: Where each pair's outcomes start.
+        indices: Which outcomes.
+        n: How often.
+        rewards: Mean reward of each.
+        n_sa: How often pairs were seen, shape (S, A).
+        spread: Sums of squares of rewards around the mean of their pair, shape (S * A,).
+        rounding: What of such a sum may be rounding.
+    """
+    pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))
+    n_pair = n_sa.ravel()[pair]
+    mean = (np.bincount(pair, n * rewards, n_sa.size) / np.maximum(n_sa.ravel(), 1.0))[pair]
+    # What varies though pair and outcome are the same, where such were seen twice.
+    within = float(spread.sum() - n @ (rewards - mean) ** 2)
+    rounding += _TOLERANCE * float(n @ rewards**2)
+    freedom = float((n - 1.0).sum())
+    ridge = np.full(n_sa.shape[0] + 1, _RIDGE)
+    u, h = _decompose(indptr, indices, n, rewards, ridge)
+    h_variance = np.zeros(len(h))
+    if freedom > 0.0 and within > rounding:
+        noise = within / freedom
+        known = np.bincount(indices, n - n**2 / n_pair, len(h)).astype(np.float64)
+        ridge = np.maximum(ridge, strength_of_effects(h, known, noise))
+        u, h = _decompose(indptr, indices, n, rewards, ridge)
+        h_variance = noise * known / (known + ridge) ** 2
+    explained = np.bincount(pair, n * (u[pair] + h[indices] - mean) ** 2, n_sa.size)
+    left = np.maximum(spread - explained, 0.0)
+    is_noisy = within > rounding if freedom > 0.0 else float(left.sum()) > rounding
+    return _Parts(u.reshape(n_sa.shape), h, h_variance, left.reshape(n_sa.shape), is_noisy)
+
+
 @jit
-def _decompose(indptr, indices, counts, rewards, n_outcomes):  # type: ignore[no-untyped-def]
+def _decompose(indptr, indices, counts, rewards, ridge):  # type: ignore[no-untyped-def]
     """Return u by pair and h by outcome, by turns."""
-    n_pairs = len(indptr) - 1
+    n_pairs, n_outcomes = len(indptr) - 1, len(ridge)
     u, h = np.zeros(n_pairs), np.zeros(n_outcomes)
     total, weight = np.zeros(n_outcomes), np.zeros(n_outcomes)
     scale = 0.0
@@ -146,7 +215,7 @@ def _decompose(indptr, indices, counts, rewards, n_outcomes):  # type: ignore[no
                 total[indices[k]] += counts[k] * (rewards[k] - u[pair])
         moved = 0.0
         for y in range(n_outcomes):
-            found = total[y] / (weight[y] + _RIDGE)
+            found = total[y] / (weight[y] + ridge[y])
             # Below rounding nothing is an effect.
             found = found if abs(found) > _TOLERANCE * scale else 0.0
             moved = max(moved, abs(found - h[y]))
@@ -169,12 +238,11 @@ def _set_pairs(indptr, indices, counts, rewards, h, u):  # type: ignore[no-untyp
             u[pair] = total / n
 
 
-def _of_others(u: Array, n_sa: Array) -> Array:
-    """Return the mean of u over the rows of a state's other actions, else over all rows."""
-    n_others = n_sa.sum(axis=1, keepdims=True) - n_sa
-    others = (n_sa * u).sum(axis=1, keepdims=True) - n_sa * u
-    overall = float((n_sa * u).sum() / max(n_sa.sum(), 1.0))
-    return np.where(n_others > 0.0, others / np.maximum(n_others, 1.0), overall)
+def _of_state(u: Array, n_sa: Array) -> Array:
+    """Return the mean of u over the rows of a state, else over all rows."""
+    n_x = n_sa.sum(axis=1)
+    overall = float((n_sa * u).sum() / max(n_x.sum(), 1.0))
+    return np.where(n_x > 0.0, (n_sa * u).sum(axis=1) / np.maximum(n_x, 1.0), overall)
 
 
 def _variance(left: Array, u: Array, n_sa: Array) -> Array:

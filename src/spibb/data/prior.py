@@ -1,16 +1,21 @@
 r"""What is expected of a pair before it is tried: a prior whose strengths the log itself decides.
 
-    P(. | x, a) ~ Dirichlet(m p(. | x, a)),   p(. | x, a) = (n_x,-a + c g) / (N_x,-a + c)
+    P(. | x, a) ~ Dirichlet(m p(. | x, a)),   p(. | x, a) = (n_x + c g) / (N_x + c)
 
-n_x,-a counts what followed state x under its *other* actions, g is what follows a pair of the log
+n_x counts what followed state x, whatever was done there, g is what follows a pair of the log
 anywhere. A large m says that pairs are much alike, a small c that actions of a state are.
 
-g and a first m are the maximum of the Dirichlet-multinomial likelihood of all pairs (Minka's fixed
-point, "Estimating a Dirichlet distribution", 2000), then c and m that of the pairs given the rest
-of the log: a pseudo-likelihood, since each pair stands in the prior of the others of its state. A
+g is the maximum of the Dirichlet-multinomial likelihood of all pairs (Minka's fixed point,
+"Estimating a Dirichlet distribution", 2000). Frequencies in its place would count frequent pairs
+many times, and make goals too likely. c and m then are the maximum of the likelihood of each pair
+given the *other* actions of its state (n_x,-a for n_x), for each kind of states
+(spibb.data.kinds): a pseudo-likelihood, since each pair stands in the prior of the others. What
+those do is itself known by their rows alone, hence 1 / m + 1 / (N_x,-a + c) in place of 1 / m. A
 hyper-prior m / (1 + m)^2 on m (median 1) speaks where the log says nothing: three rows that never
 repeat are as likely under any strength, and must not be taken for certainty.
-Frequencies in place of g would count frequent pairs many times, and make goals too likely.
+
+The mean is towards *all* that followed a state: towards what the others did, a strong prior would
+give a usual action what rare ones do and them what it does, and turn round what was seen.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
+from spibb.data.kinds import expected_strength, kinds
 from spibb.data.outcomes import Outcomes
 
 Array = NDArray[np.float64]
@@ -43,26 +49,24 @@ class Prior(NamedTuple):
 
     Attributes:
         frequencies: g, shape (S + 1,); the last is the end.
-        share: c.
-        strength: m.
+        share: c of each state, shape (S,).
+        strength: m of each state, shape (S,).
     """
 
     frequencies: Array
-    share: float
-    strength: float
+    share: Array
+    strength: Array
 
     @classmethod
     def of(cls, outcomes: Outcomes) -> Prior:
         """Find the prior under which the log is most likely."""
         rows = outcomes.indptr, outcomes.indices, outcomes.counts
         frequencies = _frequencies(*rows, outcomes.n_states + 1)
-        likelihood = _likelihoods(
-            *rows, outcomes.n_sa, frequencies, np.array(SHARES), np.array(STRENGTHS)
-        )
-        strengths = np.array(STRENGTHS)
-        likelihood += _expected_strength(strengths)
-        share, strength = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
-        return cls(frequencies, SHARES[share], STRENGTHS[strength])
+        shares, strengths = np.array(SHARES), np.array(STRENGTHS)
+        likelihood = _likelihoods(*rows, outcomes.n_sa, frequencies, shares, strengths)
+        expected = np.tile(expected_strength(strengths), len(shares))
+        found = kinds(likelihood.reshape(len(likelihood), -1), expected)
+        return cls(frequencies, shares[found // len(strengths)], strengths[found % len(strengths)])
 
 
 def alike(n: Array, strengths: Sequence[float]) -> tuple[Array, float]:
@@ -82,13 +86,8 @@ def alike(n: Array, strengths: Sequence[float]) -> tuple[Array, float]:
     rows = indptr, outcome.astype(np.int32), np.ascontiguousarray(n[row, outcome])
     g, tried = _frequencies(*rows, n.shape[1]), np.array(strengths)
     ignored = np.array([math.inf])  # rows have no others of their state
-    found = _likelihoods(*rows, n.sum(axis=1, keepdims=True), g, ignored, tried)[0]
-    return g, float(tried[int((found + _expected_strength(tried)).argmax())])
-
-
-def _expected_strength(m: Array) -> Array:
-    """Return the logarithm of the hyper-prior."""
-    return np.log(m) - 2.0 * np.log1p(m)
+    found = _likelihoods(*rows, n.sum(axis=1, keepdims=True), g, ignored, tried).sum(axis=0)[0]
+    return g, float(tried[int((found + expected_strength(tried)).argmax())])
 
 
 @jit
@@ -145,9 +144,9 @@ def _frequencies(indptr, indices, counts, n_outcomes):  # type: ignore[no-untype
 
 @jit
 def _likelihoods(indptr, indices, counts, n_sa, g, shares, strengths):  # type: ignore[no-untyped-def]
-    """Return the logarithm of the likelihood of all pairs, shape (shares, strengths)."""
+    """Return the logarithm of the likelihood of each state's pairs, (S, shares, strengths)."""
     n_states, n_actions = n_sa.shape
-    found = np.zeros((len(shares), len(strengths)))
+    found = np.zeros((n_states, len(shares), len(strengths)))
     followed = np.zeros(len(g))  # of a state, over all of its actions
     for x in range(n_states):
         first, last = indptr[x * n_actions], indptr[(x + 1) * n_actions]
@@ -160,7 +159,11 @@ def _likelihoods(indptr, indices, counts, n_sa, g, shares, strengths):  # type: 
                 continue
             pair = x * n_actions + a
             for i, c in enumerate(shares):
-                for j, m in enumerate(strengths):
+                for j, strength in enumerate(strengths):
+                    # What the others do is itself known by their rows alone.
+                    m = strength
+                    if not math.isinf(c):
+                        m = 1.0 / (1.0 / strength + 1.0 / (n_x - n + c))
                     total = math.lgamma(m) - math.lgamma(n + m)
                     for k in range(indptr[pair], indptr[pair + 1]):
                         y, p = indices[k], g[indices[k]]
@@ -168,7 +171,7 @@ def _likelihoods(indptr, indices, counts, n_sa, g, shares, strengths):  # type: 
                             p = (followed[y] - counts[k] + c * p) / (n_x - n + c)
                         p = max(p, 1e-12)
                         total += math.lgamma(counts[k] + m * p) - math.lgamma(m * p)
-                    found[i, j] += total
+                    found[x, i, j] += total
         for k in range(first, last):
             followed[indices[k]] = 0.0
     return found

@@ -1,12 +1,13 @@
 """The shrunk model: the mean of what a log and its prior say of each pair.
 
-    P = (n + m p) / (N + m),   R = (N u + m u_others) / (N + m) + sum_y P(y) h(y)
+    P = (n + m p) / (N + m),   R = (N u + k u_state) / (N + k) + sum_y P(y) h(y),   k = min(m, 8)
 
 in the terms of spibb.data.prior and spibb.data.outcomes: a pair behaves as it was seen to, and, for
-as much as m rows, as what surrounds it. Rewards and successors are shrunk alike: were the price of
-an action known and its effect shrunk away, the cheap action would always win. A constant added to
-all rewards changes nothing, and pairs never tried, which no algorithm may raise, are no special
-case: they do what is expected before any data.
+as much as m rows, as its state does. Rewards and successors are shrunk alike: were the price of an
+action known and its effect shrunk away, the cheap action would always win; but a price that was
+paid a hundred times is known, however alike successors are. A constant added to all rewards
+changes nothing, and pairs never tried, which no algorithm may raise, are no special case: they do
+what is expected before any data.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ Array = NDArray[np.float64]
 
 # Of g, the outcomes a row of the model has: more would make rows of large models long.
 MOST_OUTCOMES = 256
+# Rows by which what a pair pays is drawn to what its state pays, at most.
+PRICED = 8.0
 
 
 def shrunk_model(outcomes: Outcomes, prior: Prior, *, initial: Array, gamma: float) -> ModelArrays:
@@ -39,8 +42,8 @@ def shrunk_model(outcomes: Outcomes, prior: Prior, *, initial: Array, gamma: flo
     base = thinned(prior.frequencies, MOST_OUTCOMES)
     rows, reward, ending = _mean(
         outcomes.indptr, outcomes.indices, outcomes.counts, outcomes.n_sa, outcomes.live,
-        outcomes.by_pair, outcomes.by_others, outcomes.by_entry,
-        np.flatnonzero(base).astype(np.int32), base, float(prior.share), float(prior.strength),
+        outcomes.by_pair, outcomes.by_state, outcomes.by_entry,
+        np.flatnonzero(base).astype(np.int32), base, prior.share, prior.strength,
     )  # fmt: skip
     return ModelArrays(Rows(*rows), reward, ending, initial, gamma)
 
@@ -68,7 +71,14 @@ def thinned(frequencies: Array, most: int) -> Array:
 
 
 @jit
-def _mean(indptr, indices, counts, n_sa, live, u, u_others, h, members, g, c, m):  # type: ignore[no-untyped-def]
+def paid(n, m, u, u_state):  # type: ignore[no-untyped-def]
+    """Return what a pair is expected to pay besides what follows it."""
+    rows = min(m, PRICED)
+    return (n * u + rows * u_state) / (n + rows)
+
+
+@jit
+def _mean(indptr, indices, counts, n_sa, live, u, u_state, h, members, g, share, strength):  # type: ignore[no-untyped-def]
     """Return the rows of P, R, and the probabilities to end."""
     n_states, n_actions = n_sa.shape
     is_member = np.zeros(len(g), dtype=np.bool_)
@@ -90,7 +100,7 @@ def _mean(indptr, indices, counts, n_sa, live, u, u_others, h, members, g, c, m)
         if live[x]:
             size = _gather(x, indptr, indices, counts, n_actions, members, is_member, followed,
                            successors)  # fmt: skip
-            n_x = n_sa[x].sum()
+            n_x, c, m = n_sa[x].sum(), share[x], strength[x]
         for a in range(n_actions):
             pair, n = x * n_actions + a, n_sa[x, a]
             to_indptr[pair] = place
@@ -98,10 +108,10 @@ def _mean(indptr, indices, counts, n_sa, live, u, u_others, h, members, g, c, m)
                 continue
             for k in range(indptr[pair], indptr[pair + 1]):
                 own[indices[k]] = counts[k]
-            value, ending[x, a] = (n * u[x, a] + m * u_others[x, a]) / (n + m), 0.0
+            value, ending[x, a] = paid(n, m, u[x, a], u_state[x]), 0.0
             for i in range(size):
                 y = successors[i]
-                p = g[y] if math.isinf(c) else (followed[y] - own[y] + c * g[y]) / (n_x - n + c)
+                p = g[y] if math.isinf(c) else (followed[y] + c * g[y]) / (n_x + c)
                 p = (own[y] + m * p) / (n + m)
                 value += p * h[y]
                 if y == n_states:

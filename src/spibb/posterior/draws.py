@@ -27,6 +27,7 @@ from spibb.compiled.jit import jit
 from spibb.compiled.random_numbers import (
     ACTION_HAZARDS,
     BASELINES,
+    ENTRIES,
     MODELS,
     STARTS,
     STATE_HAZARDS,
@@ -35,9 +36,10 @@ from spibb.compiled.random_numbers import (
 )
 from spibb.compiled.threads import over_chunks
 from spibb.compiled.variates import gamma, normal, uniform
-from spibb.data.hazards import LARGEST_SHARE, Hazards
+from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
+from spibb.data.shrunk import PRICED, paid
 from spibb.mdp.batch import ModelArrays
 
 Array = NDArray[np.float64]
@@ -77,9 +79,9 @@ class Surroundings(NamedTuple):
         counts: How often.
         members: The outcomes of g.
         total: Their probabilities, added up.
-        share: c.
-        strength: m.
-        n_atoms: L: outcomes that a draw has of the prior of a pair.
+        share: c, shape (S,).
+        strength: m, shape (S,).
+        n_atoms: L: outcomes that a draw has of the prior of a state's pairs, shape (S,).
     """
 
     indptr: NDArray[np.int64]
@@ -87,9 +89,9 @@ class Surroundings(NamedTuple):
     counts: Array
     members: NDArray[np.int32]
     total: Array
-    share: float
-    strength: float
-    n_atoms: int
+    share: Array
+    strength: Array
+    n_atoms: NDArray[np.int64]
 
     @classmethod
     def of(cls, outcomes: Outcomes, prior: Prior, worth: Array) -> Surroundings:
@@ -106,9 +108,11 @@ class Surroundings(NamedTuple):
             np.bincount(place.ravel(), outcomes.counts, len(keys)).astype(np.float64),
             members.astype(np.int32),
             np.cumsum(prior.frequencies[members]),
-            float(prior.share),
-            float(prior.strength),
-            max(_FEWEST_ATOMS, math.ceil(_ATOMS_BY_ROOT * math.sqrt(prior.strength + 1.0))),
+            prior.share,
+            prior.strength,
+            np.maximum(
+                _FEWEST_ATOMS, np.ceil(_ATOMS_BY_ROOT * np.sqrt(prior.strength + 1.0))
+            ).astype(np.int64),
         )
 
 
@@ -179,15 +183,26 @@ def draw_models(
     )
     drawn = DrawnHazards.of(hazards, outcomes.n_sa.shape, numbered, seed)
     states = numbers(seed, MODELS, np.asarray(numbered))
-    given = states, outcomes, around, drawn, draws
+    entries = _draw_entries(outcomes, numbers(seed, ENTRIES, np.asarray(numbered)))
+    given = states, outcomes, entries, around, drawn, draws
     over_chunks(lambda places: _draw(places, *given), np.arange(len(numbered)))
     return draws
 
 
+def _draw_entries(outcomes: Outcomes, states: NDArray[np.uint64]) -> Array:
+    """Draw what outcomes add to rewards, shape (K, S + 1)."""
+    drawn = np.zeros((len(states), len(outcomes.by_entry)))
+    deviation = np.sqrt(outcomes.entry_variance)
+    if deviation.any():
+        _draw_normals(states, drawn)
+    return np.asarray(outcomes.by_entry + deviation * drawn)
+
+
 def _layout(outcomes: Outcomes, around: Surroundings, *, is_careful: bool) -> NDArray[np.int64]:
     """Return where the outcomes of each pair start in a draw, shape (S * A + 1,)."""
-    per_pair = (np.diff(outcomes.indptr) + around.n_atoms + is_careful).reshape(outcomes.n_sa.shape)
-    return np.concatenate([[0], np.cumsum(per_pair * outcomes.live[:, None])])
+    seen = np.diff(outcomes.indptr).reshape(outcomes.n_sa.shape)
+    per_pair = (seen + around.n_atoms[:, None] + is_careful) * outcomes.live[:, None]
+    return np.concatenate([[0], np.cumsum(per_pair)])
 
 
 def draw_starts(n_initial: NDArray[np.int64], numbered: Sequence[int], seed: int) -> Array:
@@ -218,22 +233,32 @@ def _draw_gammas(states, shapes, drawn):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _draw(places, states, outcomes, around, worse, draws):  # type: ignore[no-untyped-def]
-    n_states, n_actions = outcomes.n_sa.shape
-    own, rng = np.zeros(n_states + 1), np.empty(1, dtype=np.uint64)
-    for place in places:
-        for x in range(n_states):
-            for a in range(n_actions):
-                _draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng)
+def _draw_normals(states, drawn):  # type: ignore[no-untyped-def]
+    for place in range(len(drawn)):
+        rng = states[place : place + 1].copy()
+        for x in range(drawn.shape[1]):
+            drawn[place, x] = normal(rng)
 
 
 @jit
-def _draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  # type: ignore[no-untyped-def]
-    """Draw what follows a pair in one model; `own` is zero for every outcome, and left so."""
+def _draw(places, states, outcomes, entries, around, worse, draws):  # type: ignore[no-untyped-def]
+    n_states, n_actions = outcomes.n_sa.shape
+    rng = np.empty(1, dtype=np.uint64)
+    for place in places:
+        for x in range(n_states):
+            for a in range(n_actions):
+                _draw_pair(place, x, a, states, outcomes, entries, around, worse, draws, rng)
+
+
+@jit
+def _draw_pair(place, x, a, states, outcomes, entries, around, worse, draws, rng):  # type: ignore[no-untyped-def]
+    """Draw what follows a pair in one model."""
     if not outcomes.live[x]:
         draws.reward[place, x, a] = 0.0
         return
-    n_actions, m, n_atoms = outcomes.n_sa.shape[1], around.strength, around.n_atoms
+    n_actions, m, n_atoms = outcomes.n_sa.shape[1], around.strength[x], around.n_atoms[x]
+    if worse.is_careful:
+        m = max(m, LEAST_STRENGTH)
     pair, n, n_x = x * n_actions + a, outcomes.n_sa[x, a], 0.0
     for b in range(n_actions):
         n_x += outcomes.n_sa[x, b]
@@ -249,18 +274,17 @@ def _draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  
     for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
         indices[k] = outcomes.indices[j]
         weights[k] = gamma(rng, outcomes.counts[j])
-        own[outcomes.indices[j]] = outcomes.counts[j]
         k += 1
     n_seen = k
-    share = min(around.share, LARGEST_SHARE) if worse.is_careful else around.share
-    _draw_atoms(rng, x, n_x - n, around, share, own, indices[k : k + n_atoms])
-    for j in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
-        own[outcomes.indices[j]] = 0.0
+    share = min(around.share[x], LARGEST_SHARE) if worse.is_careful else around.share[x]
+    _draw_atoms(rng, x, n_x, around, share, indices[k : k + n_atoms])
     for _ in range(n_atoms):
         weights[k] = gamma(rng, m / n_atoms)
         k += 1
-    noise = normal(rng) * math.sqrt(outcomes.variance[x, a] / (n + m))
-    reward = _normalised(indices[:k], weights[:k], n_seen, outcomes, x, a) + noise
+    noise = normal(rng) * math.sqrt(outcomes.variance[x, a] / (n + min(m, PRICED)))
+    reward = (
+        _normalised(indices[:k], weights[:k], n_seen, outcomes, entries[place], x, a, m) + noise
+    )
     if worse.is_careful:
         given = worse.given
         happens, spares = gamma(rng, given.by_pair[0]), gamma(rng, n + given.by_pair[1])
@@ -279,22 +303,22 @@ def _draw_pair(place, x, a, states, outcomes, around, worse, draws, own, rng):  
 
 
 @jit
-def _draw_atoms(rng, x, n_others, around, c, own, atoms):  # type: ignore[no-untyped-def]
-    """Draw from (n_x,-a + c g) / (N_x,-a + c) at equal steps."""
+def _draw_atoms(rng, x, n_x, around, c, atoms):  # type: ignore[no-untyped-def]
+    """Draw from (n_x + c g) / (N_x + c) at equal steps."""
     if math.isinf(c):
-        n_others, c = 0.0, 1.0
-    step = (n_others + c) / len(atoms)
+        n_x, c = 0.0, 1.0
+    step = (n_x + c) / len(atoms)
     mark = uniform(rng) * step
     place, passed, member = around.indptr[x] - 1, 0.0, 0
     n_members = len(around.members)
     for k in range(len(atoms)):
-        if mark < n_others:
+        if mark < n_x:
             while passed <= mark and place + 1 < around.indptr[x + 1]:
                 place += 1
-                passed += around.counts[place] - own[around.indices[place]]
+                passed += around.counts[place]
             atoms[k] = around.indices[place]
         else:
-            share = (mark - n_others) / c * around.total[n_members - 1]
+            share = (mark - n_x) / c * around.total[n_members - 1]
             # The first whose total is above it, or the last.
             last = n_members - 1
             while member < last:
@@ -308,7 +332,7 @@ def _draw_atoms(rng, x, n_others, around, c, own, atoms):  # type: ignore[no-unt
 
 
 @jit
-def _normalised(indices, weights, n_seen, outcomes, x, a):  # type: ignore[no-untyped-def]
+def _normalised(indices, weights, n_seen, outcomes, by_entry, x, a, m):  # type: ignore[no-untyped-def]
     """Make weights sum to 1, the end left out, and return what the pair pays."""
     n_states, seen, expected = len(outcomes.live), 0.0, 0.0
     for k in range(len(weights)):
@@ -316,11 +340,12 @@ def _normalised(indices, weights, n_seen, outcomes, x, a):  # type: ignore[no-un
             seen += weights[k]
         else:
             expected += weights[k]
-    total = seen + expected
-    reward = (seen * outcomes.by_pair[x, a] + expected * outcomes.by_others[x, a]) / total
+    total, n = seen + expected, outcomes.n_sa[x, a]
+    u, u_state = outcomes.by_pair[x, a], outcomes.by_state[x]
+    reward = paid(n, m, u, u_state) + (seen / total - n / (n + m)) * (u - u_state)
     for k in range(len(indices)):
         weights[k] /= total
-        reward += weights[k] * outcomes.by_entry[indices[k]]
+        reward += weights[k] * by_entry[indices[k]]
         if indices[k] == n_states:
             indices[k], weights[k] = 0, 0.0
     return reward

@@ -10,7 +10,7 @@ with w and w_b the discounted visits of a pair by policy and baseline, V and V_b
 for what follows the pairs, and as much for the noise of rewards, for hazards of states and of pairs
 (spibb.data.hazards; an action's stands at its limit, and does not vary), for the first state, and
 for a baseline that was estimated. With q = p and k = m that is what drawn models say, within the
-error of a hundred draws. Who chooses by the log that flatters must allow for more, three times:
+error of a hundred draws. Who chooses by the log that flatters must allow for more, four times:
 
 *The spread is pooled.* A pair that was lucky both times that it was seen does not know what else
 may follow it: q has what followed the pair's surroundings for `POOLED` rows, where the mean has it
@@ -18,6 +18,9 @@ for m. What a pair is expected to do is its own, how much that may vary is not.
 
 *A prior makes nothing surer.* Its strength m was found on the same log. It moves what is expected
 of a pair; where it is asked how well the pair is known it counts for a row at most, k = min(m, 1).
+
+*What was chosen because it looked good errs on one side* (spibb.posterior.selection), under the
+neutral prior: half of what that makes counts as a deviation of its own.
 
 *Pairs of an action may err alike*, where the log finds actions of a state alike (see
 spibb.posterior.together): the whole deviation is as many times wider as a report's is, whose ratio
@@ -29,14 +32,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.data.prior import Prior
+from spibb.data.prior import STRENGTHS, Prior
 from spibb.mdp.batch import ModelArrays
 from spibb.posterior.draws import Draws
 from spibb.posterior.performance import LARGEST_DISCOUNT, rounding, values_and_visits
+from spibb.posterior.selection import errors_of_advantages, following, one_sided
 from spibb.posterior.together import widening_where_solved
 from spibb.problem import Problem
 from spibb.progress import Progress, tell
@@ -47,6 +50,10 @@ Array = NDArray[np.float64]
 POOLED = 32.0
 # Rows that a prior is worth at most where it is asked how well a pair is known.
 SURER = 1.0
+# Share of what gains err by if all errors of what was chosen are of one sign. All of it where what
+# surrounds a pair counts for as little as it can, and a single row is believed nearly whole; none
+# where it counts for as many rows as spreads are pooled by: what is expected is not the pair's own.
+SELECTED = 0.5
 # Actions of a state are alike where what follows anywhere is worth no more rows beside them.
 _ALIKE = 8.0
 
@@ -138,13 +145,34 @@ def moments(problem: Problem, policies: Array, habits: Array | None) -> dict[str
     careful, _ = _moments(
         problem, tried, problem.careful, problem.shrunk(known), known, Feared.of(problem), habits
     )
-    if prior.share > _ALIKE:
-        return {"neutral": neutral, "careful": careful}
-    wider = widening_where_solved(problem, tried, *solved)
+    wider = widening_where_solved(problem, tried, *solved, _ALIKE)
+    counted = np.where(is_believed(prior), 1.0, SELECTED)
+    counted[prior.strength >= POOLED] = 0.0
+    lucky = luck(problem, tried, *solved, counted)
     return {
-        "neutral": Moments(neutral.mean, wider * neutral.deviation),
+        "neutral": Moments(neutral.mean, np.hypot(wider * neutral.deviation, lucky)),
         "careful": Moments(careful.mean, wider * careful.deviation),
     }
+
+
+def is_believed(prior: Prior) -> NDArray[np.bool_]:
+    """Return in which states a single row of a pair is believed nearly whole, shape (S,)."""
+    return prior.strength <= STRENGTHS[0]
+
+
+def luck(problem: Problem, tried: Array, values: Array, visits: Array, counted: Array) -> Array:
+    """Return by how much gains of C policies err if what they do more often errs alike, (C,).
+
+    Args:
+        problem: The log and its baseline.
+        tried: The baseline, then the policies, shape (1 + C, S, A).
+        values: Their values in the shrunk model, shape (1 + C, S).
+        visits: Their discounted visits there, shape (1 + C, S).
+        counted: Which share of it counts in each state, shape (S,).
+    """
+    gamma = min(problem.gamma, LARGEST_DISCOUNT)
+    errors = errors_of_advantages(problem, values[0], gamma, POOLED, SURER)
+    return one_sided(counted[:, None] * errors, tried, visits)
 
 
 def _moments(
@@ -169,15 +197,17 @@ def _moments(
     """
     gamma = min(problem.gamma, LARGEST_DISCOUNT)
     values, visits = values_and_visits(Draws.single(mean), tried, mean.initial, gamma)
-    pooled = problem.shrunk(prior._replace(strength=max(prior.strength, POOLED)))
-    ahead = gamma * _following(spared) @ values.T
+    pooled = problem.shrunk(prior._replace(strength=np.maximum(prior.strength, POOLED)))
+    ahead = gamma * following(spared) @ values.T
+    surer, told = np.minimum(prior.strength, SURER), np.maximum(prior.strength, POOLED)
     variance = _variances(
-        Draws.single(pooled), pooled.ending, problem.outcomes, min(prior.strength, SURER),
-        max(prior.strength, POOLED), spared.reward, ahead, feared, tried, values, visits, gamma,
+        Draws.single(pooled), pooled.ending, problem.outcomes, surer, told, spared.reward, ahead,
+        feared, tried, values, visits, gamma,
     )  # fmt: skip
+    variance += _of_entries(problem, spared, feared, tried, visits)
     variance += _of_start(problem, mean.initial, values)
     if habits is not None:
-        q = mean.reward + (gamma * _following(mean) @ values[0]).reshape(mean.reward.shape)
+        q = mean.reward + (gamma * following(mean) @ values[0]).reshape(mean.reward.shape)
         variance += _of_habits(habits, q, visits[0])
     earned = values @ mean.initial
     gain = earned[1:] - earned[0]
@@ -186,10 +216,25 @@ def _moments(
     return Moments(gain, np.sqrt(variance)), (values, visits)
 
 
-def _following(model: ModelArrays) -> sp.csr_array:
-    """Return what follows pairs in a model, shape (S * A, S)."""
-    rows, n_states = model.rows, len(model.reward)
-    return sp.csr_array((rows.data, rows.indices, rows.indptr), (model.reward.size, n_states))
+def _of_entries(
+    problem: Problem, spared: ModelArrays, feared: Feared, tried: Array, visits: Array
+) -> Array:
+    """Return how much gains vary by what outcomes add to rewards."""
+    variance = problem.outcomes.entry_variance
+    if not variance.any():
+        return np.zeros(len(tried) - 1)
+    paid = np.where(feared.varies, 1.0, 0.0)[:, None] * np.where(
+        feared.is_hit[:, None],
+        (1.0 - feared.in_state[0])[:, None]
+        * (1.0 - feared.by_pair[0])
+        * (1.0 - feared.unseen * feared.by_action),
+        1.0,
+    )
+    w = visits[:, :, None] * tried
+    more = (paid * (w[1:] - w[0])).reshape(len(tried) - 1, -1)
+    into = np.asarray(following(spared).T @ more.T).T
+    ended = more @ spared.ending.ravel()
+    return np.asarray(into**2 @ variance[:-1] + ended**2 * variance[-1])
 
 
 def _of_start(problem: Problem, initial: Array, values: Array) -> Array:
@@ -241,7 +286,7 @@ def _variances(  # type: ignore[no-untyped-def]
                     spared = (1.0 - in_state) * (1.0 - by_pair)
                     keeps, goes_on = spared * (1.0 - unseen), spared * (1.0 - hazard)
                 # What follows, as the surroundings have it; then what the pair itself pays more.
-                more, own = keeps * (w - w_b), outcomes.by_pair[x, a] - outcomes.by_others[x, a]
+                more, own = keeps * (w - w_b), outcomes.by_pair[x, a] - outcomes.by_state[x]
                 first = ending[x, a] * more * outcomes.by_entry[n_states]
                 second = ending[x, a] * (more * outcomes.by_entry[n_states]) ** 2
                 for k in range(pooled.indptr[pair], pooled.indptr[pair + 1]):
@@ -251,13 +296,13 @@ def _variances(  # type: ignore[no-untyped-def]
                     first += p * f
                     second += p * f * f
                 for k in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
-                    y, p = outcomes.indices[k], outcomes.counts[k] / (n + rows)
+                    y, p = outcomes.indices[k], outcomes.counts[k] / (n + rows[x])
                     f = more * outcomes.by_entry[y]
                     if y < n_states:
                         f += goes_on * gamma * (w * values[c, y] - w_b * values[0, y])
                     first += p * more * own
                     second += p * (2.0 * f + more * own) * more * own
-                found[c - 1] += max(second - first * first, 0.0) / (n + surer + 1.0)
-                found[c - 1] += more * more * outcomes.variance[x, a] / (n + surer)
+                found[c - 1] += max(second - first * first, 0.0) / (n + surer[x] + 1.0)
+                found[c - 1] += more * more * outcomes.variance[x, a] / (n + surer[x])
             found[c - 1] += feared.in_state[1, x] * by_state * by_state
     return found

@@ -234,7 +234,7 @@ def risk(
         worlds=_worlds(drawn[order[0]][0]),
         gains={name: gains[name] for name in order},
         hardly=_hardly(problem, table),
-        strength=problem.prior.strength,
+        strength=float(np.median(problem.prior.strength)),
     )
 
 

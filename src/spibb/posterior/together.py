@@ -30,6 +30,12 @@ from spibb.problem import Problem
 Array = NDArray[np.float64]
 
 
+def solve_expected(problem: Problem, tried: Array) -> tuple[Array, Array]:
+    """Return values and discounted visits of policies in the shrunk model."""
+    model, gamma = problem.expected, min(problem.gamma, LARGEST_DISCOUNT)
+    return values_and_visits(Draws.single(model), tried, model.initial, gamma)
+
+
 def widening(problem: Problem, policies: Array) -> Array:
     """Return by what the gains of C policies are wider than independent pairs make them, (C,).
 
@@ -38,14 +44,12 @@ def widening(problem: Problem, policies: Array) -> Array:
         policies: Shape (C, S, A).
     """
     tried = np.concatenate([problem.baseline.probabilities[None], policies])
-    gamma = min(problem.gamma, LARGEST_DISCOUNT)
-    solved = values_and_visits(
-        Draws.single(problem.expected), tried, problem.expected.initial, gamma
-    )
-    return widening_where_solved(problem, tried, *solved)
+    return widening_where_solved(problem, tried, *solve_expected(problem, tried))
 
 
-def widening_where_solved(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
+def widening_where_solved(
+    problem: Problem, tried: Array, values: Array, visits: Array, largest_share: float = np.inf
+) -> Array:
     """Do so where values and visits in the shrunk model are known.
 
     Args:
@@ -53,28 +57,39 @@ def widening_where_solved(problem: Problem, tried: Array, values: Array, visits:
         tried: The baseline, then the policies, shape (1 + C, S, A).
         values: Their values, shape (1 + C, S).
         visits: Their discounted visits, shape (1 + C, S).
+        largest_share: Pairs of states with a larger c err apart.
     """
     outcomes, gamma = problem.outcomes, min(problem.gamma, LARGEST_DISCOUNT)
-    known = outcomes.n_sa + problem.prior.strength + 1.0
+    known = outcomes.n_sa + problem.prior.strength[:, None] + 1.0
     apart, alike = _variances(
         Draws.single(problem.expected), tried, values, visits, gamma, outcomes.by_entry,
-        outcomes.variance, known, outcomes.live,
+        outcomes.variance, known, outcomes.live, problem.prior.share <= largest_share,
     )  # fmt: skip
     ratio = np.divide(alike, apart, out=np.ones(len(apart)), where=apart > 0.0)
     return np.asarray(np.sqrt(np.maximum(1.0, ratio)))
 
 
-def widened(gains: dict[str, Array], times: Array) -> dict[str, Array]:
-    """Return gains of C policies in draws, (C, K) by prior, so many times as wide."""
+def widened(gains: dict[str, Array], times: Array, besides: Array) -> dict[str, Array]:
+    """Return gains of C policies in draws, (C, K) by prior, wider about their mean.
+
+    Args:
+        gains: As they were drawn.
+        times: So many times as wide, shape (C,).
+        besides: A deviation of their own that they have then besides, shape (C,).
+    """
     found = {}
     for name, drawn in gains.items():
         mean = drawn.mean(axis=1, keepdims=True)
-        found[name] = mean + times[:, None] * (drawn - mean)
+        apart = times[:, None] * (drawn - mean)
+        deviation = apart.std(axis=1)
+        wide = np.hypot(deviation, besides)
+        ratio = np.divide(wide, deviation, out=np.ones(len(wide)), where=deviation > 0.0)
+        found[name] = mean + ratio[:, None] * apart
     return found
 
 
 @jit
-def _variances(mean, tried, values, visits, gamma, by_entry, noise, known, live):  # type: ignore[no-untyped-def]
+def _variances(mean, tried, values, visits, gamma, by_entry, noise, known, live, together):  # type: ignore[no-untyped-def]
     """Return the variance of gains if all pairs err apart, and if those of an action err alike."""
     n_tried, n_states, n_actions = tried.shape
     apart, alike = np.zeros(n_tried - 1), np.zeros(n_tried - 1)
@@ -97,6 +112,9 @@ def _variances(mean, tried, values, visits, gamma, by_entry, noise, known, live)
                 spread = max(second - first * first, 0.0) + noise[x, a]
                 part = more * np.sqrt(spread / known[x, a])
                 apart[c - 1] += part * part
-                total += part
+                if together[x]:
+                    total += part
+                else:
+                    alike[c - 1] += part * part
             alike[c - 1] += total * total
     return apart, alike

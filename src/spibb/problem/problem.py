@@ -13,7 +13,7 @@ from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
-from spibb.data.hazards import LARGEST_SHARE, Hazards, careful_model
+from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
 from spibb.data.log import Log
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
@@ -280,8 +280,12 @@ class Problem(Display):
 
     @property
     def careful_prior(self) -> Prior:
-        """The prior of who is careful: what happened in a state is not ignored."""
-        return self.prior._replace(share=min(self.prior.share, LARGEST_SHARE))
+        """The prior of who is careful: what happened in a state is not ignored, nor chance."""
+        prior = self.prior
+        return prior._replace(
+            share=np.minimum(prior.share, LARGEST_SHARE),
+            strength=np.maximum(prior.strength, LEAST_STRENGTH),
+        )
 
     @cached_property
     def careful(self) -> ModelArrays:

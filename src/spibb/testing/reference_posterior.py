@@ -6,39 +6,95 @@ Dense arrays: n of shape (S, A, S + 1) counts what followed each pair, the end l
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from spibb.data.hazards import Hazards
+from spibb.data.prior import Prior
+from spibb.data.shrunk import PRICED
 from spibb.posterior.draws import Draws
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
 
 
-def expected(n: Array, g: Array, share: float) -> Array:
-    """Return p(. | x, a) = (n_x,-a + c g) / (N_x,-a + c), shape (S, A, S + 1)."""
-    if math.isinf(share):
-        return np.broadcast_to(g, n.shape)
-    others = n.sum(axis=1, keepdims=True) - n
-    return np.asarray((others + share * g) / (others.sum(axis=2, keepdims=True) + share))
+def expected(n: Array, g: Array, share: Array | float, *, of_others: bool = False) -> Array:
+    """Return p(. | x, a) = (n_x + c g) / (N_x + c), shape (S, A, S + 1).
+
+    Args:
+        n: What followed each pair.
+        g: What follows pairs anywhere.
+        share: c, of all states or of each.
+        of_others: Whether a pair's own rows are left out.
+    """
+    found = np.zeros(n.shape)
+    shares = np.broadcast_to(share, len(n))
+    for x, a in np.ndindex(n.shape[:2]):
+        followed = n[x].sum(axis=0) - (n[x, a] if of_others else 0.0)
+        c = float(shares[x])
+        found[x, a] = g if math.isinf(c) else (followed + c * g) / (followed.sum() + c)
+    return found
 
 
-def log_likelihood(n: Array, g: Array, share: float, strength: float) -> float:
-    """Return the Dirichlet-multinomial likelihood of all pairs, given those around them."""
-    alpha = strength * np.maximum(expected(n, g, share), 1e-12)
-    size = n.sum(axis=2)
-    whole = gammaln(strength) - gammaln(size + strength)
-    parts = np.where(n > 0, gammaln(n + alpha) - gammaln(alpha), 0.0)
-    return float(whole[size > 0].sum() + parts.sum())
+def log_likelihood(n: Array, g: Array, share: float, strength: float) -> Array:
+    """Return the Dirichlet-multinomial likelihood of the pairs of each state, given the others."""
+    found, p = np.zeros(len(n)), np.maximum(expected(n, g, share, of_others=True), 1e-12)
+    for x, a in np.ndindex(n.shape[:2]):
+        size = n[x, a].sum()
+        if size > 0:
+            known = n[x].sum() - size + share
+            m = 1.0 / (1.0 / strength + 1.0 / known)
+            seen = n[x, a] > 0
+            alpha = m * p[x, a][seen]
+            found[x] += gammaln(m) - gammaln(size + m)
+            found[x] += (gammaln(n[x, a][seen] + alpha) - gammaln(alpha)).sum()
+    return found
 
 
-def shrunk_rows(n: Array, g: Array, share: float, strength: float) -> Array:
+def shrunk_rows(n: Array, g: Array, share: Array, strength: Array) -> Array:
     """Return (n + m p) / (N + m), shape (S, A, S + 1)."""
-    size = n.sum(axis=2, keepdims=True)
-    return np.asarray((n + strength * expected(n, g, share)) / (size + strength))
+    size, m = n.sum(axis=2, keepdims=True), np.reshape(strength, (-1, 1, 1))
+    return np.asarray((n + m * expected(n, g, share)) / (size + m))
+
+
+def paid(problem: Problem, strength: Array) -> Array:
+    """Return what pairs are expected to pay besides what follows them, shape (S, A)."""
+    outcomes, found = problem.outcomes, np.zeros(problem.outcomes.n_sa.shape)
+    for x, a in np.ndindex(found.shape):
+        n, rows = outcomes.n_sa[x, a], min(float(strength[x]), PRICED)
+        found[x, a] = (n * outcomes.by_pair[x, a] + rows * outcomes.by_state[x]) / (n + rows)
+    return found
+
+
+def surroundings_pay(u: Array, n: Array, effects: Array, share: float) -> Array:
+    """Return t of :mod:`spibb.data.luck`, where the mean of all is 0, shape (S, A)."""
+    found = np.zeros(u.shape)
+    for x, a in np.ndindex(u.shape):
+        rows = [n[x, b] for b in range(u.shape[1])]
+        total = sum(n[x, b] * (u[x, b] - effects[x, b]) for b in range(u.shape[1]))
+        found[x, a] = effects[x, a] + (0.0 if math.isinf(share) else total / (sum(rows) + share))
+    return found
+
+
+def reward_likelihood(
+    u: Array, n: Array, variance: Array, effects: Array, share: float, strength: float
+) -> Array:
+    """Return the normal likelihood of what the pairs of each state paid, given the others, (S,)."""
+    found = np.zeros(len(u))
+    for x, a in np.ndindex(u.shape):
+        if n[x, a] == 0:
+            continue
+        others = [b for b in range(u.shape[1]) if b != a]
+        rows = sum(n[x, b] for b in others) + share
+        mean, known = effects[x, a], 1.0 / rows
+        if not math.isinf(share):
+            mean += sum(n[x, b] * (u[x, b] - effects[x, b]) for b in others) / rows
+        spread = variance[x, a] * (1.0 / n[x, a] + 1.0 / strength + known)
+        found[x] -= 0.5 * (math.log(spread) + (u[x, a] - mean) ** 2 / spread)
+    return found
 
 
 def dense_draw(draws: Draws, k: int) -> Array:
@@ -111,48 +167,87 @@ def moments(
         surer: Rows that the prior is worth at most where it is asked how well a pair is known.
         hazards: What a choice allows for; None: nothing.
     """
-    outcomes, m, mean = problem.outcomes, problem.prior.strength, _mean(problem, hazards)
+    outcomes, mean = problem.outcomes, _mean(problem, hazards)
 
-    def gain(changed: dict[str, Array]) -> float:
+    def gain(changed: dict[str, Array]) -> Array:
         transition, reward = _dense_model(problem, changed, hazards)
         of_policy, of_baseline = (
             performance(transition, reward, table, changed["start"], problem.gamma)
             for table in (policy, problem.baseline.probabilities)
         )
-        return of_policy - of_baseline
-
-    def slopes(name: str) -> Array:
-        found = np.zeros(mean[name].shape)
-        for place in np.ndindex(found.shape):
-            ends = []
-            for step in (1e-5, -1e-5):
-                moved = mean[name].copy()
-                moved[place] += step
-                ends.append(gain(mean | {name: moved}))
-            found[place] = (ends[0] - ends[1]) / 2e-5
-        return found
+        return np.array(of_policy - of_baseline)
 
     def of_beta(p: Array, total: Array) -> Array:
         return p * (1.0 - p) / (total + 1.0)
 
-    by_cell = slopes("cells")
-    variance = 0.0
-    spread = _cells(problem, max(m, pooled), hazards)
-    for x, a in np.ndindex(outcomes.n_sa.shape):
-        q, slope = spread[x, a].ravel(), by_cell[x, a].ravel()
-        known = float(outcomes.n_sa[x, a]) + min(m, surer) + 1.0
-        variance += float(slope @ (np.diag(q) - np.outer(q, q)) @ slope) / known
-    noise = outcomes.variance / (outcomes.n_sa + min(m, surer))
-    variance += (slopes("noise") ** 2 * noise).sum()
+    prior = _prior(problem, hazards)
+    variance = float(_of_pairs(problem, gain, mean, prior, pooled, surer))
+    variance += (_slopes(gain, mean, "entry") ** 2 * outcomes.entry_variance).sum()
     if problem.declared.initial is None:
-        slope, p = slopes("start"), mean["start"]
+        slope, p = _slopes(gain, mean, "start"), mean["start"]
         variance += (p @ slope**2 - (p @ slope) ** 2) / (problem.counts.n_initial.sum() + 1.0)
     if hazards is not None:
         total = hazards.in_state.sum(axis=0)
-        variance += (slopes("in_state") ** 2 * of_beta(mean["in_state"], total)).sum()
+        variance += (_slopes(gain, mean, "in_state") ** 2 * of_beta(mean["in_state"], total)).sum()
         total = outcomes.n_sa + sum(hazards.choosing.by_pair)
-        variance += (slopes("by_pair") ** 2 * of_beta(mean["by_pair"], total)).sum()
-    return gain(mean), math.sqrt(variance)
+        variance += (_slopes(gain, mean, "by_pair") ** 2 * of_beta(mean["by_pair"], total)).sum()
+    return float(gain(mean)), math.sqrt(variance)
+
+
+def errors_of_advantages(problem: Problem, pooled: float, surer: float) -> Array:
+    """Return the deviations of the baseline's advantages, by differences in all that varies."""
+    b = problem.baseline.probabilities
+
+    def advantages(changed: dict[str, Array]) -> Array:
+        transition, reward = _dense_model(problem, changed, None)
+        p_b = np.einsum("xa,xay->xy", b, transition)
+        v = np.linalg.solve(np.eye(len(b)) - problem.gamma * p_b, (b * reward).sum(axis=1))
+        q = reward + problem.gamma * transition @ v
+        return np.asarray(q - (b * q).sum(axis=1, keepdims=True))
+
+    mean, prior = _mean(problem, None), problem.careful_prior._replace(
+        strength=problem.prior.strength
+    )  # fmt: skip
+    return np.sqrt(_of_pairs(problem, advantages, mean, prior, pooled, surer))
+
+
+def _slopes(
+    of: Callable[[dict[str, Array]], Array], mean: dict[str, Array], name: str
+) -> NDArray[np.float64]:
+    """Return differences in all that varies under a name; what is asked of is the last axes."""
+    found = []
+    for place in np.ndindex(mean[name].shape):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = mean[name].copy()
+            moved[place] += step
+            ends.append(of(mean | {name: moved}))
+        found.append((ends[0] - ends[1]) / 2e-5)
+    return np.reshape(found, mean[name].shape + np.shape(found[0]))
+
+
+def _of_pairs(
+    problem: Problem,
+    of: Callable[[dict[str, Array]], Array],
+    mean: dict[str, Array],
+    prior: Prior,
+    pooled: float,
+    surer: float,
+) -> Array:
+    """Return how much something varies by what follows pairs and by the noise of rewards."""
+    outcomes, m = problem.outcomes, prior.strength
+    by_cell, by_noise = _slopes(of, mean, "cells"), _slopes(of, mean, "noise")
+    spread = _cells(problem, np.maximum(m, pooled), prior)
+    total = np.zeros(by_noise.shape[2:])
+    for x, a in np.ndindex(outcomes.n_sa.shape):
+        q = spread[x, a].ravel()
+        slope = by_cell[x, a].reshape(len(q), -1)
+        known = float(outcomes.n_sa[x, a]) + min(float(m[x]), surer)
+        varies = np.diag(q) - np.outer(q, q)
+        part = np.einsum("ik,ij,jk->k", slope, varies, slope) / (known + 1.0)
+        part += by_noise[x, a].ravel() ** 2 * outcomes.variance[x, a] / known
+        total += part.reshape(total.shape)
+    return np.asarray(total)
 
 
 def mean_model(problem: Problem, hazards: Hazards | None = None) -> tuple[Array, Array]:
@@ -172,12 +267,17 @@ def mean_of_report(problem: Problem) -> tuple[Array, Array]:
     return _dense_model(problem, mean, hazards, (by_action, hazards.unseen))
 
 
+def _prior(problem: Problem, hazards: Hazards | None) -> Prior:
+    return problem.prior if hazards is None else problem.careful_prior
+
+
 def _mean(problem: Problem, hazards: Hazards | None) -> dict[str, Array]:
     """Return the mean of all that varies."""
-    n_sa = problem.outcomes.n_sa
+    n_sa, prior = problem.outcomes.n_sa, _prior(problem, hazards)
     mean = {
-        "cells": _cells(problem, problem.prior.strength, hazards),
+        "cells": _cells(problem, prior.strength, prior),
         "noise": np.zeros(n_sa.shape),
+        "entry": problem.outcomes.by_entry.copy(),
         "start": problem.expected.initial.copy(),
     }
     if hazards is not None:
@@ -187,19 +287,19 @@ def _mean(problem: Problem, hazards: Hazards | None) -> dict[str, Array]:
     return mean
 
 
-def _cells(problem: Problem, rows: float, hazards: Hazards | None) -> Array:
+def _cells(problem: Problem, rows: Array, prior: Prior) -> Array:
     """Return what was seen to follow and what is expected for so many rows, (S, A, 2, S + 1)."""
     outcomes = problem.outcomes
-    prior = problem.prior if hazards is None else problem.careful_prior
     n_states, n_actions = outcomes.n_sa.shape
     n = np.zeros((n_states * n_actions, n_states + 1))
     for pair in range(len(n)):
         for k in range(outcomes.indptr[pair], outcomes.indptr[pair + 1]):
             n[pair, outcomes.indices[k]] = outcomes.counts[k]
     n = n.reshape(n_states, n_actions, n_states + 1)
-    around = expected(n, prior.frequencies, prior.share)
-    size = outcomes.n_sa[..., None, None] + rows
-    return np.asarray(np.stack([n, rows * around], axis=2) / size)
+    told = np.reshape(rows, (-1, 1, 1))
+    around = told * expected(n, prior.frequencies, prior.share)
+    size = outcomes.n_sa[..., None, None] + told[..., None]
+    return np.asarray(np.stack([n, around], axis=2) / size)
 
 
 def _dense_model(
@@ -219,14 +319,17 @@ def _dense_model(
     outcomes = problem.outcomes
     n_states, n_actions = outcomes.n_sa.shape
     transition, reward = np.zeros((n_states, n_actions, n_states)), np.zeros(outcomes.n_sa.shape)
+    strength = _prior(problem, hazards).strength
+    expects = paid(problem, strength)
     for x, a in np.ndindex(reward.shape):
         if not outcomes.live[x]:
             continue
         seen, around = changed["cells"][x, a]
         transition[x, a] = (seen + around)[:n_states]
-        reward[x, a] = seen @ (outcomes.by_pair[x, a] + outcomes.by_entry)
-        reward[x, a] += around @ (outcomes.by_others[x, a] + outcomes.by_entry)
-        reward[x, a] += changed["noise"][x, a]
+        n, m = outcomes.n_sa[x, a], strength[x]
+        own = outcomes.by_pair[x, a] - outcomes.by_state[x]
+        reward[x, a] = expects[x, a] + (seen.sum() - n / (n + m)) * own
+        reward[x, a] += (seen + around) @ changed["entry"] + changed["noise"][x, a]
         if hazards is None or x == hazards.state:
             continue
         if outcomes.n_sa[x].sum() == 0.0:

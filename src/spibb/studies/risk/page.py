@@ -19,7 +19,7 @@ _SOFT = "approx-soft-spibb (epsilon 4.0, delta 1.0, error hoeffding-q) on counts
 _FIXED = "pi-leq-b-spibb (n_wedge 10, delta 0.05) on counts"
 # The places of the page, by the plan that fills them.
 _PLACES = {"risk": "problems", "risk-random-mdps": "random-mdps", "risk-random-mdps-etas": "etas",
-           "risk-sepsis": "sepsis", "risk-toy-text": "toy-text"}  # fmt: skip
+           "risk-sepsis": "sepsis", "risk-toy-text": "toy-text", "risk-noisy": "noisy"}  # fmt: skip
 _N_COLUMNS = 3
 # No worse than this share of what could be gained, in the mean of the worst runs.
 _LEAST = -0.05
@@ -106,7 +106,9 @@ def _table(results: Results[Any]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %" if share > 0 else "0"
+    if share == 0:
+        return "0"
+    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:.0f} %"
 
 
 def _harm(results: Results[Any]) -> str:

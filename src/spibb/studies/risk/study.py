@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from spibb.algorithms.auto_spibb import GRID, MIXTURES, AutoSPIBB, Label, candidates, ending
 from spibb.algorithms.spibb_family import PiLeqBSPIBB
-from spibb.data.counts import Counts
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.model import TabularMDP
@@ -36,7 +35,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (1.8, 2.0, 2.2, 2.5, 3.0)
+CAUTIONS = (1.6, 1.8, 2.0, 2.2, 2.5)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
@@ -115,9 +114,7 @@ class _Drawn:
     def __init__(self, name: str, plan: RiskPlan, run: int, size: int) -> None:
         self.truth, self.baseline, self.best = _made(name, plan.seed, run)
         rng = np.random.default_rng(_seed(name, plan.seed, run, size))
-        counts = Counts.sample(
-            self.truth, self.baseline, n_episodes=size, max_steps=PROBLEMS[name].max_steps, rng=rng
-        )
+        counts = PROBLEMS[name].count((self.truth, self.baseline), size, rng)
         self.problem = Problem.of(counts, baseline=self.baseline, gamma=self.truth.gamma)
 
 
@@ -192,19 +189,21 @@ _SETTINGS = (*_AUTO, *(RiskSetting.of_label(label) for label in _labels()))
 
 def _plan(name: str, problems: Sequence[str], **facts: Any) -> RiskPlan:
     given: dict[str, Any] = {
-        "seed": 2027, "n_runs": 1_000, "runs_per_job": 5, "trajectories": _SIZES,
+        "seed": 2033, "n_runs": 1_000, "runs_per_job": 5, "trajectories": _SIZES,
     }  # fmt: skip
     return RiskPlan(name=name, settings=_SETTINGS, problem=tuple(problems), **(given | facts))
 
 
 _MAIN, _OTHERS = (0.1, 0.5, 0.9), tuple(eta for eta in ETAS if eta not in (0.1, 0.5, 0.9))
 _TOY_TEXT = ("frozen-lake", "cliff-walking")
+_NOISY = ("wards", "wards-alike", "corridors", "corridors-alike", "noisy-random-mdps")
 _FIXED = [
     name for name, one in PROBLEMS.items() if one.is_fixed and name not in (*_TOY_TEXT, "sepsis")
 ]
 PLANS = (
     _plan("risk", _FIXED),
     _plan("risk-toy-text", _TOY_TEXT),
+    _plan("risk-noisy", _NOISY),
     _plan(
         "risk-random-mdps", [f"random-mdps-{eta:g}" for eta in _MAIN], n_runs=10_000,
         runs_per_job=10,

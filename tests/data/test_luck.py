@@ -1,0 +1,124 @@
+"""Rewards less their luck."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spibb import AutoSPIBB, Log, Problem, TabularPolicy
+from spibb.data import luck
+from spibb.data.luck import SHARES, STRENGTHS, without_luck
+from spibb.envs.garnet import Garnet
+from spibb.testing import reference_posterior as reference
+
+
+def drawn(seed, differ, noise=1.0, n_states=15, n_actions=4):
+    """What pairs paid on average: their own worth, and luck."""
+    rng = np.random.default_rng(seed)
+    worth = rng.normal(size=(n_states, 1)) + differ * rng.normal(size=(n_states, n_actions))
+    n = rng.integers(1, 20, size=worth.shape).astype(float)
+    return worth, worth + noise / np.sqrt(n) * rng.normal(size=worth.shape), n
+
+
+def test_likelihood_and_surroundings_are_what_plain_loops_find():
+    rng = np.random.default_rng(0)
+    u, n = rng.normal(size=(5, 3)), rng.integers(0, 4, size=(5, 3)).astype(float)
+    u[n == 0] = 0.0
+    variance, effects = rng.uniform(0.5, 2.0, size=u.shape), 0.1 * rng.normal(size=u.shape)
+    found = luck._likelihoods(u, n, variance, effects, np.array(SHARES), np.array(STRENGTHS))
+    for i, share in enumerate(SHARES):
+        around = luck._around(u, n, effects, np.full(5, share))
+        np.testing.assert_allclose(around, reference.surroundings_pay(u, n, effects, share))
+        for j, strength in enumerate(STRENGTHS):
+            plain = reference.reward_likelihood(u, n, variance, effects, share, strength)
+            np.testing.assert_allclose(found[:, i, j], plain)
+
+
+@pytest.mark.parametrize("differ", [0.0, 0.1, 1.0, 5.0])
+def test_what_is_expected_is_nearer_to_the_truth(differ):
+    before, after = [], []
+    for seed in range(20):
+        worth, paid, n = drawn(seed, differ)
+        found = without_luck(paid, n, np.ones(n.shape))
+        before.append(((paid - worth) ** 2).mean())
+        after.append(((found - worth) ** 2).mean())
+    assert np.mean(after) < (0.45 if differ <= 0.1 else 1.02) * np.mean(before)
+
+
+def test_the_best_of_many_is_not_flattered():
+    """Of pairs that are all alike the best looks better by more than a deviation, before."""
+    before, after = [], []
+    for seed in range(40):
+        worth, paid, n = drawn(seed, differ=0.0)
+        found = without_luck(paid, n, np.ones(n.shape))
+        best, told = paid.argmax(axis=1), found.argmax(axis=1)
+        rows = np.arange(len(worth))
+        before.append((paid[rows, best] - worth[rows, best]).mean())
+        after.append((found[rows, told] - worth[rows, told]).mean())
+    assert np.mean(before) > 0.35
+    assert abs(np.mean(after)) < 0.08
+
+
+def test_a_constant_moves_all_alike():
+    _, paid, n = drawn(3, 0.5)
+    here, there = (without_luck(paid + c, n, np.ones(n.shape)) for c in (0.0, -70.0))
+    np.testing.assert_allclose(there + 70.0, here, atol=1e-9)
+
+
+def test_an_action_that_pays_more_everywhere_is_known():
+    """One row of it in each of forty states says what none of them does."""
+    rng = np.random.default_rng(0)
+    n = np.tile([50.0, 1.0], (40, 1))
+    paid = np.array([0.0, 2.0]) + rng.normal(size=n.shape) / np.sqrt(n)
+    found = without_luck(paid, n, np.ones(n.shape))
+    assert found[:, 1] == pytest.approx(2.0, abs=0.6)
+    assert found[:, 1].std() < 0.3 * paid[:, 1].std()
+
+
+def test_rewards_that_do_not_vary_are_left_alone():
+    rng = np.random.default_rng(0)
+    garnet = Garnet.random(rng)
+    baseline = garnet.baseline(0.5, rng)
+    log = Log.sample(garnet.mdp, baseline, n_episodes=100, rng=rng)
+    outcomes = Problem.of(log, baseline=baseline, gamma=0.9).outcomes
+    assert (outcomes.entry_variance == 0.0).all()
+    paid = outcomes.n_sa * outcomes.by_pair
+    followed = np.zeros(outcomes.n_sa.size)
+    pair = np.repeat(np.arange(outcomes.n_sa.size), np.diff(outcomes.indptr))
+    np.add.at(followed, pair, outcomes.counts * outcomes.by_entry[outcomes.indices])
+    counts = Problem.of(log, baseline=baseline, gamma=0.9).counts
+    np.testing.assert_allclose(paid.ravel() + followed, counts.reward_sum.ravel(), atol=1e-9)
+
+
+def test_goals_are_found_through_noise_and_nothing_else():
+    rng = np.random.default_rng(1)
+    garnet = Garnet.random(rng)
+    baseline = garnet.baseline(0.3, rng)
+    log = Log.sample(garnet.mdp, baseline, n_episodes=300, max_steps=50, rng=rng)
+    noisy = replace(log, reward=log.reward + 0.3 * rng.normal(size=len(log)))
+    h = Problem.of(noisy, baseline=baseline, gamma=0.9).outcomes.by_entry
+    goal = int(np.argmax(garnet.mdp.entry_reward))
+    assert h[goal] == pytest.approx(1.0, abs=0.15)
+    assert np.abs(np.delete(h, goal)).max() < 0.15
+
+
+PAYS = np.array([0.5, *[0.45] * 5])
+GIVEN = np.array([0.7, *[0.06] * 5])
+
+
+@pytest.mark.parametrize(("n_states", "n_rows"), [(1, 200), (10, 1_000), (40, 4_000)])
+def test_a_lucky_arm_a_state_is_not_believed(n_states, n_rows):
+    """Whoever leaves the usual arm loses; nearly all of these logs were worse once."""
+    baseline = TabularPolicy(np.tile(GIVEN, (n_states, 1)))
+    worse = 0
+    for seed in range(12):
+        rng = np.random.default_rng([seed, n_states])
+        action = rng.choice(6, n_rows, p=GIVEN)
+        log = Log.from_arrays(
+            state=rng.integers(0, n_states, n_rows), action=action, n_states=n_states, n_actions=6,
+            reward=(rng.random(n_rows) < PAYS[action]).astype(float), episode=np.arange(n_rows),
+            terminated=np.ones(n_rows, dtype=bool),
+        )  # fmt: skip
+        found = AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, accept_baseline=True)
+        worse += (found.policy.probabilities @ PAYS).mean() < GIVEN @ PAYS - 1e-9
+    assert worse <= (1 if n_states == 1 else 0)
