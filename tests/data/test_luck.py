@@ -90,6 +90,42 @@ def test_rewards_that_do_not_vary_are_left_alone():
     np.testing.assert_allclose(paid.ravel() + followed, counts.reward_sum.ravel(), atol=1e-9)
 
 
+def problem_of(state, action, reward, n_actions):
+    """One-step episodes."""
+    n = len(state)
+    log = Log.from_arrays(
+        state=state, action=action, reward=reward, n_states=int(max(state)) + 1,
+        n_actions=n_actions, episode=np.arange(n), terminated=np.ones(n, dtype=bool),
+    )  # fmt: skip
+    uniform = TabularPolicy.uniform(log.n_states, n_actions)
+    return Problem.of(log, baseline=uniform, gamma=0.9, accept_baseline=True)
+
+
+@pytest.mark.parametrize(("cures", "n_each", "most"), [(0.8, 8, 0.04), (0.9, 16, 0.03)])
+def test_who_cured_all_of_a_few_patients_is_not_sure_of_it(cures, n_each, most):
+    """Drugs are all alike. With its own variance, that of an arm that never failed is tiny."""
+    flattered = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        state, action = np.repeat(np.arange(20), 5 * n_each), np.tile(np.arange(5), 20 * n_each)
+        reward = (rng.random(len(state)) < cures).astype(float)
+        expected = problem_of(state, action, reward, 5).outcomes.by_pair
+        flattered.append((expected.max(axis=1) - cures).mean())
+    assert np.mean(flattered) < most
+
+
+def test_noise_is_that_of_state_and_action():
+    """State 0 is ten times as noisy as others, and so is action 2."""
+    rng = np.random.default_rng(0)
+    state, action = np.repeat(np.arange(6), 300), np.tile([0] * 90 + [1] * 7 + [2] * 3, 18)
+    deviation = np.array([10.0, 1, 1, 1, 1, 1])[state] * np.array([1.0, 1.0, 10.0])[action]
+    reward = deviation * rng.normal(size=len(state))
+    found = np.sqrt(problem_of(state, action, reward, 3).outcomes.variance)
+    true = np.outer([10.0, 1, 1, 1, 1, 1], [1.0, 1.0, 10.0])
+    assert (found < 3.0 * true).all()
+    assert (found > true / 2.0).all()
+
+
 def test_goals_are_found_through_noise_and_nothing_else():
     rng = np.random.default_rng(1)
     garnet = Garnet.random(rng)

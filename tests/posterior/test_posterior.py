@@ -25,7 +25,7 @@ from spibb.posterior import performance
 from spibb.posterior.draws import Surroundings, draw_baseline, draw_models
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain, told_share
-from spibb.posterior.together import widening
+from spibb.posterior.together import widened
 from spibb.testing import reference_posterior as reference
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.checks import random_problem
@@ -248,8 +248,8 @@ def test_what_states_add_sums_to_the_gain_and_names_who_carries_the_risk():
     for prior in ("neutral", "careful"):
         gains = posterior.gains(policy[None], 4)[prior][0]
         parts = posterior.gains_by_state(policy, prior, range(4)).sum(axis=1)
-        wider = widening(problem, policy[None])[0]
-        assert parts.mean() + wider * (parts - parts.mean()) == pytest.approx(gains, abs=1e-9)
+        wider = widened({prior: parts[None]}, *posterior._wider(policy[None]))[prior][0]
+        assert wider == pytest.approx(gains, abs=1e-9)
     # A drug given in state 5 alone: there, and nowhere else, something is at stake.
     env = RareAction(is_ruinous=True)
     baseline = env.baseline(0.06)
@@ -262,8 +262,11 @@ def test_what_states_add_sums_to_the_gain_and_names_who_carries_the_risk():
     assert np.flatnonzero(np.abs(found.by_state) > 1e-12).tolist() == [5]
     # The gain as a whole is wider about its mean than what is drawn of it.
     problem = Problem.of(log, baseline=baseline, gamma=0.9)
-    mean, wider = found.gain.mean, widening(problem, table[None])[0]
-    assert wider > 1.1
+    (times,), (besides,) = Posterior(problem)._wider(table[None])
+    assert times > 1.1
+    assert besides > 0.0
+    mean, wide = found.gain.mean, found.gain.deviation
+    wider = times * wide / np.sqrt(wide**2 - besides**2)
     assert mean + wider * (found.by_state[5] - mean) == pytest.approx(found.gain.worst_tenth)
 
 

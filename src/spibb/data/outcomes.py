@@ -29,8 +29,11 @@ _RIDGE = 0.25
 _N_SWEEPS = 100
 _TOLERANCE = 1e-9
 _ROUNDING = 1e-14
-# Rows by which the variance of a pair is drawn to that of all.
+# Rows by which the variance of all is drawn to what pairs differ by, and those of states and
+# actions to that of all.
 _POOLED_ROWS = 4.0
+# Rows by which the variance of a pair is drawn to that of its state and action.
+_POOLED_ROWS_OF_PAIR = 32.0
 
 
 class Outcomes(NamedTuple):
@@ -79,7 +82,7 @@ class Outcomes(NamedTuple):
         apart = _taken_apart(*places, n_outcome, rewards - overall, n_sa, spread, _rounding(counts))
         by_pair = np.where(n_sa > 0.0, apart.u + overall, 0.0)
         by_state = _of_state(by_pair, n_sa)
-        variance = _variance(apart.left, by_pair, n_sa)
+        variance = _variance(apart, by_pair, n_sa)
         if apart.is_noisy:
             by_pair = without_luck(by_pair, n_sa, variance)
         if paid is None:
@@ -245,13 +248,26 @@ def _of_state(u: Array, n_sa: Array) -> Array:
     return np.where(n_x > 0.0, (n_sa * u).sum(axis=1) / np.maximum(n_x, 1.0), overall)
 
 
-def _variance(left: Array, u: Array, n_sa: Array) -> Array:
-    """Return the variance of single rewards: a pair's own, drawn towards that of all.
+def _variance(apart: _Parts, u: Array, n_sa: Array) -> Array:
+    """Return the variance of single rewards: a pair's own, drawn towards that of its surroundings.
 
-    That of all is drawn towards what pairs differ by: of pairs seen once, no noise is known.
+    Few rewards tell less of how much they vary than of their mean: of eight patients who are all
+    cured nobody knows that every ninth would be, and with a variance of its own such a pair would
+    be sure of its luck. So it is drawn to what its state and its action say, as if each multiplied
+    that of all. That of all is drawn towards what pairs differ by: of pairs seen once, no noise is
+    known.
     """
+    left, freedom = apart.left, (n_sa - 1.0).clip(min=0.0)
     overall = float((n_sa * u).sum() / max(n_sa.sum(), 1.0))
     between = float((n_sa * (u - overall) ** 2).sum() / max(n_sa.sum(), 1.0))
-    freedom = float((n_sa - 1.0).clip(min=0.0).sum())
-    pooled = (float(left.sum()) + _POOLED_ROWS * between) / (freedom + _POOLED_ROWS)
-    return np.asarray((left + _POOLED_ROWS * pooled) / (n_sa + _POOLED_ROWS))
+    pooled = (left.sum() + _POOLED_ROWS * between) / (freedom.sum() + _POOLED_ROWS)
+    if not apart.is_noisy or pooled == 0.0:
+        return np.asarray((left + _POOLED_ROWS * pooled) / (n_sa + _POOLED_ROWS))
+    of_state, of_action = (
+        (left.sum(axis, keepdims=True) + _POOLED_ROWS * pooled)
+        / (freedom.sum(axis, keepdims=True) + _POOLED_ROWS)
+        for axis in (1, 0)
+    )
+    around = of_state * of_action / pooled
+    rows = _POOLED_ROWS_OF_PAIR
+    return np.asarray((left + rows * around) / (freedom + rows))

@@ -146,30 +146,25 @@ def moments(problem: Problem, policies: Array, habits: Array | None) -> dict[str
         problem, tried, problem.careful, problem.shrunk(known), known, Feared.of(problem), habits
     )
     wider = widening_where_solved(problem, tried, *solved, _ALIKE)
-    counted = np.where(is_believed(prior), 1.0, SELECTED)
-    counted[prior.strength >= POOLED] = 0.0
-    lucky = luck(problem, tried, *solved, counted)
+    lucky = luck(problem, tried, *solved)
     return {
         "neutral": Moments(neutral.mean, np.hypot(wider * neutral.deviation, lucky)),
         "careful": Moments(careful.mean, wider * careful.deviation),
     }
 
 
-def is_believed(prior: Prior) -> NDArray[np.bool_]:
-    """Return in which states a single row of a pair is believed nearly whole, shape (S,)."""
-    return prior.strength <= STRENGTHS[0]
-
-
-def luck(problem: Problem, tried: Array, values: Array, visits: Array, counted: Array) -> Array:
-    """Return by how much gains of C policies err if what they do more often errs alike, (C,).
+def luck(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
+    """Return what gains of C policies err by because these were made of the log, shape (C,).
 
     Args:
         problem: The log and its baseline.
         tried: The baseline, then the policies, shape (1 + C, S, A).
         values: Their values in the shrunk model, shape (1 + C, S).
         visits: Their discounted visits there, shape (1 + C, S).
-        counted: Which share of it counts in each state, shape (S,).
     """
+    strength = problem.prior.strength
+    counted = np.where(strength <= STRENGTHS[0], 1.0, SELECTED)
+    counted[strength >= POOLED] = 0.0
     gamma = min(problem.gamma, LARGEST_DISCOUNT)
     errors = errors_of_advantages(problem, values[0], gamma, POOLED, SURER)
     return one_sided(counted[:, None] * errors, tried, visits)

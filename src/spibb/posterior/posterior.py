@@ -20,7 +20,7 @@ from spibb.data.hazards import Hazards
 from spibb.errors import SettingsError
 from spibb.mdp.evaluation import LARGEST_DENSE
 from spibb.posterior.draws import Draws, Surroundings, draw_baseline, draw_models, draw_starts
-from spibb.posterior.moments import Moments, is_believed, luck, moments
+from spibb.posterior.moments import Moments, luck, moments
 from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.posterior.together import solve_expected, widened, widening_where_solved
 from spibb.problem import Problem
@@ -72,7 +72,8 @@ class Posterior:
         """Return gains of C policies over the baseline in draws, (C, n_draws) by prior.
 
         They are wider about their mean than the draws themselves, where pairs of an action may err
-        alike (see spibb.posterior.together), and where single rows are believed.
+        alike (spibb.posterior.together), and by the luck of what a log chose
+        (spibb.posterior.selection), which does not cancel.
 
         Args:
             policies: Shape (C, S, A).
@@ -100,17 +101,11 @@ class Posterior:
         return widened(found, *self._wider(policies))
 
     def _wider(self, policies: Array) -> tuple[Array, Array]:
-        """Return how many times as wide gains are as drawn, and what they err by besides.
-
-        A policy that was made of the log was lucky wherever single rows are believed nearly whole.
-        """
+        """Return how many times as wide gains are as drawn, and what luck they have besides."""
         problem = self.problem
         tried = np.concatenate([problem.baseline.probabilities[None], policies])
-        solved, believed = solve_expected(problem, tried), is_believed(problem.prior)
-        times = widening_where_solved(problem, tried, *solved)
-        if not believed.any():
-            return times, np.zeros(len(policies))
-        return times, luck(problem, tried, *solved, believed.astype(np.float64))
+        solved = solve_expected(problem, tried)
+        return widening_where_solved(problem, tried, *solved), luck(problem, tried, *solved)
 
     def moments(self, policies: Array) -> dict[str, Moments]:
         """Return mean and deviation of the gains of C policies, by prior, as a choice has them.
