@@ -11,6 +11,18 @@ are found for each kind of states (spibb.data.kinds): if u varies about t by s^2
 variance of single rewards, the mean of n rows varies by s^2 (1/n + 1/m) about it, and t, without
 the pair's own rows, is itself known by N_x,-a + c rows. Where the rewards of a pair do not vary
 nothing is done.
+
+That likelihood is normal as long as single rewards are. Where few of many pay much, a jackpot, a
+purchase, one of them in three rows is no wonder, though it lies many deviations off: by a normal
+likelihood its pair would be another kind of pair. If single rewards lie at most r deviations off,
+a mean of n lies z deviations off by chance with a probability of at most exp(-I) (Bennett, 1962),
+
+    I = h(z r / sqrt(n)) n / r^2,   h(x) = (1 + x) log(1 + x) - x:
+
+z^2 / 2 for small r, and that of a Poisson variable where all is decided by whether a rare event
+occurred. I stands for z^2 / 2, with the kurtosis for r^2, which it is if all that is not normal
+comes of one rare event. It is told by how much pairs differ in their sums of squares Q of f = n - 1
+degrees: Var Q = s^4 f (2 + kurtosis f / n).
 """
 
 from __future__ import annotations
@@ -35,13 +47,42 @@ _RIDGES = (4.0, 64.0, math.inf)
 _N_SWEEPS = 10
 
 
-def without_luck(u: Array, n_sa: Array, variance: Array) -> Array:
+def kurtosis(squares: Array, n: Array, largest: float) -> float:
+    """Return the kurtosis of single rewards beyond that of normal ones, at least 0.
+
+    Where pairs are not as noisy as each other it is too large, which is careful.
+
+    Args:
+        squares: Sums of squares around the mean of each pair.
+        n: How often each was seen.
+        largest: How far a reward is off at most.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> normal, rare = rng.normal(size=(500, 20)), 10.0 * (rng.random((500, 20)) < 0.01)
+        >>> n = np.full(500, 20.0)
+        >>> kurtosis(20 * normal.var(axis=1), n, 4.0) < 0.5
+        True
+        >>> 80.0 < kurtosis(20 * rare.var(axis=1), n, 10.0) < 110.0
+        True
+    """
+    known = n > 1.0
+    q, f, n = squares[known], n[known] - 1.0, n[known]
+    variance = q.sum() / max(f.sum(), 1.0)
+    if variance == 0.0:
+        return 0.0
+    beyond = ((q / variance - f) ** 2).sum() - 2.0 * f.sum()
+    return float(np.clip(beyond / (f**2 / n).sum(), 0.0, largest**2 / variance))
+
+
+def without_luck(u: Array, n_sa: Array, variance: Array, rare: float = 0.0) -> Array:
     """Return what pairs are expected to pay, 0 where nothing was seen.
 
     Args:
         u: What they paid on average, shape (S, A).
         n_sa: How often each was seen.
         variance: Of a single reward, all positive.
+        rare: Kurtosis of single rewards beyond that of normal ones.
 
     Example:
         >>> paid = np.array([[0.4, 0.9], [0.6, 0.2], [0.5, 0.6]])
@@ -56,7 +97,7 @@ def without_luck(u: Array, n_sa: Array, variance: Array) -> Array:
     best, found = -np.inf, None
     for ridge in _RIDGES:
         of_action = _effects(centred, n_sa, ridge)
-        likelihood = _likelihoods(centred, n_sa, variance, of_action, shares, strengths)
+        likelihood = _likelihoods(centred, n_sa, variance, of_action, shares, strengths, rare)
         total = float((likelihood.sum(axis=0) + expected_strength(strengths)).max())
         if total > best:
             best, found = total, (of_action, likelihood)
@@ -71,19 +112,21 @@ def without_luck(u: Array, n_sa: Array, variance: Array) -> Array:
     return np.where(n_sa > 0.0, expected, 0.0)
 
 
-def strength_of_effects(effect: Array, n: Array, variance: float) -> Array:
+def strength_of_effects(effect: Array, n: Array, variance: float, rare: float = 0.0) -> Array:
     """Return by how many rows effects are to be drawn to 0, each by what its kind says.
 
     Args:
         effect: Estimates.
         n: Rows that each is known by.
         variance: Of a single row.
+        rare: Kurtosis of single rows beyond that of normal ones.
     """
     strengths = np.array(STRENGTHS)
-    rows = np.maximum(n, 1e-9)[:, None]
-    spread = variance * (1.0 / rows + 1.0 / strengths)
-    likelihood = -0.5 * (np.log(spread) + effect[:, None] ** 2 / spread)
-    likelihood[n <= 0.0] = 0.0
+    # Each is a state with one action, of which nothing is expected but what all have: no effect.
+    likelihood = _likelihoods(
+        effect[:, None], n[:, None], np.full((len(n), 1), variance), np.zeros((len(n), 1)),
+        np.array([math.inf]), strengths, rare,
+    )[:, 0]  # fmt: skip
     return np.asarray(strengths[kinds(likelihood, expected_strength(strengths))])
 
 
@@ -109,7 +152,26 @@ def _around(u: Array, n_sa: Array, effects: Array, share: Array) -> Array:
 
 
 @jit
-def _likelihoods(u, n_sa, variance, effects, shares, strengths):  # type: ignore[no-untyped-def]
+def _log_density(off, variance, n, besides, rare):  # type: ignore[no-untyped-def]
+    """Return how likely a mean of n rows is so far off, if it varies by more than these do.
+
+    Args:
+        off: How far.
+        variance: Of a single row.
+        n: How many rows.
+        besides: What it varies by besides, in that variance; normal.
+        rare: Kurtosis of single rows beyond that of normal ones.
+    """
+    spread = 1.0 / n + besides
+    z = abs(off) / math.sqrt(variance * spread)
+    r = math.sqrt(rare / spread) / n  # how far one row moves it, in deviations
+    x = z * r
+    surprise = 0.5 * z * z if x < 1e-4 else ((1.0 + x) * math.log1p(x) - x) / (r * r)
+    return -0.5 * math.log(variance * spread) - surprise
+
+
+@jit
+def _likelihoods(u, n_sa, variance, effects, shares, strengths, rare):  # type: ignore[no-untyped-def]
     """Return the logarithm of the likelihood of each state's means, (S, shares, strengths)."""
     n_states, n_actions = u.shape
     found = np.zeros((n_states, len(shares), len(strengths)))
@@ -128,6 +190,6 @@ def _likelihoods(u, n_sa, variance, effects, shares, strengths):  # type: ignore
                     t += (total - n * (u[x, a] - effects[x, a])) / (n_x - n + c)
                     known = 1.0 / (n_x - n + c)
                 for j, m in enumerate(strengths):
-                    v = variance[x, a] * (1.0 / n + 1.0 / m + known)
-                    found[x, i, j] -= 0.5 * (math.log(v) + (u[x, a] - t) ** 2 / v)
+                    besides = 1.0 / m + known
+                    found[x, i, j] += _log_density(u[x, a] - t, variance[x, a], n, besides, rare)
     return found

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.data.counts import Counts, Paid
-from spibb.data.luck import strength_of_effects, without_luck
+from spibb.data.luck import kurtosis, strength_of_effects, without_luck
 
 Array = NDArray[np.float64]
 
@@ -79,14 +79,17 @@ class Outcomes(NamedTuple):
             spread = paid.spread.ravel()
         # Around the mean of all, so that a constant on every reward is none of its business.
         overall = float(counts.reward_sum.sum() / max(n_sa.sum(), 1.0))
-        apart = _taken_apart(*places, n_outcome, rewards - overall, n_sa, spread, _rounding(counts))
+        low, high = counts.reward_range
+        apart = _taken_apart(
+            *places, n_outcome, rewards - overall, n_sa, spread, max(high - overall, overall - low),
+            _rounding(counts),
+        )  # fmt: skip
         by_pair = np.where(n_sa > 0.0, apart.u + overall, 0.0)
         by_state = _of_state(by_pair, n_sa)
         variance = _variance(apart, by_pair, n_sa)
         if apart.is_noisy:
-            by_pair = without_luck(by_pair, n_sa, variance)
+            by_pair = without_luck(by_pair, n_sa, variance, apart.rare)
         if paid is None:
-            low, high = counts.reward_range
             variance = np.full(n_sa.shape, ((high - low) / 2.0) ** 2)
         return cls(
             *places,
@@ -144,6 +147,7 @@ class _Parts(NamedTuple):
         h_variance: Of h as it is estimated.
         left: Sums of squares that neither explains, shape (S, A).
         is_noisy: Whether that is more than rounding, and not due to pair and outcome together.
+        rare: Kurtosis of single rewards beyond that of normal ones.
     """
 
     u: Array
@@ -151,6 +155,7 @@ class _Parts(NamedTuple):
     h_variance: Array
     left: Array
     is_noisy: bool
+    rare: float
 
 
 def _rounding(counts: Counts) -> float:
@@ -165,6 +170,7 @@ def _taken_apart(
     rewards: Array,
     n_sa: Array,
     spread: Array,
+    largest: float,
     rounding: float,
 ) -> _Parts:
     """Take rewards apart; outcomes whose effect noise alone may have made are drawn to none.
@@ -176,6 +182,7 @@ def _taken_apart(
         rewards: Mean reward of each.
         n_sa: How often pairs were seen, shape (S, A).
         spread: Sums of squares of rewards around the mean of their pair, shape (S * A,).
+        largest: Of all rewards, how far one is off.
         rounding: What of such a sum may be rounding.
     """
     pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))
@@ -187,17 +194,24 @@ def _taken_apart(
     freedom = float((n - 1.0).sum())
     ridge = np.full(n_sa.shape[0] + 1, _RIDGE)
     u, h = _decompose(indptr, indices, n, rewards, ridge)
-    h_variance = np.zeros(len(h))
+    h_variance, rare = np.zeros(len(h)), 0.0
     if freedom > 0.0 and within > rounding:
         noise = within / freedom
+        left = _left(pair, u[pair] + h[indices], n, mean, spread)
+        rare = kurtosis(left, n_sa.ravel(), largest)
         known = np.bincount(indices, n - n**2 / n_pair, len(h)).astype(np.float64)
-        ridge = np.maximum(ridge, strength_of_effects(h, known, noise))
+        ridge = np.maximum(ridge, strength_of_effects(h, known, noise, rare))
         u, h = _decompose(indptr, indices, n, rewards, ridge)
         h_variance = noise * known / (known + ridge) ** 2
-    explained = np.bincount(pair, n * (u[pair] + h[indices] - mean) ** 2, n_sa.size)
-    left = np.maximum(spread - explained, 0.0)
+    left = _left(pair, u[pair] + h[indices], n, mean, spread)
     is_noisy = within > rounding if freedom > 0.0 else float(left.sum()) > rounding
-    return _Parts(u.reshape(n_sa.shape), h, h_variance, left.reshape(n_sa.shape), is_noisy)
+    return _Parts(u.reshape(n_sa.shape), h, h_variance, left.reshape(n_sa.shape), is_noisy, rare)
+
+
+def _left(pair: NDArray[np.int64], expected: Array, n: Array, mean: Array, spread: Array) -> Array:
+    """Return what of the sums of squares around the mean of pairs is not explained, (S * A,)."""
+    explained = np.bincount(pair, n * (expected - mean) ** 2, len(spread))
+    return np.maximum(spread - explained, 0.0)
 
 
 @jit
@@ -263,11 +277,21 @@ def _variance(apart: _Parts, u: Array, n_sa: Array) -> Array:
     pooled = (left.sum() + _POOLED_ROWS * between) / (freedom.sum() + _POOLED_ROWS)
     if not apart.is_noisy or pooled == 0.0:
         return np.asarray((left + _POOLED_ROWS * pooled) / (n_sa + _POOLED_ROWS))
+    # Where rare events decide, as many rows know less of a variance, whose own relative variance is
+    # (2 + kurtosis) / rows; where some pairs are noisier than others it looks the same. Of both,
+    # the larger.
+    return np.maximum(
+        _drawn_together(left, freedom, pooled, 1.0),
+        _drawn_together(left, freedom, pooled, 1.0 + 0.5 * apart.rare),
+    )
+
+
+def _drawn_together(left: Array, freedom: Array, pooled: float, times: float) -> Array:
+    """Return variances of pairs, drawn to those of state and action by so many times the rows."""
+    few, many = times * _POOLED_ROWS, times * _POOLED_ROWS_OF_PAIR
     of_state, of_action = (
-        (left.sum(axis, keepdims=True) + _POOLED_ROWS * pooled)
-        / (freedom.sum(axis, keepdims=True) + _POOLED_ROWS)
+        (left.sum(axis, keepdims=True) + few * pooled) / (freedom.sum(axis, keepdims=True) + few)
         for axis in (1, 0)
     )
     around = of_state * of_action / pooled
-    rows = _POOLED_ROWS_OF_PAIR
-    return np.asarray((left + rows * around) / (freedom + rows))
+    return np.asarray((left + many * around) / (freedom + many))

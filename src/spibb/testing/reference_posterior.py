@@ -80,9 +80,13 @@ def surroundings_pay(u: Array, n: Array, effects: Array, share: float) -> Array:
 
 
 def reward_likelihood(
-    u: Array, n: Array, variance: Array, effects: Array, share: float, strength: float
-) -> Array:
-    """Return the normal likelihood of what the pairs of each state paid, given the others, (S,)."""
+    u: Array, n: Array, variance: Array, effects: Array, share: float, strength: float,
+    rare: float = 0.0,
+) -> Array:  # fmt: skip
+    """Return the likelihood of what the pairs of each state paid, given the others, (S,).
+
+    Normal if ``rare``, the kurtosis of single rewards, is 0; else with Bennett's bound.
+    """
     found = np.zeros(len(u))
     for x, a in np.ndindex(u.shape):
         if n[x, a] == 0:
@@ -93,7 +97,13 @@ def reward_likelihood(
         if not math.isinf(share):
             mean += sum(n[x, b] * (u[x, b] - effects[x, b]) for b in others) / rows
         spread = variance[x, a] * (1.0 / n[x, a] + 1.0 / strength + known)
-        found[x] -= 0.5 * (math.log(spread) + (u[x, a] - mean) ** 2 / spread)
+        off = abs(u[x, a] - mean)
+        surprise = 0.5 * off**2 / spread
+        if rare > 0.0:
+            jump = math.sqrt(rare * variance[x, a]) / n[x, a]  # what one rare row makes of the mean
+            more = off * jump / spread
+            surprise = spread / jump**2 * ((1.0 + more) * math.log(1.0 + more) - more)
+        found[x] -= 0.5 * math.log(spread) + surprise
     return found
 
 

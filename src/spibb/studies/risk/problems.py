@@ -52,15 +52,16 @@ class RiskProblem:
     is_fixed: bool = True
     noise: Callable[[Array, np.random.Generator], Array] | None = None
 
+    def sample(self, made: Made, n_episodes: int, rng: np.random.Generator) -> Log:
+        """Draw a log of the baseline."""
+        log = Log.sample(*made, n_episodes=n_episodes, max_steps=self.max_steps, rng=rng)
+        return log if self.noise is None else replace(log, reward=self.noise(log.reward, rng))
+
     def count(self, made: Made, n_episodes: int, rng: np.random.Generator) -> Counts:
         """Draw a log of the baseline, and count it."""
-        truth, baseline = made
-        if self.noise is None:
-            return Counts.sample(
-                truth, baseline, n_episodes=n_episodes, max_steps=self.max_steps, rng=rng
-            )
-        log = Log.sample(truth, baseline, n_episodes=n_episodes, max_steps=self.max_steps, rng=rng)
-        return Counts.from_log(replace(log, reward=self.noise(log.reward, rng)))
+        if self.noise is not None:
+            return Counts.from_log(self.sample(made, n_episodes, rng))
+        return Counts.sample(*made, n_episodes=n_episodes, max_steps=self.max_steps, rng=rng)
 
 
 def find_problem(name: str) -> RiskProblem:
@@ -104,6 +105,11 @@ def _blurred(reward: Array, rng: np.random.Generator) -> Array:
     return reward + 0.3 * rng.normal(size=len(reward))
 
 
+def _jackpots(reward: Array, rng: np.random.Generator) -> Array:
+    """Return rewards of which one in a hundred is 3 more, and all are as expected on average."""
+    return reward + 3.0 * (rng.random(len(reward)) < 0.01) - 0.03
+
+
 _N_DRUGS = 6
 # Of the usual drug, and of those that are rarely given.
 _GIVEN = np.array([0.7, *[0.06] * (_N_DRUGS - 1)])
@@ -126,6 +132,15 @@ def _wards(by_drug: float, rng: np.random.Generator) -> Made:
     cures = _cures(n_wards, by_drug, 0.1, rng)
     next_ward = np.full((n_wards, _N_DRUGS, n_wards), 1.0 / n_wards)
     return TabularMDP(next_ward, cures, 0.9), TabularPolicy(np.tile(_GIVEN, (n_wards, 1)))
+
+
+def _shops(rng: np.random.Generator) -> Made:
+    """Return visitors who come to one of 20 pages whatever is shown; one in fifty buys."""
+    n_pages, n_banners = 20, 5
+    buys = 0.02 * np.exp(0.3 * rng.normal(size=(n_pages, n_banners)))
+    anywhere = np.full((n_pages, n_banners, n_pages), 1.0 / n_pages)
+    shown = np.array([0.6, *[0.1] * (n_banners - 1)])
+    return TabularMDP(anywhere, buys, 0.9), TabularPolicy(np.tile(shown, (n_pages, 1)))
 
 
 def corridors(by_drug: float, rng: np.random.Generator, slips: float = 0.0) -> Made:
@@ -199,6 +214,13 @@ PROBLEMS: dict[str, RiskProblem] = {
         is_fixed=False,
         noise=_blurred,
     ),
+    "jackpots": RiskProblem(
+        "random MDPs, eta 0.9, with jackpots",
+        partial(_garnet, 0.9),
+        is_fixed=False,
+        noise=_jackpots,
+    ),
+    "purchases": RiskProblem("rare purchases", _shops, 20, is_fixed=False, noise=_coin),
     "frozen-lake": RiskProblem("FrozenLake", _process("frozen-lake", 0.95, 0.5), 200),
     "cliff-walking": RiskProblem("CliffWalking", _process("cliff-walking", 0.95, 0.5), 200),
     "sepsis": RiskProblem("ICU-Sepsis", _sepsis, 1_000),

@@ -196,7 +196,8 @@ def _plan(name: str, problems: Sequence[str], **facts: Any) -> RiskPlan:
 
 _MAIN, _OTHERS = (0.1, 0.5, 0.9), tuple(eta for eta in ETAS if eta not in (0.1, 0.5, 0.9))
 _TOY_TEXT = ("frozen-lake", "cliff-walking")
-_NOISY = ("wards", "wards-alike", "corridors", "corridors-alike", "noisy-random-mdps")
+_NOISY = ("wards", "wards-alike", "corridors", "corridors-alike", "noisy-random-mdps", "jackpots",
+          "purchases")  # fmt: skip
 _FIXED = [
     name for name, one in PROBLEMS.items() if one.is_fixed and name not in (*_TOY_TEXT, "sepsis")
 ]
