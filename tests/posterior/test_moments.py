@@ -91,9 +91,10 @@ def one_sided_by_differences(problem, policies):
     errors = reference_posterior.errors_of_advantages(problem, POOLED, SURER)
     _, visits = solved(problem, policies)
     more = np.maximum(policies - problem.baseline.probabilities, 0.0)
-    # Where a single row is believed nearly whole, all of it counts; of strong priors nothing does.
-    more *= np.where(problem.prior.strength == 0.25, 1.0, SELECTED)[:, None]
-    more *= (problem.prior.strength < POOLED)[:, None]
+    for x, a in np.ndindex(errors.shape):
+        n, strength = problem.outcomes.n_sa[x, a], problem.prior.strength[x]
+        counted = 1.0 if n <= 1 or strength == 0.25 else SELECTED + (1.0 - SELECTED) / n
+        more[:, x, a] *= counted if strength < POOLED else 0.0
     return [(visits[k][:, None] * more[k] * errors).sum() for k in range(len(policies))]
 
 
@@ -186,8 +187,9 @@ def test_a_pair_that_was_always_lucky_does_not_know_its_spread(monkeypatch):
     assert found.deviation[0] == pytest.approx(0.5 / np.sqrt(5), rel=0.15)
 
 
-def test_a_prior_makes_nothing_surer_than_a_row_would():
+def test_a_prior_makes_nothing_surer_than_a_row_would(monkeypatch):
     """However strongly pairs are expected to be alike, a pair is known by its own rows."""
+    monkeypatch.setattr("spibb.posterior.moments.one_sided", nothing)
     weak, strong = (Posterior(lucky_problem(m)).moments(LUCKY)["neutral"] for m in (1.0, 64.0))
     assert strong.mean[0] < 0.2 * weak.mean[0]  # it is drawn to what surrounds it
     assert strong.deviation[0] == pytest.approx(weak.deviation[0], rel=0.1)

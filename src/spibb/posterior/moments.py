@@ -20,7 +20,8 @@ for m. What a pair is expected to do is its own, how much that may vary is not.
 of a pair; where it is asked how well the pair is known it counts for a row at most, k = min(m, 1).
 
 *What was chosen because it looked good errs on one side* (spibb.posterior.selection), under the
-neutral prior: half of what that makes counts as a deviation of its own.
+neutral prior: of what that makes all counts as a deviation of its own where a pair was seen once,
+and about half where it was seen often.
 
 *Pairs of an action may err alike*, where the log finds actions of a state alike (see
 spibb.posterior.together): the whole deviation is as many times wider as a report's is, whose ratio
@@ -50,10 +51,9 @@ Array = NDArray[np.float64]
 POOLED = 32.0
 # Rows that a prior is worth at most where it is asked how well a pair is known.
 SURER = 1.0
-# Share of what gains err by if all errors of what was chosen are of one sign. All of it where what
-# surrounds a pair counts for as little as it can, and a single row is believed nearly whole; none
-# where it counts for as many rows as spreads are pooled by: what is expected is not the pair's own.
-SELECTED = 0.5
+# Share of what gains err by if all errors of what was chosen are of one sign, of pairs that were
+# seen often; all of it of a pair seen once.
+SELECTED = 0.45
 # Actions of a state are alike where what follows anywhere is worth no more rows beside them.
 _ALIKE = 8.0
 
@@ -162,12 +162,15 @@ def luck(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
         values: Their values in the shrunk model, shape (1 + C, S).
         visits: Their discounted visits there, shape (1 + C, S).
     """
-    strength = problem.prior.strength
-    counted = np.where(strength <= STRENGTHS[0], 1.0, SELECTED)
+    n, strength = problem.outcomes.n_sa, problem.prior.strength
+    counted = SELECTED + (1.0 - SELECTED) / np.maximum(n, 1.0)
+    # What surrounds a pair counts for as little as it can, and each of its rows is believed; or for
+    # as many rows as spreads are pooled by, and what is expected of it is hardly its own.
+    counted[strength <= STRENGTHS[0]] = 1.0
     counted[strength >= POOLED] = 0.0
     gamma = min(problem.gamma, LARGEST_DISCOUNT)
     errors = errors_of_advantages(problem, values[0], gamma, POOLED, SURER)
-    return one_sided(counted[:, None] * errors, tried, visits)
+    return one_sided(counted * errors, tried, visits)
 
 
 def _moments(

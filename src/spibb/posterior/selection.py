@@ -9,8 +9,8 @@ a), and if the errors of all that is done more often than before were of one sig
 
 and not by the root of a sum of squares. Where actions are all alike, the best of six of them looks
 better by 1.3 s, so that a policy expects one to two times this sum, however many states it has, of
-gains that are not there; where actions truly differ it expects several times as much. A choice
-counts half of it as a deviation of its own (spibb.posterior.moments).
+gains that are not there; where actions truly differ it expects several times as much. How much of
+it counts as a deviation of its own, in a choice and in a report, says spibb.posterior.moments.
 
 To first order, with e(x, a) the error of what follows a pair, of variance v(x, a), G = (I - gamma
 P_b)^-1 the visits of the baseline, and D(x, a) = P(. | x, a) - P_b(. | x),
