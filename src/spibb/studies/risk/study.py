@@ -189,7 +189,7 @@ _SETTINGS = (*_AUTO, *(RiskSetting.of_label(label) for label in _labels()))
 
 def _plan(name: str, problems: Sequence[str], **facts: Any) -> RiskPlan:
     given: dict[str, Any] = {
-        "seed": 2033, "n_runs": 1_000, "runs_per_job": 5, "trajectories": _SIZES,
+        "seed": 2041, "n_runs": 1_000, "runs_per_job": 5, "trajectories": _SIZES,
     }  # fmt: skip
     return RiskPlan(name=name, settings=_SETTINGS, problem=tuple(problems), **(given | facts))
 
