@@ -9,7 +9,7 @@ from spibb import Counts, Log, Problem, TabularMDP, TabularPolicy, evaluate
 from spibb.envs import Garnet, Queue, RareAction
 from spibb.posterior import performance
 from spibb.posterior.draws import Draws
-from spibb.posterior.moments import POOLED, SELECTED, SURER, moments
+from spibb.posterior.moments import POOLED, SELECTED, SELECTED_FOR_PAY, SURER, moments
 from spibb.posterior.posterior import Posterior
 from spibb.posterior.risk import Gain
 from spibb.posterior.together import widening, widening_where_solved
@@ -58,6 +58,13 @@ def strong_problem(seed):
     return problem
 
 
+def strong_noisy_problem(seed):
+    """Rewards that vary, and what follows a pair is not its own in two of three states."""
+    problem = noisy_problem(seed)
+    problem.__dict__["prior"] = problem.prior._replace(strength=np.array([64.0, 2.0, 64.0]))
+    return problem
+
+
 def endless_problem(seed):
     """No discount, and every step costs: episodes end, here in a goal."""
     rng = np.random.default_rng(seed)
@@ -91,10 +98,13 @@ def one_sided_by_differences(problem, policies):
     errors = reference_posterior.errors_of_advantages(problem, POOLED, SURER)
     _, visits = solved(problem, policies)
     more = np.maximum(policies - problem.baseline.probabilities, 0.0)
+    of_pay = reference_posterior.errors_of_advantages(problem, POOLED, SURER, paid_alone=True)
     for x, a in np.ndindex(errors.shape):
         n, strength = problem.outcomes.n_sa[x, a], problem.prior.strength[x]
         counted = 1.0 if n <= 1 or strength == 0.25 else SELECTED + (1.0 - SELECTED) / n
-        more[:, x, a] *= counted if strength < POOLED else 0.0
+        errors[x, a] *= counted
+        if strength >= POOLED:
+            errors[x, a] = SELECTED_FOR_PAY * problem.outcomes.is_noisy * of_pay[x, a]
     return [(visits[k][:, None] * more[k] * errors).sum() for k in range(len(policies))]
 
 
@@ -105,7 +115,15 @@ def nothing(errors, tried, visits):
 @pytest.mark.parametrize("largest", [128, 2])
 @pytest.mark.parametrize(
     "make",
-    [garnet_problem, drug_problem, noisy_problem, strong_problem, endless_problem, begun_problem],
+    [
+        garnet_problem,
+        drug_problem,
+        noisy_problem,
+        strong_problem,
+        strong_noisy_problem,
+        endless_problem,
+        begun_problem,
+    ],
 )
 def test_they_are_what_differences_in_all_that_varies_say(monkeypatch, make, largest):
     """Small systems are eliminated, large ones factored."""

@@ -50,6 +50,7 @@ class Outcomes(NamedTuple):
         by_entry: h, shape (S + 1,).
         entry_variance: How much h may be otherwise, shape (S + 1,); 0 where rewards do not vary.
         variance: Of a single reward around u + h, shape (S, A).
+        is_noisy: Whether rewards vary though pair and outcome are the same.
     """
 
     indptr: NDArray[np.int64]
@@ -62,6 +63,7 @@ class Outcomes(NamedTuple):
     by_entry: Array
     entry_variance: Array
     variance: Array
+    is_noisy: bool
 
     @classmethod
     def of(cls, counts: Counts) -> Outcomes:
@@ -101,6 +103,7 @@ class Outcomes(NamedTuple):
             apart.h,
             apart.h_variance,
             variance,
+            apart.is_noisy,
         )
 
     @property

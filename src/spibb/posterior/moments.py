@@ -54,6 +54,8 @@ SURER = 1.0
 # Share of what gains err by if all errors of what was chosen are of one sign, of pairs that were
 # seen often; all of it of a pair seen once.
 SELECTED = 0.45
+# The same where what follows pairs is not their own, and rewards vary by chance.
+SELECTED_FOR_PAY = 0.2
 # Actions of a state are alike where what follows anywhere is worth no more rows beside them.
 _ALIKE = 8.0
 
@@ -163,14 +165,18 @@ def luck(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
         visits: Their discounted visits there, shape (1 + C, S).
     """
     n, strength = problem.outcomes.n_sa, problem.prior.strength
+    of_baseline = problem, values[0], min(problem.gamma, LARGEST_DISCOUNT), POOLED, SURER
     counted = SELECTED + (1.0 - SELECTED) / np.maximum(n, 1.0)
     # What surrounds a pair counts for as little as it can, and each of its rows is believed; or for
-    # as many rows as spreads are pooled by, and what is expected of it is hardly its own.
+    # as many rows as spreads are pooled by, and what follows it is hardly its own.
     counted[strength <= STRENGTHS[0]] = 1.0
-    counted[strength >= POOLED] = 0.0
-    gamma = min(problem.gamma, LARGEST_DISCOUNT)
-    errors = errors_of_advantages(problem, values[0], gamma, POOLED, SURER)
-    return one_sided(counted * errors, tried, visits)
+    is_strong = strength >= POOLED
+    counted[is_strong] = 0.0
+    found = one_sided(counted * errors_of_advantages(*of_baseline), tried, visits)
+    if problem.outcomes.is_noisy and is_strong.any():
+        of_pay = is_strong[:, None] * errors_of_advantages(*of_baseline, paid_alone=True)
+        found += SELECTED_FOR_PAY * one_sided(of_pay, tried, visits)
+    return found
 
 
 def _moments(

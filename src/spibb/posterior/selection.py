@@ -52,7 +52,13 @@ def one_sided(errors: Array, tried: Array, visits: Array) -> Array:
 
 
 def errors_of_advantages(
-    problem: Problem, values: Array, gamma: float, rows: float, surer: float
+    problem: Problem,
+    values: Array,
+    gamma: float,
+    rows: float,
+    surer: float,
+    *,
+    paid_alone: bool = False,
 ) -> Array:
     """Return s, shape (S, A).
 
@@ -62,8 +68,11 @@ def errors_of_advantages(
         gamma: The discount, below 1.
         rows: Rows of its surroundings by which the spread of what follows a pair is told, at least.
         surer: Rows that the prior is worth at most where it is asked how well a pair is known.
+        paid_alone: Whether only what pairs pay errs, and not what follows them.
     """
-    v = _errors_of_pairs(problem, values, gamma, rows, surer)
+    v = _noise(problem, surer)
+    if not paid_alone:
+        v += _errors_of_what_follows(problem, values, gamma, rows, surer)
     b, model = problem.baseline.probabilities, problem.expected
     n_states, n_actions = b.shape
     p = following(model)
@@ -88,13 +97,23 @@ def errors_of_advantages(
     return np.asarray(np.sqrt(np.maximum(found, 0.0)))
 
 
-def _errors_of_pairs(
+def _known(problem: Problem, surer: float) -> Array:
+    """Return by how many rows each pair is known, shape (S, A)."""
+    return np.asarray(problem.outcomes.n_sa + np.minimum(problem.prior.strength, surer)[:, None])
+
+
+def _noise(problem: Problem, surer: float) -> Array:
+    """Return how much what pairs pay may be otherwise, shape (S, A)."""
+    outcomes = problem.outcomes
+    return np.where(outcomes.live[:, None], outcomes.variance / _known(problem, surer), 0.0)
+
+
+def _errors_of_what_follows(
     problem: Problem, values: Array, gamma: float, rows: float, surer: float
 ) -> Array:
     """Return how much what follows each pair may be worth otherwise, shape (S, A)."""
     outcomes, prior = problem.outcomes, problem.careful_prior
-    n, m = outcomes.n_sa, problem.prior.strength
-    told = np.maximum(m, rows)
+    n, told = outcomes.n_sa, np.maximum(problem.prior.strength, rows)
     pooled = problem.shrunk(prior._replace(strength=told))
     worth = outcomes.by_entry + gamma * np.append(values, 0.0)
     own = outcomes.by_pair - outcomes.by_state[:, None]
@@ -108,6 +127,4 @@ def _errors_of_pairs(
     seen_worth = np.asarray(seen @ worth).reshape(n.shape) / (n + told[:, None])
     second = mean(worth**2) + 2.0 * own * seen_worth + share * own**2
     spread = np.maximum(second - (mean(worth) + share * own) ** 2, 0.0)
-    known = n + np.minimum(m, surer)[:, None]
-    found = spread / (known + 1.0) + outcomes.variance / known
-    return np.where(outcomes.live[:, None], found, 0.0)
+    return np.where(outcomes.live[:, None], spread / (_known(problem, surer) + 1.0), 0.0)

@@ -204,8 +204,13 @@ def moments(
     return float(gain(mean)), math.sqrt(variance)
 
 
-def errors_of_advantages(problem: Problem, pooled: float, surer: float) -> Array:
-    """Return the deviations of the baseline's advantages, by differences in all that varies."""
+def errors_of_advantages(
+    problem: Problem, pooled: float, surer: float, paid_alone: bool = False
+) -> Array:
+    """Return the deviations of the baseline's advantages, by differences in all that varies.
+
+    Or in what pairs pay alone.
+    """
     b = problem.baseline.probabilities
 
     def advantages(changed: dict[str, Array]) -> Array:
@@ -218,7 +223,7 @@ def errors_of_advantages(problem: Problem, pooled: float, surer: float) -> Array
     mean, prior = _mean(problem, None), problem.careful_prior._replace(
         strength=problem.prior.strength
     )  # fmt: skip
-    return np.sqrt(_of_pairs(problem, advantages, mean, prior, pooled, surer))
+    return np.sqrt(_of_pairs(problem, advantages, mean, prior, pooled, surer, paid_alone))
 
 
 def _slopes(
@@ -243,6 +248,7 @@ def _of_pairs(
     prior: Prior,
     pooled: float,
     surer: float,
+    paid_alone: bool = False,
 ) -> Array:
     """Return how much something varies by what follows pairs and by the noise of rewards."""
     outcomes, m = problem.outcomes, prior.strength
@@ -255,6 +261,8 @@ def _of_pairs(
         known = float(outcomes.n_sa[x, a]) + min(float(m[x]), surer)
         varies = np.diag(q) - np.outer(q, q)
         part = np.einsum("ik,ij,jk->k", slope, varies, slope) / (known + 1.0)
+        if paid_alone:
+            part[:] = 0.0
         part += by_noise[x, a].ravel() ** 2 * outcomes.variance[x, a] / known
         total += part.reshape(total.shape)
     return np.asarray(total)
