@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from spibb import AutoSPIBB, Log, Problem, TabularPolicy, evaluate, solve
+from spibb import AutoSPIBB, Log, Problem, TabularPolicy
 from spibb.data import luck
 from spibb.data.luck import SHARES, STRENGTHS, without_luck
 from spibb.envs.garnet import Garnet
-from spibb.problem import ProblemBatch
-from spibb.studies.risk.problems import PROBLEMS
 from spibb.testing import reference_posterior as reference
 
 
@@ -105,7 +103,7 @@ def problem_of(state, action, reward, n_actions):
     return Problem.of(log, baseline=uniform, gamma=0.9, accept_baseline=True)
 
 
-@pytest.mark.parametrize(("cures", "n_each", "most"), [(0.8, 8, 0.04), (0.9, 16, 0.03)])
+@pytest.mark.parametrize(("cures", "n_each", "most"), [(0.8, 8, 0.04), (0.9, 16, 0.015)])
 def test_who_cured_all_of_a_few_patients_is_not_sure_of_it(cures, n_each, most):
     """Drugs are all alike. With its own variance, that of an arm that never failed is tiny."""
     flattered = []
@@ -128,7 +126,12 @@ def test_noise_is_that_of_state_and_action():
     true = np.outer([10.0, 1, 1, 1, 1, 1], [1.0, 1.0, 10.0])
     assert (found > true / 2.0).all()
     # Noisier pairs look like rare events, so that others are taken for noisier than they are.
-    assert (found < 6.0 * true).all()
+    assert (found < 8.0 * true).all()
+
+
+def log_density(off, variance, n, rare):
+    """Of a mean of n rows about what is known for certain."""
+    return luck._log_density(off, variance, float(n), 0.0, np.inf, rare)
 
 
 @pytest.mark.parametrize(("p", "n"), [(0.5, 8), (0.05, 5), (0.01, 3), (0.01, 60)])
@@ -140,13 +143,23 @@ def test_no_mean_is_further_off_than_the_likelihood_allows(p, n):
         if off <= 0.0:
             continue
         variance = p * (1.0 - p)
-        at, there = (luck._log_density(x, variance, float(n), 0.0, rare) for x in (0.0, off))
+        at, there = (log_density(x, variance, n, rare) for x in (0.0, off))
         chance = scipy.stats.binom.sf(hits - 1, n, p)
         assert chance <= np.exp(there - at) * (1.0 + 1e-9)
-    normal = luck._log_density(1 / 3 - 0.01, 0.0099, 3.0, 0.0, 0.0) - luck._log_density(
-        0.0, 0.0099, 3.0, 0.0, 0.0
-    )
+    normal = log_density(1 / 3 - 0.01, 0.0099, 3, 0.0) - log_density(0.0, 0.0099, 3, 0.0)
     assert np.exp(normal) < 1e-3 * scipy.stats.binom.sf(0, 3, 0.01)
+
+
+def test_one_jackpot_makes_no_better_pair():
+    """Pairs are worth about 1, and one reward in a hundred is 30 more, whoever is paid it."""
+    rng = np.random.default_rng(0)
+    state, action = np.repeat(np.arange(100), 44), np.tile([0] * 40 + [1, 2, 3, 3], 100)
+    worth = rng.normal(size=(100, 4))
+    reward = worth[state, action] + rng.normal(size=4_400) + 30.0 * (rng.random(4_400) < 0.01)
+    problem = problem_of(state, action, reward, 4)
+    paid = problem.counts.reward_sum / problem.counts.n_sa
+    assert (paid > 10.0).sum() >= 3
+    assert problem.outcomes.by_pair.max() < 2.0  # 30 by a normal likelihood
 
 
 def test_goals_are_found_through_noise_and_nothing_else():
@@ -181,23 +194,3 @@ def test_a_lucky_arm_a_state_is_not_believed(n_states, n_rows):
         found = AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, accept_baseline=True)
         worse += (found.policy.probabilities @ PAYS).mean() < GIVEN @ PAYS - 1e-9
     assert worse <= (1 if n_states == 1 else 0)
-
-
-def far_off(name, size, seed):
-    """Return what the choice gains on a log of a problem of the study, of what there is to gain."""
-    rng = np.random.default_rng([seed, size])
-    cell = PROBLEMS[name]
-    truth, baseline = made = cell.make(rng)
-    batch = ProblemBatch.of(
-        [Problem.of(cell.count(made, size, rng), baseline=baseline, gamma=truth.gamma)]
-    )
-    old, best = evaluate(truth, baseline).performance, solve(truth).performance
-    found = TabularPolicy(AutoSPIBB().search(batch).policy[0])
-    return (evaluate(truth, found).performance - old) / (best - old)
-
-
-@pytest.mark.parametrize(("name", "size"), [("jackpots", 100), ("purchases", 20)])
-def test_what_one_lucky_row_paid_is_not_believed(name, size):
-    """Rewards of which few decide: by a normal likelihood one of ten such choices was worse."""
-    gains = [far_off(name, size, seed) for seed in range(12)]
-    assert min(gains) >= -1e-9

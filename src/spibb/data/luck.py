@@ -50,7 +50,8 @@ _N_SWEEPS = 10
 def kurtosis(squares: Array, n: Array, largest: float) -> float:
     """Return the kurtosis of single rewards beyond that of normal ones, at least 0.
 
-    Where pairs are not as noisy as each other it is too large, which is careful.
+    Where pairs are not as noisy as each other it is too large, which is careful; of a single pair
+    it is not known, and 0.
 
     Args:
         squares: Sums of squares around the mean of each pair.
@@ -152,19 +153,24 @@ def _around(u: Array, n_sa: Array, effects: Array, share: Array) -> Array:
 
 
 @jit
-def _log_density(off, variance, n, besides, rare):  # type: ignore[no-untyped-def]
-    """Return how likely a mean of n rows is so far off, if it varies by more than these do.
+def _log_density(off, variance, n, known, m, rare):  # type: ignore[no-untyped-def]
+    """Return how likely a mean of n rows is so far off what is expected of it.
+
+    Up to what all densities have in common, nearly: those of rare events add up to somewhat more,
+    which favours strong priors.
 
     Args:
         off: How far.
         variance: Of a single row.
         n: How many rows.
-        besides: What it varies by besides, in that variance; normal.
+        known: What the expected is known by: the inverse of a number of rows, 0 if it is certain.
+        m: By how many rows pairs vary about it; normal.
         rare: Kurtosis of single rows beyond that of normal ones.
     """
-    spread = 1.0 / n + besides
+    spread = 1.0 / n + 1.0 / m + known
     z = abs(off) / math.sqrt(variance * spread)
-    r = math.sqrt(rare / spread) / n  # how far one row moves it, in deviations
+    # How far one row moves it, of its own or of those that it is expected by, in deviations.
+    r = math.sqrt(rare / spread) * max(1.0 / n, known)
     x = z * r
     surprise = 0.5 * z * z if x < 1e-4 else ((1.0 + x) * math.log1p(x) - x) / (r * r)
     return -0.5 * math.log(variance * spread) - surprise
@@ -182,7 +188,7 @@ def _likelihoods(u, n_sa, variance, effects, shares, strengths, rare):  # type: 
             n_x += n_sa[x, a]
         for a in range(n_actions):
             n = n_sa[x, a]
-            if n == 0.0:
+            if n <= 0.0:
                 continue
             for i, c in enumerate(shares):
                 t, known = effects[x, a], 0.0
@@ -190,6 +196,5 @@ def _likelihoods(u, n_sa, variance, effects, shares, strengths, rare):  # type: 
                     t += (total - n * (u[x, a] - effects[x, a])) / (n_x - n + c)
                     known = 1.0 / (n_x - n + c)
                 for j, m in enumerate(strengths):
-                    besides = 1.0 / m + known
-                    found[x, i, j] += _log_density(u[x, a] - t, variance[x, a], n, besides, rare)
+                    found[x, i, j] += _log_density(u[x, a] - t, variance[x, a], n, known, m, rare)
     return found

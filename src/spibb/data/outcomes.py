@@ -50,7 +50,7 @@ class Outcomes(NamedTuple):
         by_entry: h, shape (S + 1,).
         entry_variance: How much h may be otherwise, shape (S + 1,); 0 where rewards do not vary.
         variance: Of a single reward around u + h, shape (S, A).
-        is_noisy: Whether rewards vary though pair and outcome are the same.
+        is_noisy: Whether rewards vary though pair and outcome are the same, or may do so.
     """
 
     indptr: NDArray[np.int64]
@@ -83,9 +83,8 @@ class Outcomes(NamedTuple):
         overall = float(counts.reward_sum.sum() / max(n_sa.sum(), 1.0))
         low, high = counts.reward_range
         apart = _taken_apart(
-            *places, n_outcome, rewards - overall, n_sa, spread, max(high - overall, overall - low),
-            _rounding(counts),
-        )  # fmt: skip
+            *places, n_outcome, rewards - overall, n_sa, spread, high - low, _rounding(counts)
+        )
         by_pair = np.where(n_sa > 0.0, apart.u + overall, 0.0)
         by_state = _of_state(by_pair, n_sa)
         variance = _variance(apart, by_pair, n_sa)
@@ -103,7 +102,7 @@ class Outcomes(NamedTuple):
             apart.h,
             apart.h_variance,
             variance,
-            apart.is_noisy,
+            apart.is_noisy or paid is None,
         )
 
     @property
@@ -185,7 +184,7 @@ def _taken_apart(
         rewards: Mean reward of each.
         n_sa: How often pairs were seen, shape (S, A).
         spread: Sums of squares of rewards around the mean of their pair, shape (S * A,).
-        largest: Of all rewards, how far one is off.
+        largest: How far apart rewards are at most.
         rounding: What of such a sum may be rounding.
     """
     pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))

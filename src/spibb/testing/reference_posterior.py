@@ -100,7 +100,8 @@ def reward_likelihood(
         off = abs(u[x, a] - mean)
         surprise = 0.5 * off**2 / spread
         if rare > 0.0:
-            jump = math.sqrt(rare * variance[x, a]) / n[x, a]  # what one rare row makes of the mean
+            # What one rare row, of its own or of the others, makes of the difference.
+            jump = math.sqrt(rare * variance[x, a]) * max(1.0 / n[x, a], known)
             more = off * jump / spread
             surprise = spread / jump**2 * ((1.0 + more) * math.log(1.0 + more) - more)
         found[x] -= 0.5 * math.log(spread) + surprise
