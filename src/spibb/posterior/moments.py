@@ -21,7 +21,8 @@ of a pair; where it is asked how well the pair is known it counts for a row at m
 
 *What was chosen because it looked good errs on one side* (spibb.posterior.selection), under the
 neutral prior: of what that makes all counts as a deviation of its own where a pair was seen once,
-and about half where it was seen often.
+and about half where it was seen often; all where each row is believed, m at its least, and only
+what pairs pay where m is as large as spreads are pooled.
 
 *Pairs of an action may err alike*, where the log finds actions of a state alike (see
 spibb.posterior.together): the whole deviation is as many times wider as a report's is, whose ratio

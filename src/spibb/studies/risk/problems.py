@@ -1,7 +1,7 @@
 """The problems of the study on risk: processes of many shapes, each with a heuristic baseline.
 
-Grid, priors and the default of caution were decided on the first half of them, on other seeds than
-those of the plans; the second half was looked at when all was decided.
+On which of them what was decided, and that seeds were other ones than those of the plans, is told in
+docs/risk.md.
 """
 
 from __future__ import annotations
