@@ -1,6 +1,6 @@
 """The problems of the study on risk: processes of many shapes, each with a heuristic baseline.
 
-On which of them what was decided, and that seeds were other ones than those of the plans, is told in
+On which of them what was decided, and on which seeds, is told in
 docs/risk.md.
 """
 
