@@ -12,6 +12,7 @@ pays it is that pay. A constant added to all rewards moves u alone.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -189,11 +190,15 @@ def _taken_apart(
     """
     pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))
     n_pair = n_sa.ravel()[pair]
-    mean = (np.bincount(pair, n * rewards, n_sa.size) / np.maximum(n_sa.ravel(), 1.0))[pair]
+    mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
     # What varies though pair and outcome are the same, where such were seen twice.
     within = float(spread.sum() - n @ (rewards - mean) ** 2)
     rounding += _TOLERANCE * float(n @ rewards**2)
     freedom = float((n - 1.0).sum())
+    if within <= rounding:
+        rewards = np.minimum(rewards, _paid_twice(pair, indices, n, rewards))
+        mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
+        spread = _by_pair(pair, n * (rewards - mean) ** 2, n_sa.size)
     ridge = np.full(n_sa.shape[0] + 1, _RIDGE)
     u, h = _decompose(indptr, indices, n, rewards, ridge)
     h_variance, rare = np.zeros(len(h)), 0.0
@@ -210,10 +215,31 @@ def _taken_apart(
     return _Parts(u.reshape(n_sa.shape), h, h_variance, left.reshape(n_sa.shape), is_noisy, rare)
 
 
+def _paid_twice(
+    pair: NDArray[np.int64], indices: NDArray[np.int32], n: Array, rewards: Array
+) -> float:
+    """Return the largest reward of which as much was paid again to the pair, or by the outcome.
+
+    Where nothing varies by chance, once may still be chance: whoever sees a single jackpot, and no
+    pair and outcome twice with and without one, would believe that it is paid each time. What
+    pays, a goal, an action, does so again.
+    """
+    found = [rewards[n > 1.0]]
+    for what in (pair, indices):
+        order = np.lexsort((rewards, what))
+        found.append(rewards[order[:-1]][np.diff(what[order]) == 0])
+    again = np.concatenate(found)
+    return float(again.max()) if len(again) else math.inf
+
+
 def _left(pair: NDArray[np.int64], expected: Array, n: Array, mean: Array, spread: Array) -> Array:
     """Return what of the sums of squares around the mean of pairs is not explained, (S * A,)."""
-    explained = np.bincount(pair, n * (expected - mean) ** 2, len(spread))
-    return np.maximum(spread - explained, 0.0)
+    return np.maximum(spread - _by_pair(pair, n * (expected - mean) ** 2, len(spread)), 0.0)
+
+
+def _by_pair(pair: NDArray[np.int64], values: Array, n_pairs: int) -> Array:
+    """Return sums over the outcomes of pairs, shape (S * A,)."""
+    return np.asarray(np.bincount(pair, values, n_pairs), dtype=np.float64)
 
 
 @jit

@@ -6,7 +6,7 @@ Dense arrays: n of shape (S, A, S + 1) counts what followed each pair, the end l
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +67,23 @@ def paid(problem: Problem, strength: Array) -> Array:
         n, rows = outcomes.n_sa[x, a], min(float(strength[x]), PRICED)
         found[x, a] = (n * outcomes.by_pair[x, a] + rows * outcomes.by_state[x]) / (n + rows)
     return found
+
+
+def paid_twice(rows: Sequence[tuple[int, int, float]]) -> float:
+    """Return the largest reward of which as much was paid again to the pair, or by the outcome.
+
+    Args:
+        rows: Pair, outcome and reward of each.
+    """
+    return max(
+        (
+            reward
+            for i, (pair, outcome, reward) in enumerate(rows)
+            for j, (other, entered, paid) in enumerate(rows)
+            if i != j and (pair == other or outcome == entered) and paid >= reward
+        ),
+        default=math.inf,
+    )
 
 
 def surroundings_pay(u: Array, n: Array, effects: Array, share: float) -> Array:
