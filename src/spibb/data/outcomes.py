@@ -178,6 +178,8 @@ def _taken_apart(
 ) -> _Parts:
     """Take rewards apart; outcomes whose effect noise alone may have made are drawn to none.
 
+    No reward counts for more than what was paid twice for the same.
+
     Args:
         indptr: Where each pair's outcomes start.
         indices: Which outcomes.
@@ -191,14 +193,14 @@ def _taken_apart(
     pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))
     n_pair = n_sa.ravel()[pair]
     mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
+    spread = spread - _by_pair(pair, n * (rewards - mean) ** 2, n_sa.size)
     # What varies though pair and outcome are the same, where such were seen twice.
-    within = float(spread.sum() - n @ (rewards - mean) ** 2)
+    within = float(spread.sum())
     rounding += _TOLERANCE * float(n @ rewards**2)
     freedom = float((n - 1.0).sum())
-    if within <= rounding:
-        rewards = np.minimum(rewards, _paid_twice(pair, indices, n, rewards))
-        mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
-        spread = _by_pair(pair, n * (rewards - mean) ** 2, n_sa.size)
+    rewards = np.minimum(rewards, _paid_twice(pair, indices, n, rewards))
+    mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
+    spread += _by_pair(pair, n * (rewards - mean) ** 2, n_sa.size)
     ridge = np.full(n_sa.shape[0] + 1, _RIDGE)
     u, h = _decompose(indptr, indices, n, rewards, ridge)
     h_variance, rare = np.zeros(len(h)), 0.0
@@ -220,9 +222,9 @@ def _paid_twice(
 ) -> float:
     """Return the largest reward of which as much was paid again to the pair, or by the outcome.
 
-    Where nothing varies by chance, once may still be chance: whoever sees a single jackpot, and no
-    pair and outcome twice with and without one, would believe that it is paid each time. What
-    pays, a goal, an action, does so again.
+    Where few rows are alike, nothing tells a single jackpot from what its pair always pays, and
+    whoever sees it would believe so. What pays, a goal, an action, does so again. Where rewards
+    vary, it is little less than the largest.
     """
     found = [rewards[n > 1.0]]
     for what in (pair, indices):

@@ -40,7 +40,7 @@ from spibb.compiled.jit import jit
 from spibb.data.prior import STRENGTHS, Prior
 from spibb.mdp.batch import ModelArrays
 from spibb.posterior.draws import Draws
-from spibb.posterior.performance import LARGEST_DISCOUNT, rounding, values_and_visits
+from spibb.posterior.performance import LARGEST_DISCOUNT, gains_over_first, values_and_visits
 from spibb.posterior.selection import errors_of_advantages, following, one_sided
 from spibb.posterior.together import widening_where_solved
 from spibb.problem import Problem
@@ -215,9 +215,7 @@ def _moments(
         q = mean.reward + (gamma * following(mean) @ values[0]).reshape(mean.reward.shape)
         variance += _of_habits(habits, q, visits[0])
     earned = values @ mean.initial
-    gain = earned[1:] - earned[0]
-    # What rounding makes of a difference is neither gain nor harm.
-    gain[np.abs(gain) <= rounding(tried.shape[1]) * abs(earned[0])] = 0.0
+    gain = gains_over_first(earned, tried.shape[1], problem.counts.reward_range)
     return Moments(gain, np.sqrt(variance)), (values, visits)
 
 
