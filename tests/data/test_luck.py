@@ -9,9 +9,7 @@ import scipy.stats
 from spibb import AutoSPIBB, Log, Problem, TabularPolicy
 from spibb.data import luck
 from spibb.data.luck import SHARES, STRENGTHS, without_luck
-from spibb.data.outcomes import _paid_twice
 from spibb.envs.garnet import Garnet
-from spibb.studies.risk.problems import PROBLEMS
 from spibb.testing import reference_posterior as reference
 
 
@@ -162,57 +160,6 @@ def test_one_jackpot_makes_no_better_pair():
     paid = problem.counts.reward_sum / problem.counts.n_sa
     assert (paid > 10.0).sum() >= 3
     assert problem.outcomes.by_pair.max() < 2.0  # 30 by a normal likelihood
-
-
-@pytest.mark.parametrize("n_rows", [1, 2, 5, 12])
-def test_what_was_paid_twice_is_what_plain_loops_find(n_rows):
-    rng = np.random.default_rng(n_rows)
-    for _ in range(100):
-        pair, outcome = rng.integers(0, 4, n_rows), rng.integers(0, 4, n_rows)
-        paid = rng.integers(0, 5, size=(4, 4)).astype(float)  # nothing varies by chance
-        (pairs, outcomes), n = np.unique([pair, outcome], axis=1, return_counts=True)
-        found = _paid_twice(pairs, outcomes.astype(np.int32), n * 1.0, paid[pairs, outcomes])
-        rows = list(zip(pair, outcome, paid[pair, outcome], strict=True))
-        assert found == reference.paid_twice(rows)
-
-
-@pytest.mark.parametrize("off", [0.0, -7.0])
-@pytest.mark.parametrize("noise", [0.0, 0.01])
-def test_a_single_jackpot_is_not_believed(off, noise):
-    """No pair is seen twice with and without it, and hardly anything varies; a goal is believed."""
-    state, action = [0, 1, 2, 0, 1, 0, 1, 3, 0, 3], [0, 0, 1, 1, 1, 0, 0, 1, 0, 0]
-    n = len(state)
-    log = Log.from_arrays(
-        state=state, action=action, next_state=[1, 2, 4, 3, 2, 1, 3, 4, 1, 5], n_states=6,
-        n_actions=2, episode=[0, 0, 0, 1, 2, 3, 3, 3, 4, 5],
-        reward=off + np.array([0, 0, 1.0, 0, 0, noise, 0, 1.0, 0, 0]),
-        terminated=np.array([0, 0, 1, 0, 0, 0, 0, 1, 0, 1], dtype=bool),
-    )  # fmt: skip
-    uniform = TabularPolicy.uniform(6, 2)
-
-    def outcomes(log):
-        found = Problem.of(log, baseline=uniform, gamma=0.9, accept_baseline=True).outcomes
-        assert found.is_noisy == (noise > 0.0)
-        return found
-
-    certain = outcomes(log)
-    assert (certain.by_pair[[2, 3], 1] + certain.by_entry[4] > off + 0.5).all()
-    once = outcomes(replace(log, reward=log.reward + 30.0 * (np.arange(n) == 3)))
-    assert once.by_pair[0, 1] <= off + 1.0 + 1e-9
-    np.testing.assert_allclose(np.delete(once.by_pair, 1), np.delete(certain.by_pair, 1), atol=0.3)
-
-
-@pytest.mark.parametrize("seed", [40, 67, 101, 102])
-def test_where_nothing_was_paid_twice_nothing_is_chosen(seed):
-    """Each purchase is another pair's, on the way to another page: what is left pays alike."""
-    rng = np.random.default_rng([seed, 20, 31337])
-    shops = PROBLEMS["purchases"]
-    truth, baseline = made = shops.make(rng)
-    problem = Problem.of(shops.count(made, 20, rng), baseline=baseline, gamma=truth.gamma)
-    assert not problem.outcomes.is_noisy
-    assert problem.outcomes.by_pair == pytest.approx(0.0, abs=1e-15)  # but for rounding
-    found = AutoSPIBB().improve(problem)
-    np.testing.assert_array_equal(found.policy.probabilities, baseline.probabilities)
 
 
 def test_goals_are_found_through_noise_and_nothing_else():

@@ -12,7 +12,6 @@ pays it is that pay. A constant added to all rewards moves u alone.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +25,7 @@ from spibb.data.luck import kurtosis, strength_of_effects, without_luck
 Array = NDArray[np.float64]
 
 # Rows without an effect by which h is drawn to 0.
-_RIDGE = 0.25
+RIDGE = 0.25
 _N_SWEEPS = 100
 _TOLERANCE = 1e-9
 _ROUNDING = 1e-14
@@ -44,6 +43,7 @@ class Outcomes(NamedTuple):
         indptr: Where each pair's outcomes start, shape (S * A + 1,).
         indices: Which outcomes; S stands for the end.
         counts: How often.
+        rewards: What was paid with each on average.
         n_sa: How often in all, shape (S, A).
         live: Which states are not terminal, shape (S,).
         by_pair: u(x, a), shape (S, A); 0 where nothing was seen.
@@ -57,6 +57,7 @@ class Outcomes(NamedTuple):
     indptr: NDArray[np.int64]
     indices: NDArray[np.int32]
     counts: Array
+    rewards: Array
     n_sa: Array
     live: NDArray[np.bool_]
     by_pair: Array
@@ -87,7 +88,7 @@ class Outcomes(NamedTuple):
             *places, n_outcome, rewards - overall, n_sa, spread, high - low, _rounding(counts)
         )
         by_pair = np.where(n_sa > 0.0, apart.u + overall, 0.0)
-        by_state = _of_state(by_pair, n_sa)
+        by_state = of_state(by_pair, n_sa)
         variance = _variance(apart, by_pair, n_sa)
         if apart.is_noisy:
             by_pair = without_luck(by_pair, n_sa, variance, apart.rare)
@@ -96,6 +97,7 @@ class Outcomes(NamedTuple):
         return cls(
             *places,
             n_outcome,
+            rewards,
             n_sa,
             ~counts.terminal,
             by_pair,
@@ -105,6 +107,11 @@ class Outcomes(NamedTuple):
             variance,
             apart.is_noisy or paid is None,
         )
+
+    @property
+    def pair(self) -> NDArray[np.int64]:
+        """Whose outcome each is."""
+        return np.repeat(np.arange(self.n_sa.size), np.diff(self.indptr))
 
     @property
     def n_states(self) -> int:
@@ -178,8 +185,6 @@ def _taken_apart(
 ) -> _Parts:
     """Take rewards apart; outcomes whose effect noise alone may have made are drawn to none.
 
-    No reward counts for more than what was paid twice for the same.
-
     Args:
         indptr: Where each pair's outcomes start.
         indices: Which outcomes.
@@ -192,17 +197,13 @@ def _taken_apart(
     """
     pair = np.repeat(np.arange(n_sa.size), np.diff(indptr))
     n_pair = n_sa.ravel()[pair]
-    mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
-    spread = spread - _by_pair(pair, n * (rewards - mean) ** 2, n_sa.size)
+    mean = (np.bincount(pair, n * rewards, n_sa.size) / np.maximum(n_sa.ravel(), 1.0))[pair]
     # What varies though pair and outcome are the same, where such were seen twice.
-    within = float(spread.sum())
+    within = float(spread.sum() - n @ (rewards - mean) ** 2)
     rounding += _TOLERANCE * float(n @ rewards**2)
     freedom = float((n - 1.0).sum())
-    rewards = np.minimum(rewards, _paid_twice(pair, indices, n, rewards))
-    mean = _by_pair(pair, n * rewards, n_sa.size)[pair] / n_pair
-    spread += _by_pair(pair, n * (rewards - mean) ** 2, n_sa.size)
-    ridge = np.full(n_sa.shape[0] + 1, _RIDGE)
-    u, h = _decompose(indptr, indices, n, rewards, ridge)
+    ridge = np.full(n_sa.shape[0] + 1, RIDGE)
+    u, h = decompose(indptr, indices, n, rewards, ridge)
     h_variance, rare = np.zeros(len(h)), 0.0
     if freedom > 0.0 and within > rounding:
         noise = within / freedom
@@ -210,42 +211,21 @@ def _taken_apart(
         rare = kurtosis(left, n_sa.ravel(), largest)
         known = np.bincount(indices, n - n**2 / n_pair, len(h)).astype(np.float64)
         ridge = np.maximum(ridge, strength_of_effects(h, known, noise, rare))
-        u, h = _decompose(indptr, indices, n, rewards, ridge)
+        u, h = decompose(indptr, indices, n, rewards, ridge)
         h_variance = noise * known / (known + ridge) ** 2
     left = _left(pair, u[pair] + h[indices], n, mean, spread)
     is_noisy = within > rounding if freedom > 0.0 else float(left.sum()) > rounding
     return _Parts(u.reshape(n_sa.shape), h, h_variance, left.reshape(n_sa.shape), is_noisy, rare)
 
 
-def _paid_twice(
-    pair: NDArray[np.int64], indices: NDArray[np.int32], n: Array, rewards: Array
-) -> float:
-    """Return the largest reward of which as much was paid again to the pair, or by the outcome.
-
-    Where few rows are alike, nothing tells a single jackpot from what its pair always pays, and
-    whoever sees it would believe so. What pays, a goal, an action, does so again. Where rewards
-    vary, it is little less than the largest.
-    """
-    found = [rewards[n > 1.0]]
-    for what in (pair, indices):
-        order = np.lexsort((rewards, what))
-        found.append(rewards[order[:-1]][np.diff(what[order]) == 0])
-    again = np.concatenate(found)
-    return float(again.max()) if len(again) else math.inf
-
-
 def _left(pair: NDArray[np.int64], expected: Array, n: Array, mean: Array, spread: Array) -> Array:
     """Return what of the sums of squares around the mean of pairs is not explained, (S * A,)."""
-    return np.maximum(spread - _by_pair(pair, n * (expected - mean) ** 2, len(spread)), 0.0)
-
-
-def _by_pair(pair: NDArray[np.int64], values: Array, n_pairs: int) -> Array:
-    """Return sums over the outcomes of pairs, shape (S * A,)."""
-    return np.asarray(np.bincount(pair, values, n_pairs), dtype=np.float64)
+    explained = np.bincount(pair, n * (expected - mean) ** 2, len(spread))
+    return np.maximum(spread - explained, 0.0)
 
 
 @jit
-def _decompose(indptr, indices, counts, rewards, ridge):  # type: ignore[no-untyped-def]
+def decompose(indptr, indices, counts, rewards, ridge):  # type: ignore[no-untyped-def]
     """Return u by pair and h by outcome, by turns."""
     n_pairs, n_outcomes = len(indptr) - 1, len(ridge)
     u, h = np.zeros(n_pairs), np.zeros(n_outcomes)
@@ -285,7 +265,7 @@ def _set_pairs(indptr, indices, counts, rewards, h, u):  # type: ignore[no-untyp
             u[pair] = total / n
 
 
-def _of_state(u: Array, n_sa: Array) -> Array:
+def of_state(u: Array, n_sa: Array) -> Array:
     """Return the mean of u over the rows of a state, else over all rows."""
     n_x = n_sa.sum(axis=1)
     overall = float((n_sa * u).sum() / max(n_x.sum(), 1.0))

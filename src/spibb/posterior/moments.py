@@ -22,7 +22,8 @@ of a pair; where it is asked how well the pair is known it counts for a row at m
 *What was chosen because it looked good errs on one side* (spibb.posterior.selection), under the
 neutral prior: of what that makes all counts as a deviation of its own where a pair was seen once,
 and about half where it was seen often; all where each row is believed, m at its least, and only
-what pairs pay where m is as large as spreads are pooled.
+what pairs pay where m is as large as spreads are pooled. What a gain owes to rewards that were paid
+once (spibb.data.once) counts whole.
 
 *Pairs of an action may err alike*, where the log finds actions of a state alike (see
 spibb.posterior.together): the whole deviation is as many times wider as a report's is, whose ratio
@@ -40,8 +41,8 @@ from spibb.compiled.jit import jit
 from spibb.data.prior import STRENGTHS, Prior
 from spibb.mdp.batch import ModelArrays
 from spibb.posterior.draws import Draws
-from spibb.posterior.performance import LARGEST_DISCOUNT, gains_over_first, values_and_visits
-from spibb.posterior.selection import errors_of_advantages, following, one_sided
+from spibb.posterior.performance import LARGEST_DISCOUNT, rounding, values_and_visits
+from spibb.posterior.selection import errors_of_advantages, following, one_sided, owed_to_once
 from spibb.posterior.together import widening_where_solved
 from spibb.problem import Problem
 from spibb.progress import Progress, tell
@@ -177,7 +178,7 @@ def luck(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
     if problem.outcomes.is_noisy and is_strong.any():
         of_pay = is_strong[:, None] * errors_of_advantages(*of_baseline, paid_alone=True)
         found += SELECTED_FOR_PAY * one_sided(of_pay, tried, visits)
-    return found
+    return found + owed_to_once(problem.paid_once, tried, visits)
 
 
 def _moments(
@@ -215,7 +216,9 @@ def _moments(
         q = mean.reward + (gamma * following(mean) @ values[0]).reshape(mean.reward.shape)
         variance += _of_habits(habits, q, visits[0])
     earned = values @ mean.initial
-    gain = gains_over_first(earned, tried.shape[1], problem.counts.reward_range)
+    gain = earned[1:] - earned[0]
+    # What rounding makes of a difference is neither gain nor harm.
+    gain[np.abs(gain) <= rounding(tried.shape[1]) * abs(earned[0])] = 0.0
     return Moments(gain, np.sqrt(variance)), (values, visits)
 
 

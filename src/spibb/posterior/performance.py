@@ -49,19 +49,9 @@ def performances(draws: Draws, policies: Array, initial: Array, gamma: float) ->
     return found
 
 
-def gains_over_first(earned: Array, n_states: int, rewards: tuple[float, float]) -> Array:
-    """Return what all but the first earn more than it; what rounding may have made is nothing.
-
-    Args:
-        earned: Performances, the baseline's first.
-        n_states: Number of states.
-        rewards: Smallest and largest of the log. What is earned may be nothing by cancellation, of
-            which no share would be left.
-    """
-    gain = earned[1:] - earned[0]
-    share = 1e-12 if n_states <= LARGEST_COMPILED else 10.0 * _TOLERANCE
-    least = share * np.maximum(np.abs(earned[0]), max(map(abs, rewards)))
-    return np.where(np.abs(gain) <= least, 0.0, gain)
+def rounding(n_states: int) -> float:
+    """Return which share of a performance a difference may be by rounding alone."""
+    return 1e-12 if n_states <= LARGEST_COMPILED else 10.0 * _TOLERANCE
 
 
 @jit

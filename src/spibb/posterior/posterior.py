@@ -21,7 +21,7 @@ from spibb.errors import SettingsError
 from spibb.mdp.evaluation import LARGEST_DENSE
 from spibb.posterior.draws import Draws, Surroundings, draw_baseline, draw_models, draw_starts
 from spibb.posterior.moments import Moments, luck, moments
-from spibb.posterior.performance import gains_by_state, gains_over_first, performances
+from spibb.posterior.performance import gains_by_state, performances, rounding
 from spibb.posterior.together import solve_expected, widened, widening_where_solved
 from spibb.problem import Problem
 from spibb.progress import Progress, tell
@@ -94,8 +94,10 @@ class Posterior:
                 starts = self._starts(numbered, seed)
                 parts.append(performances(drawn, both, starts, self.problem.gamma))
             earned = np.concatenate(parts, axis=1)
-            rewards = self.problem.counts.reward_range
-            found[name] = gains_over_first(earned, policies.shape[1], rewards)
+            gain = earned[1:] - earned[0]
+            # What rounding makes of a difference is neither gain nor harm.
+            least = rounding(policies.shape[1]) * np.abs(earned[0])
+            found[name] = np.where(np.abs(gain) <= least, 0.0, gain)
         return widened(found, *self._wider(policies))
 
     def _wider(self, policies: Array) -> tuple[Array, Array]:

@@ -51,6 +51,18 @@ def one_sided(errors: Array, tried: Array, visits: Array) -> Array:
     return np.asarray((visits[1:, :, None] * more * errors).sum(axis=(1, 2)))
 
 
+def owed_to_once(paid_once: Array, tried: Array, visits: Array) -> Array:
+    """Return what gains of C policies owe to what was paid once, (C,); what is left is not set off.
+
+    Args:
+        paid_once: What pairs are expected to pay for its sake, shape (S, A).
+        tried: The baseline, then the policies, shape (1 + C, S, A).
+        visits: Their discounted visits, shape (1 + C, S).
+    """
+    done = visits[:, :, None] * tried
+    return np.asarray((np.maximum(done[1:] - done[0], 0.0) * paid_once).sum(axis=(1, 2)))
+
+
 def errors_of_advantages(
     problem: Problem,
     values: Array,

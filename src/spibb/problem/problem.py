@@ -15,6 +15,7 @@ from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
 from spibb.data.log import Log
+from spibb.data.once import paid_once
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
 from spibb.data.returns import Returns, first_visit_returns
@@ -278,6 +279,14 @@ class Problem(Display):
         """The shrunk model: what log and prior lead to expect."""
         return self.shrunk(self.prior)
 
+    @cached_property
+    def paid_once(self) -> NDArray[np.float64]:
+        """What that model expects of pairs for the sake of what was paid once, shape (S, A)."""
+        once = paid_once(self.outcomes)
+        if once is None:
+            return np.zeros(self.outcomes.n_sa.shape)
+        return np.maximum(self._shrunk(once, self.prior).reward, 0.0)
+
     @property
     def careful_prior(self) -> Prior:
         """The prior of who is careful: what happened in a state is not ignored, nor chance."""
@@ -294,9 +303,12 @@ class Problem(Display):
 
     def shrunk(self, prior: Prior) -> ModelArrays:
         """Return what the log and a prior lead to expect."""
+        return self._shrunk(self.outcomes, prior)
+
+    def _shrunk(self, outcomes: Outcomes, prior: Prior) -> ModelArrays:
         known = self.declared.initial
         initial = self.counts.initial if known is None else known
-        return shrunk_model(self.outcomes, prior, initial=initial, gamma=self.gamma)
+        return shrunk_model(outcomes, prior, initial=initial, gamma=self.gamma)
 
     @cached_property
     def expected_values(self) -> NDArray[np.float64]:

@@ -70,20 +70,20 @@ def paid(problem: Problem, strength: Array) -> Array:
 
 
 def paid_twice(rows: Sequence[tuple[int, int, float]]) -> float:
-    """Return the largest reward of which as much was paid again to the pair, or by the outcome.
+    """Return the largest reward of which as much was paid again, to a pair or with an outcome.
+
+    The least where nothing was.
 
     Args:
         rows: Pair, outcome and reward of each.
     """
-    return max(
-        (
-            reward
-            for i, (pair, outcome, reward) in enumerate(rows)
-            for j, (other, entered, paid) in enumerate(rows)
-            if i != j and (pair == other or outcome == entered) and paid >= reward
-        ),
-        default=math.inf,
-    )
+    again = [
+        reward
+        for i, (pair, outcome, reward) in enumerate(rows)
+        for j, (other, entered, paid) in enumerate(rows)
+        if i != j and (pair == other or outcome == entered) and paid >= reward
+    ]
+    return max(again) if again else min(reward for _, _, reward in rows)
 
 
 def surroundings_pay(u: Array, n: Array, effects: Array, share: float) -> Array:
