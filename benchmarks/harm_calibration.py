@@ -5,7 +5,8 @@ of auto-spibb and the one that it chooses, judged in ``--draws`` models under th
 harsher on it, as a report has it. Of the policies with a predicted harm within a bin: how many are
 truly worse than the baseline? The lower limit of that share (95 %, Clopper and Pearson's for the
 number of logs, since the candidates of a log go together) is to be at most twice what was
-predicted, by problem and size.
+predicted, by problem and size. Of hundreds of such limits some are missed by chance: where one is,
+``--again`` other logs of that problem and size decide.
 Coverage is that of the 95 % intervals of the gain. ``--figure`` draws it.
 """
 
@@ -114,21 +115,48 @@ def told(name: str, rows: Sequence[Judged]) -> str:
     return f"| {name} | {' | '.join(cells)} | {100 * covered:.0f} % | {worse} of {len(chosen)} |"
 
 
-def failures(rows: Sequence[Judged]) -> Iterator[str]:
-    """Name the cells in which harm is observed more than twice as often as was predicted."""
+class Missed(NamedTuple):
+    """A cell in which harm is observed more than twice as often as was predicted."""
+
+    problem: str
+    size: int
+    low: float
+    high: float
+
+
+def missed(rows: Sequence[Judged]) -> Iterator[Missed]:
+    """Find such cells."""
     for name, size in dict.fromkeys((one.problem, one.size) for one in rows):
-        cell = [one for one in rows if (one.problem, one.size) == (name, size)]
         for low, high in pairwise(BINS):
-            found = in_bin(cell, low, high)
-            if not found:
-                continue
-            share, least = observed(found)
-            predicted = float(np.mean([one.harm for one in found]))
-            if least > 2.0 * predicted:
-                yield (
-                    f"{name}, {size} episodes: predicted {100 * predicted:.1f} %, observed "
-                    f"{100 * share:.1f} % of {len(found)} (from {100 * least:.1f})"
-                )
+            cell = Missed(name, size, low, high)
+            if is_missed(cell, rows):
+                yield cell
+
+
+def of_cell(cell: Missed, rows: Sequence[Judged]) -> list[Judged]:
+    """Return the policies of a cell."""
+    mine = [one for one in rows if (one.problem, one.size) == (cell.problem, cell.size)]
+    return in_bin(mine, cell.low, cell.high)
+
+
+def is_missed(cell: Missed, rows: Sequence[Judged]) -> bool:
+    """Return whether the lower limit is above twice what was predicted."""
+    found = of_cell(cell, rows)
+    predicted = float(np.mean([one.harm for one in found])) if found else 1.0
+    return bool(found) and observed(found)[1] > 2.0 * predicted
+
+
+def told_of_cell(cell: Missed, rows: Sequence[Judged]) -> str:
+    """Say what was observed in a cell."""
+    found = of_cell(cell, rows)
+    if not found:
+        return "no policy"
+    share, least = observed(found)
+    predicted = float(np.mean([one.harm for one in found]))
+    return (
+        f"predicted {100 * predicted:.1f} %, observed {100 * share:.1f} % of {len(found)} "
+        f"(from {100 * least:.1f})"
+    )
 
 
 def figure(rows: Sequence[Judged]) -> Any:
@@ -166,6 +194,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=50_000)
+    parser.add_argument("--again", type=int, default=300)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=NAMES)
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
@@ -196,8 +225,17 @@ def main() -> None:
         print(
             f"{size:,} episodes: {first} covered, chosen {chosen}, by the neutral prior {neutral}"
         )
-    for text in failures(rows):
-        print(f"more than twice as often: {text}")
+    cells = list(missed(rows))
+    others = range(given.seed + given.runs, given.seed + given.runs + given.again)
+    asked = [
+        (*one, run, given.draws) for one in dict.fromkeys(c[:2] for c in cells) for run in others
+    ]
+    with get_context("spawn").Pool(given.workers) as pool:
+        drawn_again = [one for found in pool.imap(judge, asked) for one in found]
+    for cell in cells:
+        verdict = "missed again" if is_missed(cell, drawn_again) else "not missed again"
+        print(f"{cell.problem}, {cell.size} episodes: {told_of_cell(cell, rows)}")
+        print(f"  {given.again} other logs: {told_of_cell(cell, drawn_again)}, {verdict}")
     if given.figure is not None:
         with own_settings():
             write_whole(given.figure, to_svg(figure(rows)).encode())

@@ -174,11 +174,13 @@ def luck(problem: Problem, tried: Array, values: Array, visits: Array) -> Array:
     counted[strength <= STRENGTHS[0]] = 1.0
     is_strong = strength >= POOLED
     counted[is_strong] = 0.0
-    found = one_sided(counted * errors_of_advantages(*of_baseline), tried, visits)
+    found = owed_to_once(problem.paid_once, tried, visits)
+    if not is_strong.all():
+        found += one_sided(counted * errors_of_advantages(*of_baseline), tried, visits)
     if problem.outcomes.is_noisy and is_strong.any():
         of_pay = is_strong[:, None] * errors_of_advantages(*of_baseline, paid_alone=True)
         found += SELECTED_FOR_PAY * one_sided(of_pay, tried, visits)
-    return found + owed_to_once(problem.paid_once, tried, visits)
+    return found
 
 
 def _moments(
