@@ -89,7 +89,7 @@ class Hazards(NamedTuple):
         """
         n_sa, n_actions = outcomes.n_sa, outcomes.n_sa.shape[1]
         elsewhere = np.arange(len(n_sa)) != worst
-        pair = np.repeat(np.arange(n_sa.size), np.diff(outcomes.indptr))
+        pair = outcomes.pair
         led = (outcomes.indices == worst) & elsewhere[pair // n_actions]
         by_pair = np.bincount(pair[led], outcomes.counts[led], n_sa.size).reshape(n_sa.shape)
         in_state = by_pair.sum(axis=1) / np.maximum(n_sa.sum(axis=1), 1.0)

@@ -2,9 +2,10 @@
 
 Where few rows are alike, nothing tells a single jackpot from what its pair always pays. What pays,
 a goal, an action, does so again: to the same pair, or with the same outcome. What a reward is above
-the largest of which as much was paid again, it was paid once; where rewards vary, that is little,
-of the largest. It is taken apart as rewards are (spibb.data.outcomes), so that it says how much of
-what a model expects rests on it. Who goes for it should not count on it; who leaves it may lose it.
+the largest of which as much was paid again, it was paid once; where all rewards vary by chance, so
+it is with the luckiest. It is taken apart as rewards are (spibb.data.outcomes), so that it says how
+much of what a model expects rests on it. Who goes for it should not count on it; who leaves it may
+lose it.
 """
 
 from __future__ import annotations
