@@ -303,5 +303,5 @@ def _drawn_together(left: Array, freedom: Array, pooled: float, times: float) ->
         (left.sum(axis, keepdims=True) + few * pooled) / (freedom.sum(axis, keepdims=True) + few)
         for axis in (1, 0)
     )
-    around = of_state * of_action / pooled
+    around = of_state * (of_action / pooled)
     return np.asarray((left + many * around) / (freedom + many))
