@@ -115,8 +115,8 @@ def told(name: str, rows: Sequence[Judged]) -> str:
     return f"| {name} | {' | '.join(cells)} | {100 * covered:.0f} % | {worse} of {len(chosen)} |"
 
 
-class Missed(NamedTuple):
-    """A cell in which harm is observed more than twice as often as was predicted."""
+class Cell(NamedTuple):
+    """Policies of a problem and size whose predicted harm lies in a bin."""
 
     problem: str
     size: int
@@ -124,29 +124,30 @@ class Missed(NamedTuple):
     high: float
 
 
-def missed(rows: Sequence[Judged]) -> Iterator[Missed]:
-    """Find such cells."""
+def missed(rows: Sequence[Judged]) -> Iterator[Cell]:
+    """Find the cells in which harm is observed more than twice as often as was predicted."""
     for name, size in dict.fromkeys((one.problem, one.size) for one in rows):
         for low, high in pairwise(BINS):
-            cell = Missed(name, size, low, high)
+            cell = Cell(name, size, low, high)
             if is_missed(cell, rows):
                 yield cell
 
 
-def of_cell(cell: Missed, rows: Sequence[Judged]) -> list[Judged]:
+def of_cell(cell: Cell, rows: Sequence[Judged]) -> list[Judged]:
     """Return the policies of a cell."""
     mine = [one for one in rows if (one.problem, one.size) == (cell.problem, cell.size)]
     return in_bin(mine, cell.low, cell.high)
 
 
-def is_missed(cell: Missed, rows: Sequence[Judged]) -> bool:
+def is_missed(cell: Cell, rows: Sequence[Judged]) -> bool:
     """Return whether the lower limit is above twice what was predicted."""
     found = of_cell(cell, rows)
-    predicted = float(np.mean([one.harm for one in found])) if found else 1.0
-    return bool(found) and observed(found)[1] > 2.0 * predicted
+    if not found:
+        return False
+    return observed(found)[1] > 2.0 * float(np.mean([one.harm for one in found]))
 
 
-def told_of_cell(cell: Missed, rows: Sequence[Judged]) -> str:
+def told_of_cell(cell: Cell, rows: Sequence[Judged]) -> str:
     """Say what was observed in a cell."""
     found = of_cell(cell, rows)
     if not found:
@@ -188,6 +189,23 @@ def figure(rows: Sequence[Judged]) -> Any:
     return drawn
 
 
+def tell_coverage(rows: Sequence[Judged], sizes: Sequence[int]) -> None:
+    """Print how many intervals hold the truth."""
+    for size in sizes:
+        mine = [one for one in rows if one.size == size]
+        first, neutral, chosen = (
+            f"{100 * np.mean(shares):.0f} %" if shares else "-"
+            for shares in (
+                [one.is_covered for one in mine],
+                [one.is_covered_neutral for one in mine],
+                [one.is_covered for one in mine if one.is_chosen],
+            )
+        )
+        print(
+            f"{size:,} episodes: {first} covered, chosen {chosen}, by the neutral prior {neutral}"
+        )
+
+
 def main() -> None:
     """Print a table, and draw it."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -211,31 +229,15 @@ def main() -> None:
             mine = [one for found in pool.imap(judge, asked) for one in found]
             print(told(PROBLEMS[name].title, mine), flush=True)
             rows += mine
-    print(told("**all**", rows))
-    for size in given.sizes:
-        mine = [one for one in rows if one.size == size]
-        first, neutral, chosen = (
-            f"{100 * np.mean(shares):.0f} %" if shares else "-"
-            for shares in (
-                [one.is_covered for one in mine],
-                [one.is_covered_neutral for one in mine],
-                [one.is_covered for one in mine if one.is_chosen],
-            )
-        )
-        print(
-            f"{size:,} episodes: {first} covered, chosen {chosen}, by the neutral prior {neutral}"
-        )
-    cells = list(missed(rows))
-    others = range(given.seed + given.runs, given.seed + given.runs + given.again)
-    asked = [
-        (*one, run, given.draws) for one in dict.fromkeys(c[:2] for c in cells) for run in others
-    ]
-    with get_context("spawn").Pool(given.workers) as pool:
-        drawn_again = [one for found in pool.imap(judge, asked) for one in found]
-    for cell in cells:
-        verdict = "missed again" if is_missed(cell, drawn_again) else "not missed again"
-        print(f"{cell.problem}, {cell.size} episodes: {told_of_cell(cell, rows)}")
-        print(f"  {given.again} other logs: {told_of_cell(cell, drawn_again)}, {verdict}")
+        print(told("**all**", rows))
+        tell_coverage(rows, given.sizes)
+        others = range(given.seed + given.runs, given.seed + given.runs + given.again)
+        for cell in missed(rows):
+            asked = [(cell.problem, cell.size, run, given.draws) for run in others]
+            again = [one for found in pool.imap(judge, asked) for one in found]
+            verdict = "missed again" if is_missed(cell, again) else "not missed again"
+            print(f"{cell.problem}, {cell.size} episodes: {told_of_cell(cell, rows)}")
+            print(f"  {given.again} other logs: {told_of_cell(cell, again)}, {verdict}", flush=True)
     if given.figure is not None:
         with own_settings():
             write_whole(given.figure, to_svg(figure(rows)).encode())
