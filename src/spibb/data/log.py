@@ -19,6 +19,7 @@ from spibb.data.episodes import (
     find_gaps,
     numbered,
 )
+from spibb.data.features import Features
 from spibb.data.tally import RowChunk, row_chunks
 from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
@@ -62,6 +63,9 @@ class Log(Named, Display):
         is_one_step: Whether no column said what follows a row, so that each was taken for a
             decision of its own: an episode that ends with it.
         acted: What is said of who acted, and how likely actions were; None where nothing is.
+        feature_names: Names of raw columns beside the state, where any were asked for.
+        feature_values: Their values, shape (rows, K); see :class:`spibb.data.features.Features`.
+        feature_categories: The categories of each.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 1], action=[1, 0], reward=[0.0, 2.0],
@@ -88,6 +92,9 @@ class Log(Named, Display):
     cost_names: tuple[str, ...] = ()
     is_one_step: bool = False
     acted: Acted | None = None
+    feature_names: tuple[str, ...] = ()
+    feature_values: NDArray[np.float64] | None = None
+    feature_categories: tuple[tuple[str, ...] | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.state)
@@ -130,6 +137,7 @@ class Log(Named, Display):
         target_probability: ArrayLike | None = None,
         policy: ArrayLike | None = None,
         cost: Mapping[str, ArrayLike] | None = None,
+        features: Mapping[str, Any] | Features | None = None,
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -155,6 +163,8 @@ class Log(Named, Display):
             target_probability: Probability of the logged action under a policy to be evaluated.
             policy: Names of the policies that acted.
             cost: Costs of each row by their names, which limits may speak of.
+            features: Raw columns beside the state by their names, numbers or texts, with None or
+                NaN where a value is missing: policies are judged in finer states made of them.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
@@ -176,6 +186,10 @@ class Log(Named, Display):
             n_actions = np.shape(propensities)[1]
         if cost:
             columns["cost"] = _checked_costs(cost, len(columns["state"]))
+        raw = None
+        if features:
+            raw = features if isinstance(features, Features) else Features.of(features)
+            columns["feature_values"] = raw.checked(len(columns["state"])).values
         return cls.of_columns(
             columns | more,
             n_states=n_states,
@@ -185,6 +199,7 @@ class Log(Named, Display):
             group_labels=group_labels,
             policy_names=names,
             cost_names=tuple(cost or ()),
+            features=raw,
         )
 
     @classmethod
@@ -199,6 +214,7 @@ class Log(Named, Display):
         group_labels: Sequence[str] = (),
         policy_names: tuple[str, ...] = (),
         cost_names: Sequence[str] = (),
+        features: Features | None = None,
     ) -> Log:
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
@@ -216,6 +232,8 @@ class Log(Named, Display):
             group_labels=tuple(group_labels),
             acted=acted,
             cost_names=tuple(cost_names),
+            feature_names=() if features is None else features.names,
+            feature_categories=() if features is None else features.categories,
         )
         if given_step is None and log.episode is not None:
             del log.__dict__["step"]  # numbered where it is looked at, which is hardly ever
@@ -247,6 +265,7 @@ class Log(Named, Display):
         n_states: int | None = None,
         n_actions: int | None = None,
         costs: Sequence[str] = (),
+        features: Sequence[str] = (),
     ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
@@ -257,11 +276,13 @@ class Log(Named, Display):
             n_states: Number of states, where they are the integers from 0, whichever occur.
             n_actions: Number of actions, likewise.
             costs: Columns of costs, which limits may speak of.
+            features: Raw columns beside the state, by which policies are judged.
         """
         from spibb.data.readers import log_from_table
 
         sizes = {"n_states": n_states, "n_actions": n_actions}
-        return log_from_table(arrow_table(frame), columns, FRAME, by, costs, **sizes)
+        table = arrow_table(frame)
+        return log_from_table(table, columns, FRAME, by, costs, features, **sizes)
 
     @classmethod
     def from_minari(cls, dataset: Any) -> Log:
@@ -406,7 +427,15 @@ class Log(Named, Display):
             group=None if self.group is None else self.group[rows],
             acted=None if self.acted is None else self.acted.take(rows),
             cost=None if self.cost is None else self.cost[rows],
+            feature_values=None if self.feature_values is None else self.feature_values[rows],
         )
+
+    @property
+    def features(self) -> Features | None:
+        """Raw columns beside the state; None where none were asked for."""
+        if self.feature_values is None:
+            return None
+        return Features(self.feature_names, self.feature_values, self.feature_categories)
 
     def paying(self, name: str) -> Log:
         """Return the log with a cost of each row in the place of its reward."""

@@ -46,7 +46,7 @@ class LogPart(Log):
         """Return the episodes whose rows are marked."""
         part = object.__new__(cls)
         kept = {one.name: getattr(log, one.name) for one in fields(log) if one.name not in _COLUMNS}
-        for name in ("group", "cost"):
+        for name in ("group", "cost", "feature_values"):
             if kept[name] is not None:
                 kept[name] = kept[name][rows]
         if log.acted is not None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.acted_table import with_acted
+from spibb.data.features import encode_features
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
 from spibb.data.log_columns import (
@@ -55,6 +56,7 @@ def read_log(
     n_states: int | None = None,
     n_actions: int | None = None,
     costs: Sequence[str] = (),
+    features: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Log:
     """Read a log from files, a database or a table.
@@ -73,22 +75,25 @@ def read_log(
         n_states: Number of states, where they are the integers from 0, whichever occur.
         n_actions: Number of actions, likewise.
         costs: Columns of costs, which limits may speak of.
+        features: Raw columns beside the state, numbers or texts: policies are judged in finer
+            states made of them, and do not depend on them.
         progress: Told how many rows were read, and which share of all.
     """
     given = {"n_states": n_states, "n_actions": n_actions}
     if not isinstance(path, str | Path):
-        return Log.from_dataframe(path, columns, by, costs=costs, **given)
+        return Log.from_dataframe(path, columns, by, costs=costs, features=features, **given)
     if is_minari(path):
-        asked = {"columns": columns, "by": by, "query": query, "costs": costs or None}
+        asked = {"columns": columns, "by": by, "query": query, "costs": costs or None,
+                 "features": features or None}  # fmt: skip
         refuse_beside_minari(path, **asked, **given)
         return Log.from_minari(path)
-    if by is None and query is None and not costs:
+    if by is None and query is None and not costs and not features:
         with suppress(NotStreamedError):
             found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True, **given)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
-    table = _table(path, columns, by, query, costs)
-    return log_from_table(table, columns, path, by, costs, **given)
+    table = _table(path, columns, by, query, costs, features)
+    return log_from_table(table, columns, path, by, costs, features, **given)
 
 
 def streamed_columns(
@@ -153,6 +158,7 @@ def _table(
     by: str | None = None,
     query: str | None = None,
     costs: Sequence[str] = (),
+    features: Sequence[str] = (),
 ) -> pa.Table:
     columns = columns or {}
 
@@ -160,7 +166,7 @@ def _table(
         return [columns.get(name, name) for name in known]
 
     whole = columns.get("episode", "episode")
-    texts = [*theirs(*_TEXTS), *([] if by is None else [by])]
+    texts = [*theirs(*_TEXTS), *([] if by is None else [by]), *features]
 
     def read(*more: str) -> pa.Table:
         if query is not None:
@@ -188,6 +194,7 @@ def log_from_table(
     path: str | Path,
     by: str | None = None,
     costs: Sequence[str] = (),
+    features: Sequence[str] = (),
     **sizes: Any,
 ) -> Log:
     """Build a log from an Arrow table; sizes are those of :func:`read_log`."""
@@ -197,7 +204,8 @@ def log_from_table(
     )
     told = {name: size for name, size in sizes.items() if size is not None}
     cost = {name: _cost(table, name, path) for name in costs}
-    return Log.from_arrays(**{**given, **told}, **groups, cost=cost)
+    raw = encode_features(without_unnamed(table, path), features, path)
+    return Log.from_arrays(**{**given, **told}, **groups, cost=cost, features=raw)
 
 
 def _cost(table: pa.Table, name: str, path: str | Path) -> NDArray[np.float64]:

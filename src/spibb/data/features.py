@@ -1,0 +1,154 @@
+"""Raw columns of a log beside its states: they judge a policy, and never change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.data.groups import natural
+from spibb.data.log_columns import check_column
+from spibb.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# A column of texts with more different values than this is an identifier, not a feature.
+_MOST_CATEGORIES = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Columns of a log by which finer states are made.
+
+    Attributes:
+        names: Names of the columns.
+        values: Their values, shape (rows, K): numbers, or places among the categories; NaN where
+            one is missing.
+        categories: The categories of each column; None where it holds numbers.
+
+    Example:
+        >>> found = Features.of({"age": [40.0, float("nan")], "sex": ["f", "m"]})
+        >>> found.names, found.values.tolist(), found.categories
+        (('age', 'sex'), [[40.0, 0.0], [nan, 1.0]], (None, ('f', 'm')))
+    """
+
+    names: tuple[str, ...]
+    values: NDArray[np.float64]
+    categories: tuple[tuple[str, ...] | None, ...]
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Features:
+        """Make features of columns of equal length.
+
+        Args:
+            columns: Numbers, booleans or texts by name; None and NaN are missing values.
+        """
+        made = {name: _column(name, values) for name, values in columns.items()}
+        lengths = {name: len(values) for name, (values, _) in made.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(
+                f"features have different lengths: {lengths}", expected="one value for each row"
+            )
+        values = np.column_stack([values for values, _ in made.values()])
+        return cls(tuple(made), values, tuple(kinds for _, kinds in made.values()))
+
+    def checked(self, n_rows: int) -> Features:
+        """Return the features, or refuse those of another number of rows."""
+        if len(self.values) != n_rows:
+            raise DataError(
+                f"features have {len(self.values):,} rows", expected=f"{n_rows:,}, as the log has"
+            )
+        return self
+
+    def describe(self, column: int, threshold: float) -> str:
+        """Return a cut of a column in words."""
+        known = self.categories[column]
+        if known is None:
+            return f"{self.names[column]} at {threshold:.4g}"
+        low = [name for place, name in enumerate(known) if place <= threshold]
+        return f"{self.names[column]} in {', '.join(low[:4])}{', ...' * (len(low) > 4)}"
+
+
+def _column(name: str, values: Any) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(f"feature {name} has shape {array.shape}", expected="one value a row")
+    if array.dtype.kind in "biuf":
+        return _checked_numbers(name, array.astype(np.float64)), None
+    if array.dtype.kind == "O":
+        known = [value for value in array.tolist() if value is not None and value == value]
+        if all(isinstance(value, int | float | np.number) for value in known):
+            found = [np.nan if value is None else float(value) for value in array.tolist()]
+            return _checked_numbers(name, np.array(found, dtype=np.float64)), None
+    texts = [None if value is None or value != value else str(value) for value in array.tolist()]
+    return _coded(name, texts)
+
+
+def _checked_numbers(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise DataError(
+            f"feature {name} is infinite",
+            where=f"row {row + 1}",
+            expected="numbers, or nothing where a value is missing",
+        )
+    return values
+
+
+def _coded(name: str, texts: Sequence[str | None]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    known = sorted({text for text in texts if text is not None}, key=natural)
+    if len(known) > _MOST_CATEGORIES:
+        raise DataError(
+            f"feature {name} has {len(known):,} different texts",
+            expected=f"numbers, or at most {_MOST_CATEGORIES} categories",
+            hint="leave out identifiers, and group rare categories",
+        )
+    place = {text: float(k) for k, text in enumerate(known)}
+    codes = [np.nan if text is None else place[text] for text in texts]
+    return np.array(codes, dtype=np.float64), tuple(known)
+
+
+def encode_features(table: pa.Table, names: Iterable[str], path: str | Path) -> Features | None:
+    """Return columns of a table as features; None where none is asked for.
+
+    A column of texts that are all numbers, as CSV files have them, is a column of numbers.
+    """
+    found: dict[str, Any] = {}
+    for name in names:
+        check_column(table, name, path, "for a feature", "--features")
+        found[name] = _read(table[name], name, path)
+    return Features.of(found) if found else None
+
+
+def _read(column: Any, name: str, path: str | Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds, kind = pa.types, column.type
+    if kinds.is_boolean(kind):
+        column = column.cast(pa.int8())
+    if kinds.is_temporal(kind):
+        raise DataError(
+            f"feature {name} of {path} holds dates",
+            expected="numbers or categories",
+            hint="give a number made of it: the hour, the month, or the days since the start",
+        )
+    if not (kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind)):
+        try:
+            return column.cast(pa.float64()).to_numpy()
+        except pa.ArrowException:
+            raise DataError(
+                f"feature {name} of {path} holds values of type {kind}",
+                expected="numbers or texts",
+            ) from None
+    text = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    text = pc.if_else(pc.equal(text, ""), None, text)
+    try:
+        return text.cast(pa.float64()).to_numpy()
+    except pa.ArrowException:
+        return np.array(text.to_pylist(), dtype=object)

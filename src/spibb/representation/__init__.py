@@ -1,0 +1,1 @@
+"""Judge a policy in finer states than it acts in."""
