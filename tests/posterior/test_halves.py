@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import spibb
+from spibb.assessment.verdict import Decision, decide
 from spibb.posterior.halves import ask_halves
-from spibb.report.verdict import Decision, decide
 from spibb.testing.checks import random_problem
 
 UNIFORM = spibb.TabularPolicy.uniform(1, 2)

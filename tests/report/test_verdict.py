@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import spibb
+from spibb.assessment.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
 from spibb.posterior.risk import Gain, Risk
 from spibb.report.summary import result_summary
-from spibb.report.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
 
 
 @pytest.fixture(scope="module")

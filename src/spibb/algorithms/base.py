@@ -133,7 +133,7 @@ class Algorithm(Settings):
             certificate=self._certify(case, finding, level),
             algorithm=self.to_config(),
             choice=finding if isinstance(finding, Choice) else None,
-            made=self.maker(finding),
+            recipe=self.recipe(finding),
         )
 
     def check(self, problem: Problem) -> None:
@@ -163,9 +163,13 @@ class Algorithm(Settings):
                 hint="choose one of those, or leave the limits out",
             )
 
-    def maker(self, finding: Any) -> Maker:
-        """Return what makes such a policy of another problem, for halves of a log to judge."""
-        return Maker(self)
+    def recipe(self, finding: Any) -> PolicyRecipe:
+        """Return how the policy was made, so that it can be made of another problem.
+
+        Args:
+            finding: What `search` left for this problem in its findings, if anything.
+        """
+        return PolicyRecipe(self)
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:
         """Claim the regret test at its level, or the algorithm's own test; the other beside it."""
@@ -178,8 +182,8 @@ class Algorithm(Settings):
 
 
 @dataclass(frozen=True)
-class Maker:
-    """Makes a policy of a problem as another was made.
+class PolicyRecipe:
+    """Make a policy of a problem as another policy was made.
 
     Attributes:
         algorithm: The algorithm.
