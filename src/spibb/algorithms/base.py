@@ -21,6 +21,7 @@ from spibb.certify.case import Case
 from spibb.certify.certificate import Certificate, Guarantee
 from spibb.certify.robust import regret_test
 from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation, evaluate
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
@@ -199,8 +200,10 @@ class PolicyRecipe:
         """Return the policy's table."""
         if self.share == 0.0:
             return problem.start
-        trained = problem if self.model is None else replace(problem, model_kind=self.model)
-        made = np.asarray(self.algorithm.search(ProblemBatch.alone(trained)).policy[0])
+        batch = ProblemBatch.alone(problem)
+        if self.model is not None and self.model != problem.model_kind:
+            batch = batch.with_models(ModelBatch.stack([problem.estimate(self.model)]))
+        made = np.asarray(self.algorithm.search(batch).policy[0])
         if self.share == 1.0:
             return made
         return np.asarray((1.0 - self.share) * problem.start + self.share * made)
