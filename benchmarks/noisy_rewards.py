@@ -15,8 +15,16 @@ from functools import partial
 
 import numpy as np
 
-from spibb import ApproxSoftSPIBB, AutoSPIBB, Log, TabularMDP, TabularPolicy, evaluate, solve
-from spibb.report.verdict import decide
+from spibb import (
+    ApproxSoftSPIBB,
+    Assessment,
+    AutoSPIBB,
+    Log,
+    TabularMDP,
+    TabularPolicy,
+    evaluate,
+    solve,
+)
 from spibb.studies.risk.problems import corridors
 
 BASELINE = np.array([0.7, *[0.06] * 5])
@@ -76,7 +84,7 @@ def main() -> None:
                 old, best = evaluate(truth, baseline).performance, solve(truth).performance
                 gains.append((evaluate(truth, result.policy).performance - old) / (best - old))
                 if gains[-1] < -1e-9:
-                    deployed += decide(result).headline.startswith("Deploy")
+                    deployed += Assessment.of(result).verdict.headline.startswith("Deploy")
             found = np.sort(gains)
             tail, worse = found[: max(1, len(found) // 20)].mean(), int((found < -1e-9).sum())
             print(

@@ -12,9 +12,18 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from spibb import ApproxSoftSPIBB, AutoSPIBB, BasicRL, PiLeqBSPIBB, Problem, evaluate, solve
+from spibb import (
+    ApproxSoftSPIBB,
+    Assessment,
+    AutoSPIBB,
+    BasicRL,
+    PiLeqBSPIBB,
+    Problem,
+    evaluate,
+    solve,
+)
 from spibb.algorithms.base import Algorithm
-from spibb.report.verdict import Decision, decide
+from spibb.assessment.verdict import Decision
 from spibb.studies.risk.problems import PROBLEMS
 
 NAMES = ("random-mdps-0.9", "random-mdps-0.5", "maintenance", "queue", "inventory", "rare-best",
@@ -40,7 +49,7 @@ def judge(asked: tuple[str, int]) -> list[tuple[Decision, float]]:
         for algorithm in ALGORITHMS:
             result = algorithm.improve(problem)
             gain = evaluate(truth, result.policy).performance - old
-            found.append((decide(result).decision, gain / (best - old)))
+            found.append((Assessment.of(result).verdict.decision, gain / (best - old)))
     return found
 
 

@@ -28,6 +28,7 @@ from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB
 from spibb.algorithms.soft_spibb import ExactSoftSPIBB as ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB as PiBSPIBB
 from spibb.algorithms.spibb_family import PiLeqBSPIBB as PiLeqBSPIBB
+from spibb.assessment.assessment import Assessment as Assessment
 from spibb.certify.audit import audit as audit
 from spibb.certify.certificate import Certificate as Certificate
 from spibb.data.baseline import estimate_baseline as estimate_baseline

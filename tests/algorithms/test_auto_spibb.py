@@ -9,6 +9,7 @@ import pytest
 from spibb import (
     HCPI,
     ApproxSoftSPIBB,
+    Assessment,
     AutoSPIBB,
     Log,
     Problem,
@@ -90,7 +91,7 @@ def test_little_data_and_much_caution_keep_the_baseline():
         assert result.choice.chosen is None
         assert result.status is Status.BASELINE_KEPT
         np.testing.assert_array_equal(result.policy.probabilities, baseline.probabilities)
-        assert result.risk is None
+        assert Assessment.of(result).risk is None
         assert "the baseline is kept" in result.choice.summary
 
 
@@ -149,10 +150,11 @@ def test_it_is_an_algorithm_like_all_others(tmp_path):
 def test_halves_judge_each_other_where_there_are_enough_episodes():
     _, baseline, log = garnet_log(3, n_episodes=60)
     result = AutoSPIBB().improve(log, baseline=baseline, gamma=0.95)
-    assert result.risk.cross_fitted < result.risk.gain.mean
+    risk = Assessment.of(result).risk
+    assert risk.cross_fitted < risk.gain.mean
     few = log.take(np.isin(log.episode, np.unique(log.episode)[:7]))
     alone = ApproxSoftSPIBB(epsilon=4.0).improve(few, baseline=baseline, gamma=0.95)
-    assert alone.risk.cross_fitted is None
+    assert Assessment.of(alone).risk.cross_fitted is None
 
 
 def test_a_negative_caution_is_refused():

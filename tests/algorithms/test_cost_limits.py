@@ -8,6 +8,7 @@ import pytest
 
 from spibb import (
     ApproxSoftSPIBB,
+    Assessment,
     BasicRL,
     Counts,
     ExactSoftSPIBB,
@@ -59,7 +60,7 @@ def test_no_cost_rises_in_any_state(kind, limits):
     assert result.certificate.check("costs").is_satisfied
     assert result.estimated_gain >= -1e-9
     assert result.estimated_gain < free.estimated_gain
-    assert result.limit_costs["cost"] > 0.0
+    assert Assessment.of(result).limit_costs["cost"] > 0.0
     assert "no more" in result.problem.limits.statements["cost"]
     judged = audit(problem, policy=free.policy).check("costs")
     assert judged.is_satisfied is False

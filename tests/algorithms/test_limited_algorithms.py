@@ -5,6 +5,7 @@ import pytest
 
 from spibb import (
     HCPI,
+    Assessment,
     AutoSPIBB,
     BasicRL,
     ExactSoftSPIBB,
@@ -77,7 +78,7 @@ def test_limits_are_kept_and_checked(kind, name):
         np.testing.assert_array_equal(policy[::2], BASELINE.probabilities[::2])
     if name == "forbid":
         assert (policy[:, 1] == 0.0).all()
-    assert set(result.limit_costs) in (set(), set(LIMITS[name].given))
+    assert set(Assessment.of(result).limit_costs) in (set(), set(LIMITS[name].given))
 
 
 @pytest.mark.parametrize("kind", OTHERS, ids=lambda kind: kind.id)
@@ -116,7 +117,7 @@ def test_at_their_ends_limits_are_the_plain_algorithm_and_the_baseline(kind):
         found = algorithm.improve(free_problem(limits))
         np.testing.assert_array_equal(found.policy.probabilities, plain.policy.probabilities)
         np.testing.assert_array_equal(found.v, plain.v)
-        assert all(cost == 0.0 for cost in found.limit_costs.values())
+        assert all(cost == 0.0 for cost in Assessment.of(found).limit_costs.values())
     for limits in NARROW:
         found = algorithm.improve(free_problem(limits))
         np.testing.assert_array_equal(found.policy.probabilities, BASELINE.probabilities)
@@ -257,9 +258,9 @@ def test_a_batch_is_limited_as_its_problems_are():
 
 def test_comparison_and_risk_know_limits():
     found = compare(free_problem(LIMITS["forbid"]), [ExactSoftSPIBB(epsilon=2.0), BasicRL()])
-    for result in found.results:
-        assert (result.policy.probabilities[:, 1] == 0.0).all()
-        assert result.risk is not None
+    for one in found.assessments:
+        assert (one.policy.probabilities[:, 1] == 0.0).all()
+        assert one.risk is not None
     with pytest.raises(SpibbError, match="hcpi does not keep"):
         compare(free_problem(LIMITS["forbid"]), [HCPI()])
 
@@ -291,9 +292,11 @@ def test_what_chooses_thresholds_goes_without_limits():
 def test_costs_are_gains_of_training_without_each_limit():
     limits = Limits(no_increase=["0"], cap_increase={1: 0.1})
     result = ExactSoftSPIBB(epsilon=2.0).improve(free_problem(limits))
-    assert result.withheld is None
-    for name, cost in result.limit_costs.items():
+    found = Assessment.of(result)
+    assert found.withheld is None
+    assert set(found.limit_costs) == set(limits.given)
+    for name, cost in found.limit_costs.items():
         again = ExactSoftSPIBB(epsilon=2.0).improve(free_problem(limits.without(name)))
         assert cost == pytest.approx(again.estimated_gain - result.estimated_gain, abs=1e-12)
         assert cost >= -1e-9
-    assert any("Limits, with what each costs" in text for text in result.findings)
+    assert any("Limits, with what each costs" in text for text in found.findings)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from spibb import ApproxSoftSPIBB, BasicRL, Log, TabularMDP, TabularPolicy, evaluate
-from spibb.algorithms.improvement import Visits
+from spibb import ApproxSoftSPIBB, Assessment, BasicRL, Log, TabularMDP, TabularPolicy, evaluate
+from spibb.ope.support import Visits
 
 UNIFORM = TabularPolicy([[0.5, 0.5]] * 2)
 
@@ -34,18 +34,19 @@ def test_shares_by_hand():
         (d[:, None] * UNIFORM.probabilities * model.reward).sum()
     )
     expected = (d / d.sum()) @ [0.5, 0.5]
-    assert result.visits.never == pytest.approx(expected)
-    assert result.visits == result.baseline_visits
-    assert result.withheld == "50 % of the new policy's visits are to pairs never seen"
+    found = Assessment.of(result)
+    assert found.visits.never == pytest.approx(expected)
+    assert found.visits == found.baseline_visits
+    assert found.withheld == "50 % of the new policy's visits are to pairs never seen"
 
 
 @pytest.mark.parametrize(("n", "hardly"), [(4, True), (5, False)])
 def test_pairs_seen_fewer_than_five_times(n, hardly):
     baseline = TabularPolicy([[1.0, 0.0]] * 2)
     result = BasicRL().improve(chain_log(n), baseline=baseline, gamma=0.9)
-    assert result.visits == Visits(0.0, 1.0 if hardly else 0.0)
+    assert Assessment.of(result).visits == Visits(0.0, 1.0 if hardly else 0.0)
     reason = "100 % of the new policy's visits are to pairs seen fewer than 5 times"
-    assert result.withheld == (reason if hardly else None)
+    assert Assessment.of(result).withheld == (reason if hardly else None)
 
 
 def contradicting(n, truncated=False):
@@ -69,14 +70,14 @@ def test_a_model_that_contradicts_the_log():
     baseline = TabularPolicy([[1.0, 0.0]])
     asked = {"baseline": baseline, "gamma": 0.8}
     result = BasicRL().improve(contradicting(400), **asked)
-    assert "the model puts the baseline at" in result.withheld
-    assert "while the log's mean return is" in result.withheld
+    assert "the model puts the baseline at" in Assessment.of(result).withheld
+    assert "while the log's mean return is" in Assessment.of(result).withheld
     few = BasicRL().improve(contradicting(18), **asked)
-    assert few.withheld is None, "too few to say so"
+    assert Assessment.of(few).withheld is None, "too few to say so"
     cut = BasicRL().improve(contradicting(400, truncated=True), **asked)
-    assert cut.withheld is None, "returns that stop early are not comparable"
+    assert Assessment.of(cut).withheld is None, "returns that stop early are not comparable"
     given = BasicRL().improve(contradicting(400), **asked, initial=[1.0])
-    assert given.withheld is None, "the start is another"
+    assert Assessment.of(given).withheld is None, "the start is another"
 
 
 def test_benign_logs_are_shown():
@@ -86,7 +87,8 @@ def test_benign_logs_are_shown():
     for seed in range(40):
         rng = np.random.default_rng(seed)
         log = Log.sample(mdp, UNIFORM, n_episodes=100, max_steps=500, rng=rng)
-        shown += BasicRL().improve(log, baseline=UNIFORM, gamma=0.9).withheld is None
+        result = BasicRL().improve(log, baseline=UNIFORM, gamma=0.9)
+        shown += Assessment.of(result).withheld is None
     assert shown == 40
 
 
@@ -96,7 +98,7 @@ def test_a_start_that_is_terminal_visits_nothing():
         episode=range(9), n_states=2, n_actions=2,
     )  # fmt: skip
     result = BasicRL().improve(log, baseline=UNIFORM, gamma=0.9, initial=[0.0, 1.0])
-    assert result.visits == Visits(0.0, 0.0)
+    assert Assessment.of(result).visits == Visits(0.0, 0.0)
     assert result.performance == 0.0
 
 
@@ -106,5 +108,5 @@ def test_a_policy_that_does_not_end_has_no_visits():
         terminated=[False] * 18, episode=np.repeat(np.arange(9), 2), n_states=1, n_actions=2,
     )  # fmt: skip
     result = BasicRL().improve(log, baseline=TabularPolicy([[1.0, 0.0]]), gamma=1.0)
-    assert np.isnan(result.visits.never)
-    assert result.withheld == "the new policy does not end in the estimated model"
+    assert np.isnan(Assessment.of(result).visits.never)
+    assert Assessment.of(result).withheld == "the new policy does not end in the estimated model"

@@ -14,6 +14,7 @@ from spibb import (
     MBIE,
     AdvApproxSoftSPIBB,
     ApproxSoftSPIBB,
+    Assessment,
     BasicRL,
     ExactSoftSPIBB,
     Log,
@@ -330,10 +331,10 @@ def test_the_estimated_baseline_of_a_sparse_log_is_not_far_from_its_returns():
     asked = {"baseline": baseline, "gamma": 0.99}
     result = PiBSPIBB(n_wedge=np.inf).improve(log, **asked)
     ends = PiBSPIBB(n_wedge=np.inf).improve(log, **asked, unseen="terminal")
-    mean = result.log_return.mean
+    mean = Assessment.of(result).log_return.mean
     assert ends.baseline.performance < 0.6 * mean
     assert result.baseline.performance == pytest.approx(mean, rel=0.15)
-    assert "pairs never seen" in ends.withheld
+    assert "pairs never seen" in Assessment.of(ends).withheld
 
 
 # --- 1.6: gamma = 1 -----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spibb import (
+    Assessment,
     Counts,
     ExactSoftSPIBB,
     HoeffdingQ,
@@ -130,7 +131,9 @@ def test_every_algorithm_takes_it(name):
     log = one_step(np.random.default_rng(4), 3_000)
     result = Algorithm.named(name)().improve(log, baseline=RULE, reward_range=(0.0, 1.0))
     assert np.isfinite(result.values.performance)
-    assert any(text.startswith("A one-step log: each row") for text in result.findings)
+    assert any(
+        text.startswith("A one-step log: each row") for text in Assessment.of(result).findings
+    )
     truth = (ASKED[:, None] * (result.policy.probabilities - RULE.probabilities) * MEANS).sum()
     assert result.certificate.bound is None or result.certificate.bound <= truth
 

@@ -279,9 +279,9 @@ def test_a_problem_a_path_a_frame(tmp_path):
     path = DEMO / "log.csv"
     assert inspect(path, baseline=BASELINE, reward_range=(-10, 10)).to_dict() == expected
     result = spibb.PiBSPIBB(n_wedge=5).improve(problem)
-    assert result.inspection.to_dict() == expected
+    assert spibb.Assessment.of(result).inspection.to_dict() == expected
     counted = spibb.PiBSPIBB(n_wedge=5).improve(problem.counts, baseline=BASELINE, gamma=0.9)
-    assert counted.inspection is None
+    assert spibb.Assessment.of(counted).inspection is None
 
 
 def test_bad_input():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import spibb
+from spibb.assessment.verdict import Decision
 from spibb.posterior.halves import ask_halves
-from spibb.report.verdict import Decision, decide
 from spibb.testing.checks import random_problem
 
 UNIFORM = spibb.TabularPolicy.uniform(1, 2)
@@ -31,12 +31,13 @@ def test_episodes_contradict_models_that_miss_what_is_remembered():
     log = remembered(400, np.random.default_rng(0))
     result = spibb.BasicRL().improve(log, baseline=UNIFORM, gamma=1.0)
     assert result.policy["0"] == {0: 0.0, 1: 1.0}
-    risk = result.risk
+    judged = spibb.Assessment.of(result)
+    risk = judged.risk
     assert risk.gain.harm < 0.05, "the models are sure of a gain"
     assert risk.cross_fitted > 0.0
     low, high = risk.held_out.interval_95
     assert low < -1.5 < high < 0.0, "the episodes know better"
-    found = decide(result)
+    found = judged.verdict
     assert found.decision in (Decision.WAIT, Decision.KEEP)
     asked = {one.name: one.holds for one in found.conditions}
     assert asked["episodes"] is False

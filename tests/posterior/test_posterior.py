@@ -245,9 +245,10 @@ def test_one_row_is_enough_to_say_how_little_is_known():
 def test_what_states_add_sums_to_the_gain_and_names_who_carries_the_risk():
     _, problem = garnet_problem()
     posterior, policy = Posterior(problem), np.full((50, 4), 0.25)
+    found, added = posterior.gains_and_parts(policy[None], 4, 4)
     for prior in ("neutral", "careful"):
-        gains = posterior.gains(policy[None], 4)[prior][0]
-        parts = posterior.gains_by_state(policy, prior, range(4)).sum(axis=1)
+        gains, parts = found[prior][0], added[prior].sum(axis=1)
+        assert (gains == posterior.gains(policy[None], 4)[prior][0]).all()
         wider = widened({prior: parts[None]}, *posterior._wider(policy[None]))[prior][0]
         assert wider == pytest.approx(gains, abs=1e-9)
     # A drug given in state 5 alone: there, and nowhere else, something is at stake.

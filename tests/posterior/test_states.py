@@ -24,16 +24,21 @@ def result():
     return spibb.BasicRL().improve(two_states(100), baseline=baseline, gamma=0.9)
 
 
-def test_parts_sum_to_the_gain(result):
-    prior = next(iter(result.risk.gains))
-    parts, gain = result.state_risks, result.risk.gains[prior]
-    # Two samples of the same posterior, of different size.
+@pytest.fixture(scope="module")
+def judged(result):
+    return spibb.Assessment.of(result)
+
+
+def test_parts_sum_to_the_gain(judged):
+    prior = next(iter(judged.risk.gains))
+    parts, gain = judged.state_risks, judged.risk.gains[prior]
+    # The parts are of the first draws alone.
     error = gain.deviation / np.sqrt(parts.n_draws)
     assert parts.gain.sum() == pytest.approx(gain.mean, abs=5 * error)
 
 
-def test_a_sure_change_needs_nothing_and_a_doubtful_one_more_rows(result):
-    parts, n_rows = result.state_risks, result.certificate.states.n_rows
+def test_a_sure_change_needs_nothing_and_a_doubtful_one_more_rows(judged):
+    parts, n_rows = judged.state_risks, judged.certificate.states.n_rows
     assert parts.harm[0] <= 0.05 < parts.harm[1]
     needed = parts.more_rows(n_rows, 0.05)
     assert needed[0] == 0.0
@@ -50,10 +55,10 @@ def test_rows_needed_by_hand():
     np.testing.assert_array_equal(found, [1_706, 0, np.inf, np.inf])
 
 
-def test_so_many_more_rows_are_about_enough(result):
+def test_so_many_more_rows_are_about_enough(result, judged):
     """The same rows again, as often as were asked for: what was doubtful is about at the limit."""
     log, n_rows = result.problem.log, result.certificate.states.n_rows
-    times = int(np.ceil(1.0 + result.state_risks.more_rows(n_rows, 0.05)[1] / n_rows[1]))
+    times = int(np.ceil(1.0 + judged.state_risks.more_rows(n_rows, 0.05)[1] / n_rows[1]))
     assert times > 1
     n = times * len(log)
     again = spibb.Log.from_arrays(
@@ -62,7 +67,8 @@ def test_so_many_more_rows_are_about_enough(result):
     )  # fmt: skip
     baseline = spibb.TabularPolicy.uniform(2, 2)
     after = spibb.BasicRL().improve(again, baseline=baseline, gamma=0.9)
-    assert after.state_risks.harm[1] <= 0.07 < result.state_risks.harm[1]
+    after = spibb.Assessment.of(after)
+    assert after.state_risks.harm[1] <= 0.07 < judged.state_risks.harm[1]
 
 
 def test_worlds_hold_as_much_harm_as_the_draws():

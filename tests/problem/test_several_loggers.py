@@ -10,6 +10,7 @@ import pytest
 from spibb import (
     HCPI,
     ApproxSoftSPIBB,
+    Assessment,
     BasicRL,
     Counts,
     DecisionPoints,
@@ -85,10 +86,11 @@ def test_held_out_tests_are_those_of_its_own_episodes(algorithm):
 
 def test_the_result_says_who_acted():
     result = ApproxSoftSPIBB().improve(LOG, **ASKED)
-    assert any("60 episodes of 'old' alone" in text for text in result.findings)
+    found = Assessment.of(result)
+    assert any("60 episodes of 'old' alone" in text for text in found.findings)
     assumed = " ".join(result.certificate.guarantee.assumptions)
     assert "Transitions of 'new', 'old' are counted together" in assumed
-    assert result.log_return.n_episodes == 60
+    assert found.log_return.n_episodes == 60
     assert result.policy.log_hash == LOG.content_hash
     assert evaluate_policy(LOG, policy=result.policy, **ASKED).origin == "same"
 
@@ -107,7 +109,7 @@ def test_an_action_that_one_logger_never_tries():
     pooled = PiBSPIBB(n_wedge=10).improve(both, **asked, improve_on="old")
     assert alone.tolist() == [[0.0, 1.0, 0.0]]
     assert pooled.policy.probabilities.tolist() == [[0.0, 0.0, 1.0]]
-    assert pooled.log_return.mean == pytest.approx(logs[0].reward.mean())
+    assert Assessment.of(pooled).log_return.mean == pytest.approx(logs[0].reward.mean())
     # Weights of the old policy's episodes know nothing of it: the estimate is careful, and says so.
     found = evaluate_policy(both, policy=pooled.policy, **asked, improve_on="old", same_log=True)
     assert found["is"].estimate == 0.0

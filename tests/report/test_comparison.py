@@ -26,11 +26,11 @@ def table(case):
 def test_rows_are_the_baseline_and_each_algorithm(table):
     names = ["baseline", "pi-b-spibb", "basic-rl", "pi-b-spibb-2"]
     assert [row.algorithm for row in table.rows] == names
-    assert [result.algorithm["algorithm"] for result in table.results] == [
+    assert [one.algorithm["algorithm"] for one in table.assessments] == [
         "pi-b-spibb", "basic-rl", "pi-b-spibb",
     ]  # fmt: skip
-    assert table.rows[2].bound == table.results[1].certificate.bound
-    assert table.problem is table.results[0].problem
+    assert table.rows[2].bound == table.assessments[1].certificate.bound
+    assert table.problem is table.assessments[0].problem
 
 
 def test_a_problem_gives_the_same(case, table):
@@ -61,7 +61,7 @@ def test_the_level_moves_the_intervals_and_the_certificates(case, table):
         certificate_delta=0.01,
     )  # fmt: skip
     assert wide.rows[1].off_policy_low < table.rows[2].off_policy_low
-    assert wide.results[0].certificate.delta == 0.01
+    assert wide.assessments[0].certificate.delta == 0.01
     with pytest.raises(SettingsError, match="delta is 7"):
         spibb.compare(log, [spibb.BasicRL()], baseline=baseline, gamma=0.9, delta=7)
 

@@ -37,6 +37,7 @@ def shown(result):
     problem = result.problem
     return [
         result,
+        spibb.Assessment.of(result),
         problem,
         problem.log,
         problem.counts,
@@ -57,9 +58,20 @@ def test_a_few_lines_for_hundreds_of_states(large):
 
 def test_an_improvement_tells_what_matters(large):
     text = repr(large)
-    for told in ("pi-b-spibb (n_wedge 2", "26 of 716 states", large.status.value, "withheld",
-                 large.certificate.statement, "write(folder)"):  # fmt: skip
+    for told in ("pi-b-spibb (n_wedge 2", "26 of 716 states", large.status.value,
+                 large.certificate.statement, "write(folder)", "Assessment"):  # fmt: skip
         assert told in text
+
+
+def test_an_assessment_tells_what_is_known_of_it(large):
+    judged = spibb.Assessment.of(large)
+    text = repr(judged)
+    for told in ("pi-b-spibb (n_wedge 2", "26 of 716 states", "withheld",
+                 large.certificate.statement, "verdict, risk and inspection"):  # fmt: skip
+        assert told in text
+    assert "risk" not in vars(judged), "nothing is drawn to show a line"
+    assert judged.verdict.sentence in repr(judged)
+    assert judged.risk.statement in repr(judged)
 
 
 def test_what_an_evaluation_and_a_batch_show(large):
@@ -83,7 +95,8 @@ def test_names_are_neither_markup_nor_commands(evil):
 def test_results_logs_policies_and_tables_have_html(evil):
     parts = {type(part).__name__ for part in shown(evil) if hasattr(part, "_repr_html_")}
     assert parts >= {
-        "Improvement", "Log", "TabularPolicy", "Comparison", "Certificate", "PolicyEvaluation",
+        "Assessment", "Improvement", "Log", "TabularPolicy", "Comparison", "Certificate",
+        "PolicyEvaluation",
     }  # fmt: skip
 
 

@@ -30,21 +30,23 @@ def test_rows_returns_and_changes_by_group(log):
     read = spibb.read_log(log, by="ward")
     assert read.group_labels == ("ward 2", "ward 10"), "2 comes before 10"
     result = spibb.BasicRL().improve(read, baseline="estimate", gamma=0.5)
+    judged = spibb.Assessment.of(result)
     moved = result.certificate.states.moved
     a, b = (read.states.places[name] for name in "ab")
-    assert list_groups(result) == [
+    assert list_groups(judged) == [
         Group("ward 2", 3, 1, 1 + 0.5 * 2, pytest.approx((moved[a] + 2 * moved[b]) / 3)),
         Group("ward 10", 1, 1, 0 + 0.5 * 4, pytest.approx(moved[a])),
     ]
-    total = np.average([one.moved for one in list_groups(result)], weights=[3, 1])
-    assert total == pytest.approx(result_summary(result)["moved"])
+    total = np.average([one.moved for one in list_groups(judged)], weights=[3, 1])
+    assert total == pytest.approx(result_summary(judged)["moved"])
 
 
 def test_groups_change_nothing_else(log):
     plain, grouped = spibb.read_log(log), spibb.read_log(log, by="ward")
     for name in ("state", "action", "reward", "next_state", "episode", "step"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(grouped, name))
-    assert list_groups(spibb.BasicRL().improve(plain, baseline="estimate", gamma=0.5)) == []
+    result = spibb.BasicRL().improve(plain, baseline="estimate", gamma=0.5)
+    assert list_groups(spibb.Assessment.of(result)) == []
 
 
 def test_a_column_may_serve_twice_and_have_empty_cells(log):

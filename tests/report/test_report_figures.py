@@ -19,8 +19,9 @@ def drawn(n_states=3, n_actions=2, n_shown=12, **names):
     )  # fmt: skip
     baseline = spibb.TabularPolicy(np.full((n_states, n_actions), 1 / n_actions), *names.values())
     result = spibb.ApproxSoftSPIBB(epsilon=0.5).improve(log, baseline=baseline, gamma=0.5)
+    changes = result_changes(spibb.Assessment.of(result))
     with own_settings():
-        figure = change_figure(result.policy, baseline, result_changes(result), n_shown)
+        figure = change_figure(result.policy, baseline, changes, n_shown)
         return to_svg(figure), result
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
+from spibb.assessment.assessment import Assessment
 from spibb.cli.app import app
 from spibb.data.log import Log
 from spibb.mdp.policy import TabularPolicy
@@ -45,7 +46,8 @@ class Page(HTMLParser):
 
 
 def page_of(result):
-    return render_report(result, result_summary(result))
+    judged = Assessment.of(result)
+    return render_report(judged, result_summary(judged))
 
 
 def data_of(text, name="changes"):

@@ -7,6 +7,7 @@ import pytest
 
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
+from spibb.assessment.assessment import Assessment
 from spibb.data.log import Log
 from spibb.errors import OutputError
 from spibb.mdp.policy import TabularPolicy
@@ -79,7 +80,7 @@ def test_the_summary_is_strict_json_even_without_values():
     """Undiscounted, and no step ends: there are no values to report."""
     log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 2.0], next_state=[0, 0])
     result = BasicRL().improve(log, baseline=TabularPolicy.uniform(1, 2), gamma=1.0)
-    summary = result_summary(result)
+    summary = result_summary(Assessment.of(result))
     assert summary["status"] == "not-terminating"
     assert summary["estimated_performance"] is None
     assert summary["estimated_gain"] is None
@@ -89,7 +90,7 @@ def test_the_summary_is_strict_json_even_without_values():
 def test_the_summary_tells_a_guarantee_from_a_vacuous_one():
     """Six rows bound little; the baseline itself loses nothing; without a discount none applies."""
     told = [
-        result_summary(improved(algorithm=algorithm))
+        result_summary(Assessment.of(improved(algorithm=algorithm)))
         for algorithm in (ApproxSoftSPIBB(), ApproxSoftSPIBB(epsilon=0.0), BasicRL())
     ]
     found = [(one["is_guaranteed"], one["is_vacuous"]) for one in told]
@@ -99,7 +100,7 @@ def test_the_summary_tells_a_guarantee_from_a_vacuous_one():
 
 
 def test_the_summary_counts():
-    summary = result_summary(improved(n_states=3))
+    summary = result_summary(Assessment.of(improved(n_states=3)))
     assert (summary["n_states"], summary["n_actions"]) == (3, 2)
     assert (summary["n_rows"], summary["n_episodes"], summary["n_unseen_pairs"]) == (6, 6, 0)
     assert summary["n_states_changed"] == 3

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import spibb
+from spibb.assessment.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
 from spibb.posterior.risk import Gain, Risk
 from spibb.report.summary import result_summary
-from spibb.report.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +32,8 @@ def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_ex
     claim = replace(result.certificate.guarantee, bound=bound, is_exact=is_exact)
     certificate = replace(result.certificate, guarantee=claim)
     return SimpleNamespace(
-        risk=risk, certificate=certificate, problem=result.problem, log_return=result.log_return,
-        choice=None, inspection=None,
+        risk=risk, certificate=certificate, problem=result.problem, choice=None, inspection=None,
+        log_return=spibb.Assessment.of(result).log_return,
     )  # fmt: skip
 
 
@@ -77,7 +77,8 @@ def test_more_episodes_stand_in_the_headline_only_where_data_are_missing():
     for n_episodes in (60, 600):
         rng = np.random.default_rng(0)
         log = spibb.Log.sample(process, baseline, n_episodes=n_episodes, max_steps=40, rng=rng)
-        found.append(decide(spibb.AutoSPIBB().improve(log, baseline=baseline, gamma=0.9)))
+        result = spibb.AutoSPIBB().improve(log, baseline=baseline, gamma=0.9)
+        found.append(spibb.Assessment.of(result).verdict)
     waits, dares = found
     assert waits.headline.startswith("Not enough data: about ")
     assert 0 < waits.more_episodes < 600
@@ -86,7 +87,7 @@ def test_more_episodes_stand_in_the_headline_only_where_data_are_missing():
 
 
 def test_a_long_log_of_one_step_is_certified_and_deployed(result):
-    found = result_summary(result)["verdict"]
+    found = result_summary(spibb.Assessment.of(result))["verdict"]
     assert found["decision"] == "Deploy"
     assert all(one["holds"] for one in found["conditions"])
 
@@ -128,8 +129,9 @@ def test_copies_of_a_log_are_no_evidence():
             copied, baseline=baseline, gamma=0.9, accept_baseline=True
         )
         worse += spibb.evaluate(process, result.policy).performance < old - 1e-9
-        sure += result.risk.gain.harm <= MOST_HARM
-        found = decide(result)
+        judgement = spibb.Assessment.of(result)
+        sure += judgement.risk.gain.harm <= MOST_HARM
+        found = judgement.verdict
         assert found.decision is Decision.KEEP
         assert "the log is not sound" in found.sentence
     assert worse > 6
@@ -138,7 +140,7 @@ def test_copies_of_a_log_are_no_evidence():
 
 def test_the_baseline_itself_is_kept(result):
     kept = spibb.ApproxSoftSPIBB(epsilon=0.0).improve(result.problem)
-    said = decide(kept).sentence
+    said = spibb.Assessment.of(kept).verdict.sentence
     assert said == "Keep the baseline, since the new policy is the baseline: nothing changes."
 
 
@@ -157,8 +159,9 @@ def test_a_clock_that_the_state_does_not_hold_is_noticed():
     )  # fmt: skip
     uniform = spibb.TabularPolicy.uniform(1, 2)
     result = spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9)
-    assert result.risk.gain.harm <= MOST_HARM
-    said = decide(result).sentence
+    found = spibb.Assessment.of(result)
+    assert found.risk.gain.harm <= MOST_HARM
+    said = found.verdict.sentence
     assert said.startswith("Keep the baseline, since the models contradict the log by more than is")
 
 
@@ -181,7 +184,7 @@ def test_under_limits_a_kept_baseline_is_called_what_it_is():
     result = spibb.AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, limits=limits)
     assert result.choice.chosen is None
     assert not result.policy.probabilities[:, :2].any()
-    summary = result_summary(result)
+    summary = result_summary(spibb.Assessment.of(result))
     assert summary["verdict"]["decision"] in ("Keep the baseline", "Not enough data")
     assert "the policy that is returned is the baseline with" in summary["verdict"]["sentence"]
     assert "with the limits applied" in summary["advice"]
@@ -193,12 +196,14 @@ def test_what_cannot_be_compared_is_not_said_to_hold():
     baseline, rng = queue.baseline(0.3), np.random.default_rng(0)
     log = spibb.Log.sample(queue.to_mdp(), baseline, n_episodes=100, max_steps=30, rng=rng)
     result = spibb.BasicRL().improve(log, baseline=baseline, gamma=0.95)
-    asked = {one.name: one for one in decide(result).conditions}
+    asked = {one.name: one for one in spibb.Assessment.of(result).verdict.conditions}
     assert asked["model"].holds is None
     assert "100 of 100 records are cut short" in asked["model"].found
     # Where nothing was seen nothing is known, though a limit changes what is done there.
     limits = spibb.Limits(forbid=[0])
     limited = spibb.ApproxSoftSPIBB().improve(log, baseline=baseline, gamma=0.95, limits=limits)
-    unseen = [one for one in result_summary(limited)["changes"] if one["n_rows"] == 0]
+    unseen = [
+        one for one in result_summary(spibb.Assessment.of(limited))["changes"] if one["n_rows"] == 0
+    ]
     assert unseen
     assert all(one["harm"] is None and one["more_rows"] is None for one in unseen)

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.base import Algorithm, Maker, Rng
+from spibb.algorithms.base import Algorithm, PolicyRecipe, Rng
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
 from spibb.errors import SettingsError, checked_number
@@ -113,12 +113,12 @@ class AutoSPIBB(Algorithm):
         found = SearchResult(policies, v, q, n_iterations, status, choices)
         return problems.kept_where_endless(found, does_end)
 
-    def maker(self, finding: Choice) -> Maker:
-        """Return what makes the chosen candidate of another problem: the choice is not repeated."""
+    def recipe(self, finding: Choice) -> PolicyRecipe:
+        """Return how the chosen candidate was made; the choice itself is not repeated."""
         if finding.chosen is None:
-            return Maker(self, share=0.0)
+            return PolicyRecipe(self, share=0.0)
         taken = finding.candidates[finding.chosen]
-        return Maker(Algorithm.from_config(taken.algorithm), taken.model, taken.share)
+        return PolicyRecipe(Algorithm.from_config(taken.algorithm), taken.model, taken.share)
 
     def choose(
         self,

@@ -21,6 +21,7 @@ from spibb.certify.case import Case
 from spibb.certify.certificate import Certificate, Guarantee
 from spibb.certify.robust import regret_test
 from spibb.errors import SettingsError
+from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation, evaluate
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
@@ -133,7 +134,7 @@ class Algorithm(Settings):
             certificate=self._certify(case, finding, level),
             algorithm=self.to_config(),
             choice=finding if isinstance(finding, Choice) else None,
-            made=self.maker(finding),
+            recipe=self.recipe(finding),
         )
 
     def check(self, problem: Problem) -> None:
@@ -163,9 +164,13 @@ class Algorithm(Settings):
                 hint="choose one of those, or leave the limits out",
             )
 
-    def maker(self, finding: Any) -> Maker:
-        """Return what makes such a policy of another problem, for halves of a log to judge."""
-        return Maker(self)
+    def recipe(self, finding: Any) -> PolicyRecipe:
+        """Return how the policy was made, so that it can be made of another problem.
+
+        Args:
+            finding: What `search` left for this problem in its findings, if anything.
+        """
+        return PolicyRecipe(self)
 
     def _certify(self, case: Case, finding: Any, level: float) -> Certificate:
         """Claim the regret test at its level, or the algorithm's own test; the other beside it."""
@@ -178,8 +183,8 @@ class Algorithm(Settings):
 
 
 @dataclass(frozen=True)
-class Maker:
-    """Makes a policy of a problem as another was made.
+class PolicyRecipe:
+    """Make a policy of a problem as another policy was made.
 
     Attributes:
         algorithm: The algorithm.
@@ -195,8 +200,10 @@ class Maker:
         """Return the policy's table."""
         if self.share == 0.0:
             return problem.start
-        trained = problem if self.model is None else replace(problem, model_kind=self.model)
-        made = np.asarray(self.algorithm.search(ProblemBatch.alone(trained)).policy[0])
+        batch = ProblemBatch.alone(problem)
+        if self.model is not None and self.model != problem.model_kind:
+            batch = batch.with_models(ModelBatch.stack([problem.estimate(self.model)]))
+        made = np.asarray(self.algorithm.search(batch).policy[0])
         if self.share == 1.0:
             return made
         return np.asarray((1.0 - self.share) * problem.start + self.share * made)

@@ -37,8 +37,9 @@ def run_demo(out: Path, *, overwrite: bool) -> None:
         "log; can the log improve the rule, safely?\n"
     )
     result, greedy = spibb.AutoSPIBB().improve(problem), spibb.BasicRL().improve(problem)
-    summary = write_result(result, out, overwrite=overwrite, command=command_line())
-    describe_improvement(result, summary)
+    assessment = spibb.Assessment.of(result)
+    summary = write_result(assessment, out, overwrite=overwrite, command=command_line())
+    describe_improvement(assessment, summary)
     _print_supported(problem, *truth["return_range"])
     _compare_with_truth(truth, result, greedy)
     print_written(out)

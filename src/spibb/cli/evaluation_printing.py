@@ -12,7 +12,7 @@ from rich.table import Column
 from spibb.cli import printing as p
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
-from spibb.report.words import said_once
+from spibb.words import said_once
 
 
 def print_evaluation(

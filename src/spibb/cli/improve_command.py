@@ -73,6 +73,7 @@ def improve(
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""
     from spibb.algorithms.promise import plan_promise
+    from spibb.assessment.assessment import Assessment
     from spibb.cli.inputs import (
         check_inputs_outside,
         command_line,
@@ -132,5 +133,6 @@ def improve(
             print_sentence(promise.summary + "\n")
     with search_status("Improving ..."):
         result = algorithms[0].improve(problem, certificate_delta=certificate_delta)
-        summary = write_result(result, out, overwrite=overwrite, command=command_line())
-    print_improvement(result, summary, out, printed)
+        assessment = Assessment.of(result)
+        summary = write_result(assessment, out, overwrite=overwrite, command=command_line())
+    print_improvement(assessment, summary, out, printed)

@@ -9,45 +9,45 @@ from typing import Any
 from rich.table import Column, Table
 from rich.text import Text
 
-from spibb.algorithms.improvement import Improvement
+from spibb.assessment.assessment import Assessment
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
-from spibb.report.words import number, percent
+from spibb.words import number, percent
 
 _N_SHOWN, _N_FINDINGS = 10, 3
 
 
 def print_improvement(
-    result: Improvement, summary: dict[str, Any], out: Path, printed: str
+    assessment: Assessment, summary: dict[str, Any], out: Path, printed: str
 ) -> None:
     """Print what an algorithm returned, and where it was written."""
 
     def show() -> None:
-        describe_improvement(result, summary)
+        describe_improvement(assessment, summary)
         p.print_written(out)
 
     p.print_as(
         printed,
         json=lambda: summary,
-        csv=lambda: change_records(result_changes(result)),
+        csv=lambda: change_records(result_changes(assessment)),
         table=show,
     )
 
 
-def describe_improvement(result: Improvement, summary: dict[str, Any]) -> None:
+def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> None:
     """Print a result for people: the verdict and the answers first, what they rest on after."""
     _print_answers(summary)
-    _print_changes(result_changes(result))
+    _print_changes(result_changes(assessment))
     _print_groups(summary["groups"])
-    _print_log(result)
+    _print_log(assessment)
     p.print_title("What it rests on")
-    p.print_sentence("\n".join(result.findings))
-    _print_risk(result)
-    _print_guarantee(result.certificate)
+    p.print_sentence("\n".join(assessment.findings))
+    _print_risk(assessment)
+    _print_guarantee(assessment.certificate)
 
 
 def _print_answers(summary: dict[str, Any]) -> None:
@@ -88,9 +88,9 @@ def change_records(changes: list[Change]) -> list[Any]:
     return [[item.name for item in fields(Change)], *map(astuple, changes)]
 
 
-def _print_log(result: Improvement) -> None:
+def _print_log(assessment: Assessment) -> None:
     """Print what was found in the log, the worst first."""
-    found = () if result.inspection is None else result.inspection.findings
+    found = () if assessment.inspection is None else assessment.inspection.findings
     if found:
         p.print_title("The log ('spibb inspect' says more)")
         p.print_bullets(f"{one.found} {one.effect}" for one in found[:_N_FINDINGS])
@@ -144,14 +144,14 @@ def _print_groups(groups: list[dict[str, Any]]) -> None:
     )
 
 
-def _print_risk(result: Improvement) -> None:
+def _print_risk(assessment: Assessment) -> None:
     """Print what the posterior says of a policy, and why it was chosen."""
-    if result.risk is None and result.choice is None:
+    if assessment.risk is None and assessment.choice is None:
         return
     p.print_title("Risk, given the log and two priors; no guarantee")
-    if result.choice is not None:
-        p.print_sentence(result.choice.summary)
-    if result.risk is not None:
+    if assessment.choice is not None:
+        p.print_sentence(assessment.choice.summary)
+    if assessment.risk is not None:
         p.print_table(
             (p.left("prior"), *map(p.right, ("gain", "95 %", "harm", "worst tenth"))),
             (
@@ -162,13 +162,13 @@ def _print_risk(result: Improvement) -> None:
                     told_share(gain.harm, gain.n_draws),
                     f"{gain.worst_tenth:.4g}",
                 )
-                for name, gain in result.risk.gains.items()
+                for name, gain in assessment.risk.gains.items()
             ),
         )
-        if result.risk.cross_fitted is not None:
-            p.print_sentence(told_halves(result.risk.cross_fitted))
-        if result.risk.held_out is not None:
-            p.print_sentence(f"Without models: {told_held_out(result.risk.held_out)}.")
+        if assessment.risk.cross_fitted is not None:
+            p.print_sentence(told_halves(assessment.risk.cross_fitted))
+        if assessment.risk.held_out is not None:
+            p.print_sentence(f"Without models: {told_held_out(assessment.risk.held_out)}.")
 
 
 def _print_guarantee(certificate: Certificate) -> None:

@@ -9,7 +9,6 @@ are not to be trusted.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,8 +81,7 @@ def ask_halves(problem: Problem, made: Callable[[Problem], Array]) -> Halves | N
             found, weight = off.robust_terms()
             terms.append(found - off.episodes.returns(off.gamma))
             weights.append(weight)
-        # Counts suffice to draw models.
-        drawn = Posterior(replace(half, log=None)).gains(policy[None], _N_DRAWS)
+        drawn = Posterior(half).gains(policy[None], _N_DRAWS)
         expected.append(min(float(values.mean()) for values in drawn.values()))
     held_out = None if not terms else _held_out(np.concatenate(terms), np.concatenate(weights))
     return Halves(float(np.mean(expected)), held_out)

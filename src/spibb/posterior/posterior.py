@@ -80,11 +80,27 @@ class Posterior:
             n_draws: Models drawn under each prior.
             seed: Source of randomness.
         """
+        return self.gains_and_parts(policies, n_draws, 0, seed)[0]
+
+    def gains_and_parts(
+        self, policies: Array, n_draws: int, n_parts: int, seed: int = 0
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Return gains as `gains` does, and what each state adds to that of the first policy.
+
+        Each model is drawn once. The parts, shape (K, S) by prior, are those of the first K draws,
+        of the known baseline or its estimate; they are not widened.
+
+        Args:
+            policies: Shape (C, S, A).
+            n_draws: Models drawn under each prior.
+            n_parts: K.
+            seed: Source of randomness.
+        """
         check_size(self.problem)
-        found = {}
+        found, added = {}, {}
         at_once = _CHUNK if self._habits is None else -(-n_draws // _BASELINES)
         for place, (name, hazards) in enumerate(self.priors.items()):
-            parts = []
+            earnings, parts = [], [np.empty((0, policies.shape[1]))]
             for first in range(0, n_draws, at_once):
                 share = (place + first / n_draws) / len(self.priors)
                 tell(Progress("policies in drawn models", share=share))
@@ -92,13 +108,22 @@ class Posterior:
                 both = np.concatenate([self._baseline(first // at_once, seed)[None], policies])
                 drawn = self._draws(numbered, seed, hazards)
                 starts = self._starts(numbered, seed)
-                parts.append(performances(drawn, both, starts, self.problem.gamma))
-            earned = np.concatenate(parts, axis=1)
+                earnings.append(performances(drawn, both, starts, self.problem.gamma))
+                parts.append(self._parts(policies[0], drawn, starts, n_parts - first))
+            earned = np.concatenate(earnings, axis=1)
             gain = earned[1:] - earned[0]
             # What rounding makes of a difference is neither gain nor harm.
             least = rounding(policies.shape[1]) * np.abs(earned[0])
             found[name] = np.where(np.abs(gain) <= least, 0.0, gain)
-        return widened(found, *self._wider(policies))
+            added[name] = np.concatenate(parts)
+        return widened(found, *self._wider(policies)), added
+
+    def _parts(self, policy: Array, draws: Draws, starts: Array, most: int) -> Array:
+        """Return what each state adds to the gain of a policy in the first draws, (K, S)."""
+        baseline, gamma = self.problem.baseline.probabilities, self.problem.gamma
+        places = range(min(max(most, 0), len(starts)))
+        found = [gains_by_state(draws, k, policy, baseline, starts[k], gamma) for k in places]
+        return np.asarray(found).reshape(len(places), len(policy))
 
     def _wider(self, policies: Array) -> tuple[Array, Array]:
         """Return how many times as wide gains are as drawn, and what luck they have besides."""
@@ -136,19 +161,6 @@ class Posterior:
         if self._habits is None:
             return self.problem.baseline.probabilities
         return draw_baseline(self._habits, number, seed)
-
-    def gains_by_state(
-        self, policy: Array, prior: str, numbered: Sequence[int], seed: int = 0
-    ) -> Array:
-        """Return what each state adds to the gain of a policy in each of K draws, (K, S)."""
-        draws = self._draws(numbered, seed, self.priors[prior])
-        starts = self._starts(numbered, seed)
-        baseline, gamma = self.problem.baseline.probabilities, self.problem.gamma
-        parts = [
-            gains_by_state(draws, place, policy, baseline, starts[place], gamma)
-            for place in range(len(numbered))
-        ]
-        return np.asarray(parts)
 
     def _draws(self, numbered: Sequence[int], seed: int, hazards: Hazards | None) -> Draws:
         outcomes, around = self.problem.outcomes, self.surroundings

@@ -23,6 +23,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope.support import HARDLY, Visits
 from spibb.posterior.halves import Halves, HeldOut
 from spibb.posterior.posterior import Posterior
+from spibb.posterior.states import StateRisks, n_parts
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
@@ -102,12 +103,14 @@ class Risk(Display):
         gains: Its gain over the baseline by prior, that under which harm is likelier first.
         hardly: Share of its visits on pairs seen fewer than five times.
         strength: Rows that the prior of a pair is worth.
-        by_state: What each state adds to the gain in the worst tenth of the draws under the first
-            prior, before these are widened: the most negative carry the risk; shape (S,).
+        by_state: What each state adds to the gain in the worst tenth of the draws of `states`,
+            before these are widened: the most negative carry the risk; shape (S,).
         worlds: The gain under that prior in a hundred equally likely worlds, from bad to good.
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
             average: less than the whole log would gain, and not flattered by it. None: not known.
         held_out: What the episodes of each half say of that, without models.
+        states: What each state adds to the gain under the first prior: in the first draws, fewer
+            than all where there are many states.
     """
 
     gains: dict[str, Gain]
@@ -117,6 +120,7 @@ class Risk(Display):
     worlds: tuple[float, ...]
     cross_fitted: float | None = None
     held_out: HeldOut | None = None
+    states: StateRisks | None = None
 
     def with_halves(self, halves: Halves | None) -> Risk:
         """Return the same with what halves of the log say."""
@@ -225,12 +229,15 @@ def risk(
         n_draws = int(np.clip(_PAIRS_DRAWN // problem.counts.n_sa.size, *_LIMITS))
     checked_whole(n_draws, "n_draws", least=2)
     posterior, table = Posterior(problem), problem.align(policy).probabilities
-    drawn = posterior.gains(table[None], n_draws, seed)
+    n_kept = min(n_parts(problem.counts.n_states), n_draws)
+    drawn, parts = posterior.gains_and_parts(table[None], n_draws, n_kept, seed)
     gains = {name: Gain.of(values[0]) for name, values in drawn.items()}
     order = harsher_first(gains)
-    worst = np.sort(np.argsort(drawn[order[0]][0], kind="stable")[: _n_worst(n_draws)])
+    added = parts[order[0]]
+    worst = np.argsort(drawn[order[0]][0][:n_kept], kind="stable")[: _n_worst(n_kept)]
     return Risk(
-        by_state=posterior.gains_by_state(table, order[0], worst.tolist(), seed).mean(axis=0),
+        by_state=added[np.sort(worst)].mean(axis=0),
+        states=StateRisks.of(added),
         worlds=_worlds(drawn[order[0]][0]),
         gains={name: gains[name] for name in order},
         hardly=_hardly(problem, table),

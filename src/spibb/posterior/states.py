@@ -13,16 +13,17 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.mdp.policy import TabularPolicy
-from spibb.posterior.posterior import Posterior
-from spibb.problem import Problem
-
 Array = NDArray[np.float64]
 
 # Cubes of states that all draws together may take (a linear system each), and how many they are.
-_WORK, _LIMITS, _CHUNK = 1.5e10, (20, 200), 50
+_WORK, _LIMITS = 1.5e10, (20, 200)
 # Of the largest part: what rounding alone makes.
 _ROUNDING = 1e-12
+
+
+def n_parts(n_states: int) -> int:
+    """Return in how many draws the parts of a gain are computed: fewer where models are large."""
+    return int(np.clip(_WORK / n_states**3, *_LIMITS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,18 +43,14 @@ class StateRisks:
     n_draws: int
 
     @classmethod
-    def of(cls, problem: Problem, policy: TabularPolicy, prior: str, seed: int = 0) -> StateRisks:
-        """Draw models, fewer where they are large, and see what each state adds in them."""
-        n_states = problem.counts.n_states
-        n_draws = int(np.clip(_WORK / n_states**3, *_LIMITS))
-        posterior, table = Posterior(problem), problem.align(policy).probabilities
-        parts = [
-            posterior.gains_by_state(table, prior, range(first, min(first + _CHUNK, n_draws)), seed)
-            for first in range(0, n_draws, _CHUNK)
-        ]
-        added = np.concatenate(parts)
-        added[np.abs(added) <= _ROUNDING * np.abs(added).max()] = 0.0
-        return cls(added.mean(axis=0), added.std(axis=0), (added < 0.0).mean(axis=0), n_draws)
+    def of(cls, parts: Array) -> StateRisks:
+        """Summarise what each state adds in K draws.
+
+        Args:
+            parts: Shape (K, S); see `spibb.posterior.posterior.Posterior.gains_and_parts`.
+        """
+        added = np.where(np.abs(parts) <= _ROUNDING * np.abs(parts).max(), 0.0, parts)
+        return cls(added.mean(axis=0), added.std(axis=0), (added < 0.0).mean(axis=0), len(added))
 
     def more_rows(self, n_rows: NDArray[np.int64], most_harm: float) -> Array:
         """Return about how many more rows each state needs until harm is unlikely enough.

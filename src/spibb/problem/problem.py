@@ -262,7 +262,11 @@ class Problem(Display):
     @property
     def counted(self) -> Problem:
         """The problem with the model of its counts, which is what guarantees are about."""
-        return self if self.model_kind == "counts" else replace(self, model_kind="counts")
+        return self if self.model_kind == "counts" else self._counted
+
+    @cached_property
+    def _counted(self) -> Problem:
+        return replace(self, model_kind="counts")
 
     @cached_property
     def outcomes(self) -> Outcomes:

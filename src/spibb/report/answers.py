@@ -7,17 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spibb.algorithms.improvement import Improvement
+from spibb.assessment.assessment import Assessment
+from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.display import short
 from spibb.report.changes import Change
-from spibb.report.words import (
-    expected_gain,
-    interval,
-    number,
-    percent,
-    probability_of_harm,
-    several,
-)
+from spibb.words import interval, number, percent, several
 
 
 @dataclass(frozen=True)
@@ -42,32 +36,32 @@ class Answer:
         return f"{self.figure} {self.text}"
 
 
-def answer(result: Improvement, changes: list[Change]) -> tuple[Answer, ...]:
+def answer(assessment: Assessment, changes: list[Change]) -> tuple[Answer, ...]:
     """Answer what a result is asked first."""
     return (
-        Answer("today", "What do we earn today?", *_today(result)),
-        Answer("gain", "What would we gain?", *_gain(result)),
-        Answer("harm", "How likely do we lose?", *_harm(result)),
-        Answer("changes", "Which cases change?", *_changes(result, changes)),
-        Answer("certified", "What is certified?", *_certified(result)),
+        Answer("today", "What do we earn today?", *_today(assessment)),
+        Answer("gain", "What would we gain?", *_gain(assessment)),
+        Answer("harm", "How likely do we lose?", *_harm(assessment)),
+        Answer("changes", "Which cases change?", *_changes(assessment, changes)),
+        Answer("certified", "What is certified?", *_certified(assessment)),
     )
 
 
-def share_moved(result: Improvement) -> float:
+def share_moved(assessment: Assessment) -> float:
     """Return which share of the decisions in the log the new policy would make otherwise."""
-    states = result.certificate.states
+    states = assessment.certificate.states
     return float(np.average(states.moved, weights=states.n_rows))
 
 
-def n_deciding(result: Improvement) -> int:
+def n_deciding(assessment: Assessment) -> int:
     """Return in how many states something is decided: in all but the terminal ones."""
-    return int((~result.problem.counts.terminal).sum())
+    return int((~assessment.problem.counts.terminal).sum())
 
 
-def _today(result: Improvement) -> tuple[str, str]:
-    found = result.log_return
+def _today(assessment: Assessment) -> tuple[str, str]:
+    found = assessment.log_return
     if found is None:
-        if result.problem.log is None and result.problem.counts.n_initial.any():
+        if assessment.problem.log is None and assessment.problem.counts.n_initial.any():
             return "Unknown", "since counts do not keep returns."
         return "Unknown", "since the log has no episodes."
     ends = "with too little in the log for an interval"
@@ -78,24 +72,24 @@ def _today(result: Improvement) -> tuple[str, str]:
     return number(found.mean), f"an episode, {ends} ({episodes}{cut})."
 
 
-def _gain(result: Improvement) -> tuple[str, str]:
-    risk = result.risk
+def _gain(assessment: Assessment) -> tuple[str, str]:
+    risk = assessment.risk
     if risk is None:
-        return _without_risk(result, "0", "an episode: the policy is the baseline.")
+        return _without_risk(assessment, "0", "an episode: the policy is the baseline.")
     ends = f"{interval(risk.gain.interval_95, '+')} at 95 %, no bound"
     if risk.cross_fitted is None or risk.cross_fitted >= risk.least_mean:
         how = f"({ends}); the log judges what it made, which flatters."
     else:
         how = f"by halves of the log and by all of it ({ends}), which flatters."
-    is_cut = result.log_return is not None and result.log_return.n_truncated > 0
+    is_cut = assessment.log_return is not None and assessment.log_return.n_truncated > 0
     episode = "an uncut episode" if is_cut else "an episode"
     return expected_gain(risk, "+"), f"{episode} expected {how}"
 
 
-def _harm(result: Improvement) -> tuple[str, str]:
-    risk = result.risk
+def _harm(assessment: Assessment) -> tuple[str, str]:
+    risk = assessment.risk
     if risk is None:
-        return _without_risk(result, "0 of 100", "worlds: the policy is the baseline.")
+        return _without_risk(assessment, "0 of 100", "worlds: the policy is the baseline.")
     lost = sum(world < 0.0 for world in risk.worlds)
     return f"{lost} of {len(risk.worlds)}", (
         f"worlds lose ({probability_of_harm(risk.gain)}); "
@@ -104,19 +98,19 @@ def _harm(result: Improvement) -> tuple[str, str]:
     )
 
 
-def _changes(result: Improvement, changes: list[Change]) -> tuple[str, str]:
-    states = f"{len(changes):,} of {n_deciding(result):,}"
+def _changes(assessment: Assessment, changes: list[Change]) -> tuple[str, str]:
+    states = f"{len(changes):,} of {n_deciding(assessment):,}"
     if not changes:
         return states, "states: the policy is the baseline."
     first = changes[0]
     return states, (
-        f"states, {percent(share_moved(result))} of the decisions; first {short(first.state)}: "
+        f"states, {percent(share_moved(assessment))} of the decisions; first {short(first.state)}: "
         f"less {short(first.less)}, more {short(first.more)}."
     )
 
 
-def _certified(result: Improvement) -> tuple[str, str]:
-    certificate = result.certificate
+def _certified(assessment: Assessment) -> tuple[str, str]:
+    certificate = assessment.certificate
     guarantee, level = certificate.guarantee, percent(1.0 - certificate.delta)
     bound = certificate.bound
     if bound is None:
@@ -137,8 +131,8 @@ def _certified(result: Improvement) -> tuple[str, str]:
     return "No gain", f"is certified, only a loss of at most {number(-bound)} (of {worst}) {about}."
 
 
-def _without_risk(result: Improvement, figure: str, text: str) -> tuple[str, str]:
-    if not (result.certificate.states.moved > 1e-12).any():
+def _without_risk(assessment: Assessment, figure: str, text: str) -> tuple[str, str]:
+    if not (assessment.certificate.states.moved > 1e-12).any():
         return figure, text
-    n_states = result.problem.counts.n_states
+    n_states = assessment.problem.counts.n_states
     return "Unknown", f"since no models are drawn for {n_states:,} states."

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spibb.algorithms.improvement import Improvement
+from spibb.assessment.assessment import Assessment
+from spibb.assessment.verdict import MOST_HARM
 from spibb.certify.certificate import StateAudit
 from spibb.mdp.policy import TabularPolicy
 from spibb.posterior.states import StateRisks
-from spibb.report.verdict import MOST_HARM
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Change:
     more_rows: int | None = None
 
 
-def result_changes(result: Improvement) -> list[Change]:
-    """List the states in which a result differs from its baseline."""
-    states, policies = result.certificate.states, (result.policy, result.baseline.policy)
-    return list_changes(*policies, states, result.state_risks)
+def result_changes(assessment: Assessment) -> list[Change]:
+    """List the states in which a policy differs from its baseline."""
+    states, baseline = assessment.certificate.states, assessment.baseline.policy
+    return list_changes(assessment.policy, baseline, states, assessment.state_risks)
 
 
 def list_changes(

@@ -12,7 +12,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
-from spibb.algorithms.improvement import Improvement, start_remarks
+from spibb.assessment.assessment import Assessment
+from spibb.assessment.findings import start_remarks
 from spibb.display import Card, Display
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
@@ -20,11 +21,11 @@ from spibb.report.changes import result_changes
 from spibb.report.comparison_page import comparison_statement, render_comparison
 from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result
-from spibb.report.summary import result_facts
-from spibb.report.words import said_once
+from spibb.report.summary import made_by_algorithm, result_facts
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.whole_files import write_json, write_whole
 from spibb.whole_folders import write_folder
+from spibb.words import said_once
 
 HEAD = ("algorithm", "gain, est.", "guaranteed", "moved", "off-policy", "ess")
 
@@ -85,13 +86,13 @@ class Comparison(Display):
     Attributes:
         problem: The log and its baseline.
         rows: One for the baseline, and one for each algorithm.
-        results: What the algorithms returned.
+        assessments: One for each algorithm, of what it returned.
         delta: Level of the off-policy intervals.
     """
 
     problem: Problem
     rows: tuple[ComparisonRow, ...]
-    results: tuple[Improvement, ...]
+    assessments: tuple[Assessment, ...]
     delta: float
 
     @property
@@ -111,7 +112,7 @@ class Comparison(Display):
     def _card(self) -> Card:
         facts = {"remarks": f"{len(self.remarks)}, in .remarks; write(folder) writes all results"}
         rows = [row.cells for row in self.rows]
-        return Card(f"Comparison of {len(self.results)} algorithms", facts, HEAD, rows)
+        return Card(f"Comparison of {len(self.assessments)} algorithms", facts, HEAD, rows)
 
     def records(self) -> Iterator[list[Any]]:
         """Yield the rows of a CSV file, names of the columns first."""
@@ -121,7 +122,7 @@ class Comparison(Display):
 
     def to_dict(self, command: str | None = None) -> dict[str, Any]:
         """Return plain JSON values: the rows, and what is to be said of each result."""
-        settings = [result_facts(result, result_changes(result)) for result in self.results]
+        settings = [result_facts(one, result_changes(one)) for one in self.assessments]
         return {
             "format": "spibb-comparison",
             "version": 2,
@@ -154,9 +155,9 @@ class Comparison(Display):
             write_whole(part / "comparison.csv", text.getvalue().encode())
             write_json(part / "comparison.json", facts)
             write_whole(part / "report.html", render_comparison(facts, self.remarks).encode())
-            for name, result in zip(names, self.results, strict=True):
+            for name, one in zip(names, self.assessments, strict=True):
                 (part / name).mkdir()
-                fill_result(result, part / name, command)
+                fill_result(one, part / name, command)
 
         write_folder(Path(folder), fill, overwrite=overwrite, known=comparison_files(names))
         return facts
@@ -199,19 +200,23 @@ def compare(
     """
     problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     level = checked_delta(delta)
-    results = tuple(one.improve(problem, certificate_delta=certificate_delta) for one in algorithms)
+    assessments = tuple(
+        Assessment.of(one.improve(problem, certificate_delta=certificate_delta))
+        for one in algorithms
+    )
     judged = cross_fit(problem, problem.baseline, lambda part: part.baseline, level)
     baseline_row = ComparisonRow(
         algorithm="baseline", estimated_gain=0.0, bound=0.0, moved=0.0, status="as-it-is", **judged
     )
     rows = [baseline_row]
-    for name, algorithm, result in zip(row_names(algorithms), algorithms, results, strict=True):
-        rows.append(_row(name, algorithm, result, level))
-    return Comparison(problem, tuple(rows), results, level)
+    for name, algorithm, one in zip(row_names(algorithms), algorithms, assessments, strict=True):
+        rows.append(_row(name, algorithm, one, level))
+    return Comparison(problem, tuple(rows), assessments, level)
 
 
-def _row(name: str, algorithm: Algorithm, result: Improvement, delta: float) -> ComparisonRow:
-    certificate, withheld = result.certificate, result.withheld
+def _row(name: str, algorithm: Algorithm, assessment: Assessment, delta: float) -> ComparisonRow:
+    result = made_by_algorithm(assessment)
+    certificate, withheld = assessment.certificate, assessment.withheld
     proviso = None if certificate.bound is None else certificate.guarantee.proviso
     notes = {
         f"Estimates by the model are withheld: {withheld}.": withheld,

@@ -8,9 +8,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from spibb.assessment.verdict import Decision
 from spibb.report.html import render_page, spans
-from spibb.report.verdict import Decision
-from spibb.report.words import several
+from spibb.words import several
 
 
 def comparison_statement(settings: list[dict[str, Any]]) -> str:

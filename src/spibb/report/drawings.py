@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from spibb.report.words import number
+from spibb.words import number
 
 _WIDTH, _HEIGHT, _FOOT, _SIDE = 640.0, 150.0, 34.0, 26.0
 # Columns of dots, and how many pixels a dot may be wide.

@@ -8,9 +8,9 @@ from typing import Any
 
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
-from spibb.report.words import number, several
 from spibb.whole_files import write_json, write_whole
 from spibb.whole_folders import write_folder
+from spibb.words import number, several
 
 FILES = ("evaluation.json", "report.html")
 

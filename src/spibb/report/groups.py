@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.improvement import Improvement
+from spibb.assessment.assessment import Assessment
 from spibb.data.log import Log
 from spibb.ope.trajectories import Trajectories
 
@@ -34,15 +34,15 @@ class Group:
     moved: float
 
 
-def list_groups(result: Improvement) -> list[Group]:
+def list_groups(assessment: Assessment) -> list[Group]:
     """List the groups of a log, in natural order; none where it was read without."""
-    log = result.problem.log
+    log = assessment.problem.log
     if log is None or log.group is None:
         return []
     size = len(log.group_labels)
     n_rows = np.bincount(log.group, minlength=size)
-    moved = np.bincount(log.group, result.certificate.states.moved[log.state], size)
-    n_episodes, total = _returns(log, log.group, result.problem.gamma)
+    moved = np.bincount(log.group, assessment.certificate.states.moved[log.state], size)
+    n_episodes, total = _returns(log, log.group, assessment.problem.gamma)
     return [
         Group(
             name=name,

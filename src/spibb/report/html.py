@@ -12,24 +12,24 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from spibb.algorithms.improvement import Improvement
+from spibb.assessment.assessment import Assessment
+from spibb.assessment.verdict import MOST_HARM
 from spibb.data.groups import natural
 from spibb.posterior.risk import told_share
 from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
 from spibb.report.tables import CAPTIONS, change_table, group_table
-from spibb.report.verdict import MOST_HARM
-from spibb.report.words import interval, number, percent, several
 from spibb.settings import in_words
+from spibb.words import interval, number, percent, several
 
 # What a picture of changes shows.
 _N_STATES, _N_ACTIONS = 12, 8
 
 
-def render_report(result: Improvement, summary: dict[str, Any], log_section: str = "") -> str:
+def render_report(assessment: Assessment, summary: dict[str, Any], log_section: str = "") -> str:
     """Return the page of a result.
 
     Args:
-        result: The result.
+        assessment: The assessment of a result.
         summary: What ``summary.json`` holds.
         log_section: HTML on the log itself, if there is any.
     """
@@ -37,13 +37,13 @@ def render_report(result: Improvement, summary: dict[str, Any], log_section: str
     return render_page(
         "report.html",
         summary=summary,
-        certificate=result.certificate,
+        certificate=assessment.certificate,
         settings={
             name: in_words(value)
             for name, value in algorithm.items()
             if name != "algorithm" and value is not None
         },
-        picture=_change_picture(result, summary["changes"]),
+        picture=_change_picture(assessment, summary["changes"]),
         candidates=_candidates(summary["choice"]),
         changes=change_table(summary),
         changes_caption=CAPTIONS[summary["risk"] is not None],
@@ -118,11 +118,11 @@ def _candidates(choice: dict[str, Any] | None) -> dict[str, Any] | None:
     return {"axis": axis, "rows": rows}
 
 
-def _change_picture(result: Improvement, changes: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _change_picture(assessment: Assessment, changes: list[dict[str, Any]]) -> dict[str, Any] | None:
     """Return what the states and actions that change most had, and have, in natural order."""
     if not changes:
         return None
-    policy, baseline = result.policy, result.baseline.policy
+    policy, baseline = assessment.policy, assessment.baseline.policy
     shown = [one["state"] for one in changes[:_N_STATES]]
     states = [policy.states.places[name] for name in shown]
     old, new = baseline.probabilities[states], policy.probabilities[states]

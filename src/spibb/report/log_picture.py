@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spibb.inspection.inspect import Inspection
 from spibb.report.drawings import Scale
-from spibb.report.words import number, percent
+from spibb.words import number, percent
 
 _WIDTH, _HEIGHT = 300.0, 230.0
 # Where the axes are: room on the left for numbers, below for numbers and a title.

@@ -12,12 +12,14 @@ import numpy as np
 
 import spibb
 from spibb.algorithms.improvement import Improvement
+from spibb.assessment.assessment import Assessment
+from spibb.assessment.verdict import Verdict
+from spibb.errors import SettingsError
 from spibb.ope.log_return import LEVEL
 from spibb.posterior.risk import Gain
 from spibb.report.answers import answer, n_deciding, share_moved
 from spibb.report.changes import Change, result_changes
 from spibb.report.groups import list_groups
-from spibb.report.verdict import Verdict, decide
 
 # States that carry the risk: so many are named.
 _N_CARRIERS, _ROUNDING = 5, 1e-9
@@ -26,21 +28,21 @@ _PACKAGES = ("numpy", "scipy", "numba", "pyarrow")
 
 
 def result_summary(
-    result: Improvement, *, command: str | None = None, hashes: dict[str, str] | None = None
+    assessment: Assessment, *, command: str | None = None, hashes: dict[str, str] | None = None
 ) -> dict[str, Any]:
     """Return what ``summary.json`` holds.
 
     Args:
-        result: The result.
+        assessment: The assessment of a result.
         command: What makes it again, where it was made by a command.
         hashes: SHA-256 of the files beside it, by name.
     """
-    changes = result_changes(result)
+    changes = result_changes(assessment)
     return {
-        **result_facts(result, changes),
+        **result_facts(assessment, changes),
         "changes": [_plain_facts(vars(change)) for change in changes],
-        "certificate": result.certificate.to_dict(),
-        "groups": [_plain_facts(vars(group)) for group in list_groups(result)],
+        "certificate": assessment.certificate.to_dict(),
+        "groups": [_plain_facts(vars(group)) for group in list_groups(assessment)],
         "command": command,
         "versions": {"python": platform.python_version(), "spibb": spibb.__version__}
         | {name: version(name) for name in _PACKAGES},
@@ -48,18 +50,21 @@ def result_summary(
     }
 
 
-def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
+def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any]:
     """Return what is to be said of a result as a whole, not state by state."""
-    counts, certificate = result.problem.counts, result.certificate
-    shown = result.withheld is None
+    result = made_by_algorithm(assessment)
+    counts, certificate = assessment.problem.counts, assessment.certificate
+    shown = assessment.withheld is None
     return {
         "format": "spibb-summary",
         "version": 2,
         "spibb": spibb.__version__,
-        "verdict": _verdict(decide(result)),
-        "answers": [asdict(one) | {"sentence": one.sentence} for one in answer(result, changes)],
+        "verdict": _verdict(assessment.verdict),
+        "answers": [
+            asdict(one) | {"sentence": one.sentence} for one in answer(assessment, changes)
+        ],
         "algorithm": result.algorithm,
-        "gamma": result.problem.gamma,
+        "gamma": assessment.problem.gamma,
         "status": result.status.name.lower().replace("_", "-"),
         "advice": _advice(result),
         "n_iterations": result.n_iterations,
@@ -68,26 +73,31 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
         "n_gaps": counts.n_gaps,
         "n_episodes": int(counts.n_initial.sum()),
         "n_states": counts.n_states,
-        "n_deciding_states": n_deciding(result),
+        "n_deciding_states": n_deciding(assessment),
         "n_actions": counts.n_actions,
         "n_unseen_pairs": int((counts.n_sa[~counts.terminal] == 0).sum()),
-        "is_baseline_estimated": result.baseline.policy.is_estimated,
-        "policies": _loggers(result),
-        "log_return": _log_return(result),
+        "is_baseline_estimated": assessment.baseline.policy.is_estimated,
+        "policies": _loggers(assessment),
+        "log_return": _log_return(assessment),
         "estimated_performance": _plain(result.performance) if shown else None,
-        "estimated_baseline_performance": _plain(result.baseline.performance) if shown else None,
+        "estimated_baseline_performance": _plain(assessment.baseline.performance)
+        if shown
+        else None,
         "estimated_gain": _plain(result.estimated_gain) if shown else None,
-        "withheld": result.withheld,
+        "withheld": assessment.withheld,
         "visits": {
             name: {"never_seen": _plain(visits.never), "hardly_seen": _plain(visits.hardly)}
-            for name, visits in (("policy", result.visits), ("baseline", result.baseline_visits))
+            for name, visits in (
+                ("policy", assessment.visits),
+                ("baseline", assessment.baseline_visits),
+            )
         },
-        "limits": _limits(result),
-        "risk": _risk(result),
-        "choice": _choice(result),
-        "inspection": None if result.inspection is None else result.inspection.to_dict(),
+        "limits": _limits(assessment),
+        "risk": _risk(assessment),
+        "choice": _choice(assessment),
+        "inspection": None if assessment.inspection is None else assessment.inspection.to_dict(),
         "n_states_changed": len(changes),
-        "moved": share_moved(result),
+        "moved": share_moved(assessment),
         "is_guaranteed": certificate.is_guaranteed,
         "is_vacuous": certificate.guarantee.is_vacuous,
         **_facts(certificate, "bound", "delta", "statement"),
@@ -96,6 +106,17 @@ def result_facts(result: Improvement, changes: list[Change]) -> dict[str, Any]:
             for other in certificate.others
         ],
     }
+
+
+def made_by_algorithm(assessment: Assessment) -> Improvement:
+    """Return the result that was assessed; a report tells of the algorithm that made it."""
+    if assessment.improvement is None:
+        raise SettingsError(
+            "the policy was not made by an algorithm of spibb",
+            expected="the assessment of what an algorithm returned",
+            hint="print the assessment, or its verdict and its risk; spibb audit judges any policy",
+        )
+    return assessment.improvement
 
 
 def _advice(result: Improvement) -> str:
@@ -112,8 +133,8 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
     return {"decision": str(verdict.decision), **said, "conditions": conditions}
 
 
-def _log_return(result: Improvement) -> dict[str, Any] | None:
-    found = result.log_return
+def _log_return(assessment: Assessment) -> dict[str, Any] | None:
+    found = assessment.log_return
     if found is None:
         return None
     low, high = map(_plain, found.interval)
@@ -121,31 +142,31 @@ def _log_return(result: Improvement) -> dict[str, Any] | None:
     return value | _facts(found, "n_episodes", "n_truncated", "warnings")
 
 
-def _loggers(result: Improvement) -> dict[str, Any] | None:
+def _loggers(assessment: Assessment) -> dict[str, Any] | None:
     """Return who made the log, where it names several."""
-    found = result.problem.loggers
+    found = assessment.problem.loggers
     names = "improved", "n_rows", "n_episodes", "n_mixed", "used"
     return None if found is None else _facts(found, *names)
 
 
-def _limits(result: Improvement) -> dict[str, Any] | None:
+def _limits(assessment: Assessment) -> dict[str, Any] | None:
     """Return the limits in words, and what each costs in estimated gain, by name."""
-    limits = result.problem.limits
+    limits = assessment.problem.limits
     if limits is None:
         return None
     return {
-        name: {"statement": text, "cost": _plain(result.limit_costs.get(name))}
+        name: {"statement": text, "cost": _plain(assessment.limit_costs.get(name))}
         for name, text in limits.statements.items()
     }
 
 
-def _risk(result: Improvement) -> dict[str, Any] | None:
+def _risk(assessment: Assessment) -> dict[str, Any] | None:
     """Return what the posterior says, the prior first under which harm is likelier."""
-    found = result.risk
+    found = assessment.risk
     if found is None:
         return None
     gains = {name: _gain(gain) for name, gain in found.gains.items()}
-    states = result.problem.counts.states
+    states = assessment.problem.counts.states
     carriers = [
         {"state": str(states[int(x)]), "adds": float(found.by_state[x])}
         for x in np.argsort(found.by_state, kind="stable")[:_N_CARRIERS]
@@ -163,8 +184,8 @@ def _gain(gain: Gain) -> dict[str, Any]:
     return _plain_facts(asdict(gain) | {"mean_error": gain.mean_error})
 
 
-def _choice(result: Improvement) -> dict[str, Any] | None:
-    choice = result.choice
+def _choice(assessment: Assessment) -> dict[str, Any] | None:
+    choice = assessment.choice
     if choice is None:
         return None
     tried = [

@@ -1,19 +1,20 @@
-"""What to do with a policy, and the rule that says so.
+"""Decide what to do with a policy.
 
-Eight conditions, each a number that stands in the result. The first three ask whether there is
-anything to gain, the next four whether the log is enough to say so, the last whether it is
-certified:
+The rule has eight criteria. Each is a number that stands in the assessment. The first three ask
+whether there is anything to gain. The next four ask whether the log is large enough to say so. The
+last asks whether the policy is certified.
 
-* Keep the baseline: nothing changes, no gain is expected, or neither certificate nor risk is known;
-  the log was found not to be one of what it is taken for; or the model, of which the gain is told,
-  misses what the log shows of the baseline by more.
-* Not enough data: a gain is expected, but harm is too likely, halves of the log contradict it, by
-  models or by their episodes, or it goes where the log hardly was; and nothing is certified.
-* Deploy with monitoring: the log is enough, or it is certified; not both.
-* Deploy: the log is enough, it is certified, and nothing was found that biases the log.
+* Keep the baseline: nothing changes; no gain is expected; neither certificate nor risk is known;
+  the log failed inspection; or the models, which the expected gain comes from, differ from the
+  log's mean return by more than the gain.
+* Not enough data: a gain is expected and nothing is certified, but harm is too likely, halves of
+  the log or their episodes contradict the gain, or too many decisions rest on low counts.
+* Deploy with monitoring: the log is large enough, or the policy is certified; not both.
+* Deploy: the log is large enough, the policy is certified, and no finding of the inspection biases
+  the log.
 
-Risk is what the posterior says under the prior that is harsher on the policy: no guarantee. The
-certificate alone is one, and on a log of a few thousand rows it seldom promises a gain: hence the
+The risk is that under the harsher prior. It is a posterior probability, not a guarantee. Only the
+certificate is a guarantee; on a log of a few thousand rows it seldom promises a gain, hence the
 monitoring.
 """
 
@@ -23,8 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
-from spibb.algorithms.improvement import Improvement
+from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.certify.certificate import Certificate
 from spibb.inspection.finding import Finding
 from spibb.ope.log_return import contradiction
@@ -32,7 +34,10 @@ from spibb.ope.support import HARDLY
 from spibb.posterior.choice import Choice
 from spibb.posterior.more import more_episodes, more_for_choice
 from spibb.posterior.risk import Risk
-from spibb.report.words import expected_gain, interval, number, percent, probability_of_harm
+from spibb.words import interval, number, percent
+
+if TYPE_CHECKING:
+    from spibb.assessment.assessment import Assessment
 
 # The largest probability of harm with which a policy may be deployed.
 MOST_HARM = 0.05
@@ -56,7 +61,7 @@ class Decision(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
+class Criterion:
     """A condition of the rule.
 
     Attributes:
@@ -87,7 +92,7 @@ class Verdict:
 
     decision: Decision
     reason: str
-    conditions: tuple[Asked, ...]
+    conditions: tuple[Criterion, ...]
     more_episodes: int | None = None
 
     @property
@@ -114,28 +119,28 @@ class Verdict:
         )
 
 
-def decide(result: Improvement) -> Verdict:
-    """Apply the rule to a result.
+def decide(assessment: Assessment) -> Verdict:
+    """Apply the rule to an assessment.
 
     Args:
-        result: The result.
+        assessment: The assessment; its risk and its inspection are computed if they were not.
     """
-    certificate, risk = result.certificate, result.risk
+    certificate, risk = assessment.certificate, assessment.risk
     n_changed = int((certificate.states.moved > 1e-12).sum())
-    changes = Asked(
+    changes = Criterion(
         "changes", "something changes", f"{n_changed:,} states", n_changed > 0,
         "the new policy is the baseline: nothing changes",
     )  # fmt: skip
     certified = _certified(certificate)
-    void = [one for one in _findings(result) if one.severity == "void"]
+    void = [one for one in _findings(assessment) if one.severity == "void"]
     if void:
         return Verdict(Decision.KEEP, f"the log is not sound: {_clause(void[0].found)}",
                        (changes, certified))  # fmt: skip
-    if result.choice is not None and result.choice.chosen is None:
-        return _none_chosen(result, result.choice, (changes, certified))
+    if assessment.choice is not None and assessment.choice.chosen is None:
+        return _none_chosen(assessment, assessment.choice, (changes, certified))
     if risk is None:
-        return _without_risk(result, changes, certified)
-    gain, model, enough = _expected_gain(risk), _agreement(result, risk), _enough(risk)
+        return _without_risk(assessment, changes, certified)
+    gain, model, enough = _expected_gain(risk), _agreement(assessment, risk), _enough(risk)
     conditions = (changes, gain, model, *enough, certified)
     against = [one.objection for one in enough if one.holds is False]
     for one in (changes, gain, model):
@@ -148,9 +153,9 @@ def decide(result: Improvement) -> Verdict:
         return Verdict(Decision.MONITOR, reason, conditions)
     if against:
         reason = f"{expected}, but {' and '.join(against)}"
-        more = more_episodes(risk.gains.values(), _HARM_DEVIATIONS, _n_episodes(result))
+        more = more_episodes(risk.gains.values(), _HARM_DEVIATIONS, _n_episodes(assessment))
         return Verdict(Decision.WAIT, reason, conditions, more or None)
-    doubts = [one for one in _findings(result) if one.severity != "weaker"]
+    doubts = [one for one in _findings(assessment) if one.severity != "weaker"]
     if certified.holds and doubts:
         reason = f"{unlikely}, and {certified.found} is certified, but {_clause(doubts[0].found)}"
         return Verdict(Decision.MONITOR, reason, conditions)
@@ -165,8 +170,8 @@ def decide(result: Improvement) -> Verdict:
     return Verdict(Decision.MONITOR, reason, conditions)
 
 
-def _findings(result: Improvement) -> Sequence[Finding]:
-    found = result.inspection
+def _findings(assessment: Assessment) -> Sequence[Finding]:
+    found = assessment.inspection
     return () if found is None else found.findings
 
 
@@ -175,9 +180,11 @@ def _clause(sentence: str) -> str:
     return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
-def _none_chosen(result: Improvement, choice: Choice, conditions: tuple[Asked, ...]) -> Verdict:
+def _none_chosen(
+    assessment: Assessment, choice: Choice, conditions: tuple[Criterion, ...]
+) -> Verdict:
     """Judge a choice that took no candidate: is there nothing to gain, or not enough data?"""
-    more = more_for_choice(choice, _n_episodes(result))
+    more = more_for_choice(choice, _n_episodes(assessment))
     if more is None:
         reason = f"no gain is expected of any of {len(choice.candidates)} candidates"
         if choice.is_limited:
@@ -189,54 +196,56 @@ def _none_chosen(result: Improvement, choice: Choice, conditions: tuple[Asked, .
     return Verdict(Decision.WAIT, reason, conditions, more or None)
 
 
-def _n_episodes(result: Improvement) -> int:
-    return int(result.problem.counts.n_initial.sum())
+def _n_episodes(assessment: Assessment) -> int:
+    return int(assessment.problem.counts.n_initial.sum())
 
 
-def _without_risk(result: Improvement, changes: Asked, certified: Asked) -> Verdict:
+def _without_risk(assessment: Assessment, changes: Criterion, certified: Criterion) -> Verdict:
     """Judge by the certificate alone: the baseline itself, or models too large to be drawn."""
     conditions = (changes, certified)
     if not changes.holds:
         return Verdict(Decision.KEEP, changes.objection, conditions)
-    unknown = f"no probability of harm is computed for {result.problem.counts.n_states:,} states"
+    unknown = (
+        f"no probability of harm is computed for {assessment.problem.counts.n_states:,} states"
+    )
     if certified.holds:
         reason = f"{certified.found} is certified, but {unknown}"
         return Verdict(Decision.MONITOR, reason, conditions)
     return Verdict(Decision.KEEP, f"{certified.objection} and {unknown}", conditions)
 
 
-def _expected_gain(risk: Risk) -> Asked:
+def _expected_gain(risk: Risk) -> Criterion:
     mean = risk.least_mean
-    return Asked(
+    return Criterion(
         "gain", "a gain is expected under both priors", number(mean, "+"), mean > 0.0,
         f"no gain is expected ({number(mean, '+')} an episode)",
     )  # fmt: skip
 
 
-def _agreement(result: Improvement, risk: Risk) -> Asked:
+def _agreement(assessment: Assessment, risk: Risk) -> Criterion:
     """Ask whether what is drawn from the model can be relied on: a state may not hold enough.
 
     Where the baseline's value in the mean of the models is far from the log's mean return, and by
     more than is to be gained, the process is not what the models say.
     """
     asked = "the models agree with the log on what is earned today, or miss less than the gain"
-    problem, found = result.problem, result.log_return
+    problem, found = assessment.problem, assessment.log_return
     value = float(problem.expected.initial @ problem.expected_values)
     if found is None or found.n_truncated or problem.declared.initial is not None:
         why = "the log has no episodes" if found is None else "the start is declared"
         if found is not None and found.n_truncated:
             why = f"{found.n_truncated:,} of {found.n_episodes:,} records are cut short"
-        return Asked("model", asked, f"not compared: {why}", None, "")
+        return Criterion("model", asked, f"not compared: {why}", None, "")
     told = contradiction(found, value)
     is_small = abs(value - found.mean) <= risk.least_mean
-    return Asked(
+    return Criterion(
         "model", asked, f"models {number(value)}, log {number(found.mean)}",
         told is None or is_small,
         f"the models contradict the log by more than is gained: {told}",
     )  # fmt: skip
 
 
-def _enough(risk: Risk) -> tuple[Asked, ...]:
+def _enough(risk: Risk) -> tuple[Criterion, ...]:
     """Ask whether the log is enough to rely on the gain that is expected."""
     harm, halves = risk.gain.harm, risk.cross_fitted
     told = probability_of_harm(risk.gain)
@@ -244,24 +253,24 @@ def _enough(risk: Risk) -> tuple[Asked, ...]:
     if held_out is not None and held_out.ess >= FEWEST_EFFECTIVE:
         disputed = held_out.interval_95[1] < 0.0
     return (
-        Asked(
+        Criterion(
             "harm", f"harm has a probability of at most {percent(MOST_HARM)}", told,
             harm <= MOST_HARM,
             f"harm has a probability of {told} (the limit is {percent(MOST_HARM)})",
         ),
-        Asked(
+        Criterion(
             "halves", "each half of the log expects a gain of what the other half makes",
             "not compared" if halves is None else number(halves, "+"),
             None if halves is None else halves > 0.0,
             "halves of the log expect no gain of each other's policies",
         ),
-        Asked(
+        Criterion(
             "episodes", "the episodes themselves, weighted, do not say otherwise",
             "not known" if held_out is None else interval(held_out.interval_95, "+"),
             None if disputed is None else not disputed,
             "the episodes themselves, weighted, speak against it",
         ),
-        Asked(
+        Criterion(
             "seen", f"at most {percent(MOST_HARDLY)} of its decisions are ones that the log holds "
             f"fewer than {HARDLY} times", percent(risk.hardly), risk.hardly <= MOST_HARDLY,
             f"{percent(risk.hardly)} of its decisions are ones that the log hardly holds",
@@ -269,7 +278,7 @@ def _enough(risk: Risk) -> tuple[Asked, ...]:
     )  # fmt: skip
 
 
-def _certified(certificate: Certificate) -> Asked:
+def _certified(certificate: Certificate) -> Criterion:
     """Ask for a bound that is proved and allows no loss; one that may fail more often is none."""
     bound, level = certificate.bound, percent(1.0 - certificate.delta)
     if bound is None:
@@ -280,4 +289,4 @@ def _certified(certificate: Certificate) -> Asked:
         found = f"a loss of at most {number(-bound)} (at {level})"
     holds = bound is not None and bound >= 0.0 and certificate.guarantee.is_exact
     asked = "it is certified, exactly, that nothing is lost"
-    return Asked("certified", asked, found, holds, "it is not certified that nothing is lost")
+    return Criterion("certified", asked, found, holds, "it is not certified that nothing is lost")

@@ -1,13 +1,9 @@
-"""Numbers and shares as people write them."""
+"""Write numbers, shares and intervals as people do."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from spibb.posterior.risk import Gain, Risk
 
 
 def number(value: float, sign: str = "", figures: int = 3) -> str:
@@ -50,25 +46,6 @@ def percent(share: float) -> str:
     if 0.0 < value < 10.0 or 99.0 < value < 100.0:
         return f"{value:.1f} %".replace(".0 %", " %").replace("100 %", ">99.9 %")
     return f"{value:.0f} %"
-
-
-def expected_gain(risk: Risk, sign: str = "") -> str:
-    """Return the gain to be expected, from what halves of the log say to what all of it does."""
-    mean, halves = risk.least_mean, risk.cross_fitted
-    if halves is None or halves >= mean:
-        return number(mean, sign)
-    low, high = number(halves, sign, 2), number(mean, sign, 2)
-    return high if low == high else f"{low} to {high}"
-
-
-def probability_of_harm(gain: Gain) -> str:
-    """Return a probability of harm in words, as far as so many draws can tell it.
-
-    None in n draws: at most 3 / n, with 95 % (0.05^(1/n) is about 1 - 3 / n).
-    """
-    if gain.harm == 0.0:
-        return f"below {percent(min(3.0 / gain.n_draws, 1.0))}"
-    return percent(gain.harm)
 
 
 def several(n: int, one: str, many: str | None = None) -> str:

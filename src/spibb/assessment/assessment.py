@@ -1,0 +1,236 @@
+"""Judge one policy on one problem: every question is answered when it is first asked, and once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from spibb.algorithms.improvement import Improvement
+from spibb.assessment.findings import describe_values, list_findings
+from spibb.assessment.verdict import Verdict, decide
+from spibb.certify.audit import audit
+from spibb.certify.certificate import Certificate
+from spibb.display import Card, Display
+from spibb.errors import SettingsError
+from spibb.inspection.inspect import Inspection, inspect_problem
+from spibb.mdp.batch import ModelBatch
+from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation, evaluate
+from spibb.mdp.planning import Status
+from spibb.mdp.policy import TabularPolicy
+from spibb.ope.log_return import LogReturn, contradiction
+from spibb.ope.support import Visits, too_little_data
+from spibb.posterior.choice import Choice
+from spibb.posterior.halves import Halves, HeldOut, ask_halves
+from spibb.posterior.risk import Risk, risk
+from spibb.posterior.states import StateRisks
+from spibb.problem import Problem
+from spibb.settings import in_words
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assessment(Display):
+    """What a log says of one policy: expected gain, risk, inspection, certificate, verdict.
+
+    Make one with `Assessment.of`. Each property is computed when it is first read, and then kept.
+
+    Attributes:
+        problem: The log and the baseline, with the estimated model.
+        policy: The policy that is judged.
+        improvement: The result of the algorithm that made the policy; None for any other policy.
+        n_draws: Models that `risk` draws under each prior; None: as :func:`spibb.risk` does.
+
+    Example:
+        >>> from spibb import Log
+        >>> log = Log.from_arrays(state=[0] * 40, action=[0] * 20 + [1] * 20,
+        ...                       reward=[0.0, 1.0] * 10 + [5.0, 6.0] * 10, episode=range(40),
+        ...                       terminated=[True] * 40)
+        >>> problem = Problem.of(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
+        >>> found = Assessment.of(problem, TabularPolicy([[0.0, 1.0]]))
+        >>> found.verdict.headline, found.risk.gain.harm
+        ('Deploy with monitoring', 0.0)
+    """
+
+    problem: Problem
+    policy: TabularPolicy
+    improvement: Improvement | None = None
+    n_draws: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        judged: Problem | Improvement,
+        policy: TabularPolicy | None = None,
+        *,
+        n_draws: int | None = None,
+    ) -> Assessment:
+        """Judge a policy on a problem, or what an algorithm returned.
+
+        Args:
+            judged: A problem, with the policy beside it; or the result of an algorithm, which has
+                both.
+            policy: The policy to judge, where a problem is given.
+            n_draws: Models drawn under each prior; None: 400, or fewer where models are large.
+        """
+        if isinstance(judged, Improvement) and policy is None:
+            return cls(judged.problem, judged.policy, judged, n_draws)
+        if isinstance(judged, Problem) and isinstance(policy, TabularPolicy):
+            return cls(judged, judged.align(policy), None, n_draws)
+        raise SettingsError(
+            f"Assessment.of was given {type(judged).__name__} and {type(policy).__name__}",
+            expected="a spibb.Problem and a TabularPolicy, or the result of an algorithm alone",
+            hint="bring a log and its baseline together with spibb.Problem.of",
+        )
+
+    @property
+    def baseline(self) -> Evaluation:
+        """The baseline, and its values in the estimated model."""
+        return self.problem.baseline_values
+
+    @cached_property
+    def values(self) -> Evaluation:
+        """The policy, and its values in the estimated model."""
+        if self.improvement is not None:
+            return self.improvement.values
+        return evaluate(self.problem.model, self.policy)
+
+    @cached_property
+    def certificate(self) -> Certificate:
+        """What is guaranteed: as the algorithm claims it, else that of :func:`spibb.audit`."""
+        if self.improvement is not None:
+            return self.improvement.certificate
+        return audit(self.problem, policy=self.policy)
+
+    @property
+    def choice(self) -> Choice | None:
+        """Every candidate that was tried, where an algorithm chose among several."""
+        return None if self.improvement is None else self.improvement.choice
+
+    @property
+    def algorithm(self) -> dict[str, Any] | None:
+        """The settings of the algorithm, as ``to_config`` gives them; None without one."""
+        return None if self.improvement is None else self.improvement.algorithm
+
+    @property
+    def status(self) -> Status | None:
+        """How the run of the algorithm ended; None without one."""
+        return None if self.improvement is None else self.improvement.status
+
+    @cached_property
+    def log_return(self) -> LogReturn | None:
+        """What the baseline earned in the log itself; None where the log has no episodes."""
+        problem = self.problem
+        return LogReturn.of(problem.log, problem.gamma, rewards=problem.values)
+
+    @cached_property
+    def visits(self) -> Visits:
+        """On how much data the estimated values of the policy rest."""
+        return self._visits_of(self.values)
+
+    @cached_property
+    def baseline_visits(self) -> Visits:
+        """On how much data the estimated values of the baseline rest."""
+        return self._visits_of(self.baseline)
+
+    def _visits_of(self, values: Evaluation) -> Visits:
+        model, n_sa = self.problem.model, self.problem.counts.n_sa
+        table = values.policy.probabilities
+        return Visits.of(ModelBatch.stack([model]), table, values.v, n_sa, model.terminal)
+
+    @cached_property
+    def withheld(self) -> str | None:
+        """Why estimates of the model are withheld; None where they may be shown.
+
+        They are withheld in three cases: more than 5 % of the visits of policy or baseline are to
+        unobserved pairs; more than half of the policy's are to pairs seen fewer than five times; or
+        the model's value of the baseline is more than four standard errors from the mean return of
+        twenty complete episodes or more.
+        """
+        reason = too_little_data(self.visits, self.baseline_visits, "new policy")
+        if reason is not None or self.problem.declared.initial is not None:
+            return reason
+        return contradiction(self.log_return, self.baseline.performance)
+
+    @cached_property
+    def risk(self) -> Risk | None:
+        """The expected gain and the probability of harm, given the log and two priors.
+
+        None for the baseline itself, and where there are too many states to draw models.
+        """
+        is_kept = (self.policy.probabilities == self.baseline.policy.probabilities).all()
+        if is_kept or self._is_too_large:
+            return None
+        found = risk(self.problem, self.policy, n_draws=self.n_draws)
+        return found.with_halves(self.cross_validation)
+
+    @property
+    def state_risks(self) -> StateRisks | None:
+        """What each state adds to the gain under the harsher prior; None where risk is None."""
+        return None if self.risk is None else self.risk.states
+
+    @cached_property
+    def cross_validation(self) -> Halves | None:
+        """What each half of the episodes says of the policy that is made of the other half.
+
+        None where no algorithm made the policy, where a half is too small for it, and where there
+        are too many states to draw models.
+        """
+        if self.improvement is None or self.improvement.recipe is None or self._is_too_large:
+            return None
+        return ask_halves(self.problem, self.improvement.recipe)
+
+    @property
+    def held_out(self) -> HeldOut | None:
+        """What the held-out episodes say of those policies without models; None: not known."""
+        return None if self.cross_validation is None else self.cross_validation.held_out
+
+    @property
+    def _is_too_large(self) -> bool:
+        return self.problem.counts.n_states > LARGEST_DENSE
+
+    @cached_property
+    def inspection(self) -> Inspection | None:
+        """Whether the log is sound: see :func:`spibb.inspect`; None where only counts are known."""
+        return inspect_problem(self.problem)
+
+    @cached_property
+    def limit_costs(self) -> dict[str, float]:
+        """What each limit costs: estimated gain of a policy made without it, minus this one's.
+
+        Empty without limits, without an algorithm, and where the model's estimates are withheld.
+        """
+        limits, made = self.problem.limits, self.improvement
+        if limits is None or made is None or made.recipe is None or self.withheld is not None:
+            return {}
+        costs = {}
+        for name in limits.given:
+            freed = replace(self.problem, limits=limits.without(name))
+            values = evaluate(self.problem.model, TabularPolicy(made.recipe(freed)))
+            costs[name] = float(values.performance - self.values.performance)
+        return costs
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What to do with the policy, and why."""
+        return decide(self)
+
+    @cached_property
+    def findings(self) -> tuple[str, ...]:
+        """What was found, in sentences: the data, the values, how the search ended."""
+        return list_findings(self)
+
+    def _card(self) -> Card:
+        # Only what was asked for: drawing models takes longer than showing a line.
+        known = vars(self)
+        n_changed = int((self.certificate.states.moved > 1e-12).sum())
+        facts = {"changed": f"{n_changed:,} of {self.problem.counts.n_states:,} states"}
+        facts["values"] = describe_values(self)
+        if known.get("risk") is not None:
+            facts["risk"] = known["risk"].statement
+        facts["guarantee"] = self.certificate.statement
+        if "verdict" in known:
+            facts["verdict"] = known["verdict"].sentence
+        else:
+            facts["more"] = "verdict, risk and inspection are computed when they are read"
+        made = "" if self.algorithm is None else f" made by {in_words(self.algorithm)}"
+        return Card(f"Assessment of a policy{made}", facts)
