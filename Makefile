@@ -11,13 +11,17 @@ SOURCES := $(shell find src -name '*.py')
 TIMES ?= 85
 SEED := $(if $(SEED),$(SEED),$(shell date +%s))
 
-.PHONY: demo test lint bench fuzz kills audit lock install clean
+.PHONY: demo test check lint bench fuzz kills audit lock install clean
 
 demo: $(VENV)/.core $(VENV)/.warm
 	$(BIN)/spibb demo --out demo-result --overwrite
 
 test: $(VENV)/.dev $(VENV)/.warm-all
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+# Before a commit: lint, types, and the fast tier of the tests, which tests/fast_tier.py chooses.
+check: lint $(VENV)/.warm-all
+	$(BIN)/python -m pytest --fast -n auto --dist loadfile
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

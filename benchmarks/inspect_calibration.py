@@ -15,6 +15,7 @@ from collections import Counter
 from scipy.stats import binom
 
 from spibb import inspect
+from spibb.inspection.registry import family_level
 from spibb.testing.clean_logs import clean_log
 
 
@@ -43,7 +44,7 @@ def main() -> int:
         for one in found.tests:
             run[one.check] += one.p_value is not None
             low[one.check] += one.p_value is not None and one.p_value <= 0.05
-    allowed = int(binom.ppf(0.99, asked.logs, 0.01))
+    allowed = int(binom.ppf(0.99, asked.logs, family_level()))
     print(f"{asked.logs} logs, {n_rows:,} rows, {time.perf_counter() - began:.0f} s")
     print(f"notes on {n_noted} logs (allowed {allowed}), refusals on {n_refused}")
     for name in run:

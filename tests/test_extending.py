@@ -11,6 +11,9 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pandas as pd
+import pytest
+
 from launcher import Program, run_programs
 
 ROOT = Path(__file__).parents[1]
@@ -139,6 +142,41 @@ def test_an_estimator(tmp_path):
     )
     assert [part["estimator"] for part in json.loads(evaluated)["estimates"]] == ["clipped-is"]
     assert "Held-out test (HCPI, clipped-is by student-t)" in " ".join(improved.split())
+
+
+def test_an_inspection_check(tmp_path):
+    """The command line and the report find it, and its level counts."""
+    package = Package(tmp_path, example("An inspection check"))
+    log = pd.read_csv(DEMO / "log.csv")
+    is_late = log["episode"] >= log["episode"].median()
+    # The later half of the episodes is recorded for three steps only.
+    log[~is_late | (log["step"] < 3)].to_csv(tmp_path / "shorter.csv", index=False)
+    in_json, shorter, in_words, called, _ = package.outputs(
+        ["inspect", *INPUTS[:-2], "--format", "json"],
+        ["inspect", "shorter.csv", "--format", "json"],
+        ["inspect", "shorter.csv"],
+        """
+        import json
+        import spibb
+        found = spibb.inspect("shorter.csv")
+        print(json.dumps(found.to_dict()["tests"]))
+        """,
+        ["improve", *INPUTS, "--algorithm", "basic-rl", "--out", "result"],
+    )
+    sound, found = json.loads(in_json), json.loads(shorter)
+    for one in (sound, found):
+        tested = {part["check"]: part for part in one["tests"]}["episode-lengths"]
+        assert tested["level"] == 0.001
+        assert one["family_level"] == pytest.approx(0.011)
+    assert not sound["findings"]
+    (finding,) = (one for one in found["findings"] if one["check"] == "episode-lengths")
+    assert (finding["severity"], finding["verdict_effect"]) == ("biased", "monitor")
+    assert finding["p_value"] <= 0.001
+    assert json.loads(called) == found["tests"]
+    assert "1.1 of 100 sound logs" in " ".join(in_words.split())
+    summary = json.loads((tmp_path / "result/summary.json").read_text())
+    assert summary["inspection"]["tests"] == sound["tests"]
+    assert "1.1 of 100 sound logs" in (tmp_path / "result/report.html").read_text("utf-8")
 
 
 def test_an_environment(tmp_path):

@@ -14,7 +14,7 @@ from scipy.stats import binom
 import spibb
 from spibb import Log, TabularPolicy, inspect
 from spibb.errors import DataError, PolicyError, SettingsError
-from spibb.inspection.inspect import FAMILY_LEVEL
+from spibb.inspection.registry import family_level
 from spibb.report.inspection import render_inspection
 from spibb.testing.clean_logs import KINDS, clean_log
 
@@ -254,7 +254,7 @@ def test_sound_logs_of_every_shape_are_left_alone():
         found = inspect(log, baseline=baseline)
         assert not found.is_refused, seed
         noted += any(one.p_value is not None for one in found.findings)
-    assert noted <= binom.ppf(0.999, n, FAMILY_LEVEL)
+    assert noted <= binom.ppf(0.999, n, family_level())
 
 
 def test_a_log_of_bearable_size_is_taken_of_a_large_one():

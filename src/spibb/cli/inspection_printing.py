@@ -9,7 +9,7 @@ from rich.text import Text
 
 from spibb.cli import printing as p
 from spibb.inspection.finding import Finding
-from spibb.inspection.inspect import LEVELS, Inspection
+from spibb.inspection.inspect import Inspection
 
 
 def print_inspection(found: Inspection, printed: str) -> None:
@@ -20,10 +20,11 @@ def print_inspection(found: Inspection, printed: str) -> None:
 
 
 def _records(found: Inspection) -> Iterator[Any]:
-    yield "check", "severity", "p_value", "share", "found", "effect", "advice"
+    yield "check", "severity", "p_value", "share", "found", "effect", "advice", "verdict_effect"
     for one in found.findings:
         p_value = "" if one.p_value is None else one.p_value
-        yield one.check, one.severity, p_value, one.share, one.found, one.effect, one.advice
+        words = one.found, one.effect, one.advice
+        yield one.check, one.severity, p_value, one.share, *words, one.verdict_effect
 
 
 def _describe(found: Inspection) -> None:
@@ -43,7 +44,8 @@ def _describe(found: Inspection) -> None:
             for part in found.coverage
         ),
     )
-    p.print_title("Tests, which find something in 1 of 100 sound logs, all together")
+    chance = f"{100 * found.family_level:g} of 100"
+    p.print_title(f"Tests, which find something in {chance} sound logs, all together")
     p.print_table(
         (p.left("test"), p.left("question"), p.right("p"), p.right("limit")),
         (
@@ -51,7 +53,7 @@ def _describe(found: Inspection) -> None:
                 one.check,
                 one.question + (f" ({one.remark})" if one.remark else ""),
                 "not run" if one.p_value is None else f"{one.p_value:.2g}",
-                f"{LEVELS[one.check]:g}",
+                "none" if one.level is None else f"{one.level:g}",
             )
             for one in found.tests
         ),

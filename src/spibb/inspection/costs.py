@@ -8,13 +8,20 @@ actions of each state: is what it prefers worse than that, over all states?
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
 from spibb.data.log import Log
-from spibb.inspection.finding import Finding, Tested
+from spibb.inspection.check import Check
+from spibb.inspection.finding import Finding, TestResult
 from spibb.inspection.permutation import rank_p_value
+
+if TYPE_CHECKING:
+    from spibb.inspection.evidence import Evidence
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -24,47 +31,62 @@ _STEPS = 10
 # Actions that were taken less often in a state are not compared.
 _FEWEST_ROWS = 5
 _ROWS, _N_SHOWN = 2_000_000, 5
-_QUESTION = "Do the actions that the baseline prefers pay no less than the others?"
 
 
-def check_costs(log: Log, preferences: Array, level: float) -> tuple[Tested, Finding | None]:
-    """Test whether preferred actions are the worst ones.
+class Costs(Check):
+    """Test whether the actions that the baseline prefers are the worst ones.
 
-    Args:
-        log: The log.
-        preferences: Probabilities of the baseline, or frequencies of the log, shape (S, A).
-        level: Of the test.
+    The test is run on few states, and what it finds is a question to the user. Its level is
+    therefore the largest.
     """
-    n, mean, error = _paid(log, preferences.shape)
-    several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
-    n, mean, error, preferences = n[several], mean[several], error[several], preferences[several]
-    known = n >= _FEWEST_ROWS
-    leaning, pays = _centred(preferences, known), _centred(mean, known)
-    # What differs between actions counts as far as noise alone does not explain it.
-    signal, noise = (pays**2).sum(axis=1), np.where(known, error**2, 0.0).sum(axis=1)
-    scale = np.sqrt(signal * (leaning**2).sum(axis=1))
-    judged = (scale > 1e-12) & (signal > noise)
-    if not judged.any():
-        return Tested("costs", _QUESTION, None, "no state has several actions to compare"), None
-    weight = (1.0 - noise[judged] / signal[judged]) / scale[judged]
-    several, n, preferences, mean = (x[judged] for x in (several, n, preferences, mean))
-    leaning, pays, known = leaning[judged], pays[judged], known[judged]
-    observed = (weight[:, None] * leaning * pays).sum()
-    rng = np.random.default_rng(4)
-    width = int(known.sum(axis=1).max())
-    order = np.argsort(~known, axis=1, kind="stable")[:, :width]
-    leaning, pays, known = (np.take_along_axis(x, order, axis=1) for x in (leaning, pays, known))
-    weighted = weight[:, None] * leaning
 
-    def drawn(_: int) -> float:
-        keys = np.where(known, rng.random(known.shape), 2.0)
-        return float(-(weighted * np.take_along_axis(pays, keys.argsort(axis=1), axis=1)).sum())
+    id = "costs"
+    title = "Do the actions that the baseline prefers pay no less than the others?"
+    level = 0.005
+    cost = "permutations"
+    verdict_effect = "monitor"
 
-    p_value = rank_p_value(float(-observed), drawn)
-    tested = Tested("costs", _QUESTION, p_value)
-    if p_value > level:
-        return tested, None
-    return tested, _finding(log, several, preferences, n, mean, p_value)
+    def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
+        """Permute the rewards among the actions of each state."""
+        log, preferences = evidence.log_without_copies, evidence.preferences
+        n, mean, error = _paid(log, preferences.shape)
+        several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
+        n, mean, error, preferences = (
+            n[several],
+            mean[several],
+            error[several],
+            preferences[several],
+        )
+        known = n >= _FEWEST_ROWS
+        leaning, pays = _centred(preferences, known), _centred(mean, known)
+        # What differs between actions counts as far as noise alone does not explain it.
+        signal, noise = (pays**2).sum(axis=1), np.where(known, error**2, 0.0).sum(axis=1)
+        scale = np.sqrt(signal * (leaning**2).sum(axis=1))
+        judged = (scale > 1e-12) & (signal > noise)
+        if not judged.any():
+            yield self.not_run("no state has several actions to compare")
+            return
+        weight = (1.0 - noise[judged] / signal[judged]) / scale[judged]
+        several, n, preferences, mean = (x[judged] for x in (several, n, preferences, mean))
+        leaning, pays, known = leaning[judged], pays[judged], known[judged]
+        observed = (weight[:, None] * leaning * pays).sum()
+        rng = np.random.default_rng(4)
+        width = int(known.sum(axis=1).max())
+        order = np.argsort(~known, axis=1, kind="stable")[:, :width]
+        leaning, pays, known = (
+            np.take_along_axis(x, order, axis=1) for x in (leaning, pays, known)
+        )
+        weighted = weight[:, None] * leaning
+
+        def drawn(_: int) -> float:
+            keys = np.where(known, rng.random(known.shape), 2.0)
+            return float(-(weighted * np.take_along_axis(pays, keys.argsort(axis=1), axis=1)).sum())
+
+        p_value = rank_p_value(float(-observed), drawn)
+        result = self.result(p_value)
+        yield result
+        if result.is_significant:
+            yield _finding(log, several, preferences, n, mean, p_value)
 
 
 def _finding(

@@ -8,64 +8,87 @@ among the visits to their state.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from spibb.data.log import Log
-from spibb.inspection.finding import Finding, Tested
+from spibb.inspection.check import Check
+from spibb.inspection.finding import Finding, TestResult
 from spibb.inspection.permutation import (
     Codes,
     distinct,
     independence_p_value,
     rank_p_value,
 )
+from spibb.problem.loggers import names_of
+
+if TYPE_CHECKING:
+    from spibb.inspection.evidence import Evidence
 
 _ROWS, _FEW_EPISODES, _QUARTERS = 200_000, 30, 4
 # States with the most rows are looked at, and among them none with fewer rows than this.
 _STATES, _FEWEST_ROWS = 300, 20
 _N_SHOWN = 5
-DRIFT = "Do all parts of the log take the same actions in the same states?"
 
 
-def check_drift(log: Log, level: float) -> tuple[Tested, Finding | None]:
-    """Test whether actions changed over the episodes of a log."""
-    if log.episode is None:
-        return Tested("drift", DRIFT, None, "the log has no episodes, and so no order"), None
-    assert log.is_first is not None
-    first = np.flatnonzero(log.is_first)
-    n_episodes, remark = len(first), ""
-    if len(log) <= _ROWS:
-        rows = np.arange(len(log))
-    else:
-        # Rows chosen at random leave episodes exchangeable.
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(len(log), _ROWS, replace=False, shuffle=False))
-        remark = f"on {_ROWS:,} rows chosen at random"
-    state, action = log.state[rows], log.action[rows]
-    n_x = np.bincount(state, minlength=log.n_states)
-    most = np.argsort(-n_x, kind="stable")[:_STATES]
-    most = most[n_x[most] >= _FEWEST_ROWS]
-    place = np.full(log.n_states, -1)
-    place[most] = np.arange(len(most))
-    kept = place[state] >= 0
-    place, action, rows = place[state][kept], action[kept], rows[kept]
-    if len(rows) == 0:
-        return Tested("drift", DRIFT, None, "no state has rows enough"), None
-    if n_episodes < _FEW_EPISODES:
-        quarter = _QUARTERS * rows // len(log)
-        p_value = independence_p_value(place, [quarter], [action], seed=2)
-    else:
-        episode = np.searchsorted(first, rows, "right") - 1
-        quarter = _QUARTERS * episode // n_episodes
-        p_value = _by_episodes(place, action, episode, n_episodes)
-    if p_value is None:
-        return Tested("drift", DRIFT, None, "no state has several actions"), None
-    tested = Tested("drift", DRIFT, p_value, remark)
-    if p_value > level:
-        return tested, None
-    return tested, _finding(log, most, place, action, quarter, p_value)
+class Drift(Check):
+    """Find a change of the policy while the log was made."""
+
+    id = "drift"
+    title = "Do all parts of the log take the same actions in the same states?"
+    level = 0.002
+    cost = "permutations"
+    verdict_effect = "monitor"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
+        """Test the episodes of one policy: those of several take different actions of course."""
+        if evidence.improved is None and len(names_of(evidence.log)) > 1:
+            yield self.not_run(
+                "several policies acted: improve_on says which of them is asked about"
+            )
+            return
+        log = evidence.own_log_without_copies
+        if log.episode is None:
+            yield self.not_run("the log has no episodes, and so no order")
+            return
+        assert log.is_first is not None
+        first = np.flatnonzero(log.is_first)
+        n_episodes, remark = len(first), ""
+        if len(log) <= _ROWS:
+            rows = np.arange(len(log))
+        else:
+            # Rows chosen at random leave episodes exchangeable.
+            rng = np.random.default_rng(0)
+            rows = np.sort(rng.choice(len(log), _ROWS, replace=False, shuffle=False))
+            remark = f"on {_ROWS:,} rows chosen at random"
+        state, action = log.state[rows], log.action[rows]
+        n_x = np.bincount(state, minlength=log.n_states)
+        most = np.argsort(-n_x, kind="stable")[:_STATES]
+        most = most[n_x[most] >= _FEWEST_ROWS]
+        place = np.full(log.n_states, -1)
+        place[most] = np.arange(len(most))
+        kept = place[state] >= 0
+        place, action, rows = place[state][kept], action[kept], rows[kept]
+        if len(rows) == 0:
+            yield self.not_run("no state has rows enough")
+            return
+        if n_episodes < _FEW_EPISODES:
+            quarter = _QUARTERS * rows // len(log)
+            p_value = independence_p_value(place, [quarter], [action], seed=2)
+        else:
+            episode = np.searchsorted(first, rows, "right") - 1
+            quarter = _QUARTERS * episode // n_episodes
+            p_value = _by_episodes(place, action, episode, n_episodes)
+        if p_value is None:
+            yield self.not_run("no state has several actions")
+            return
+        result = self.result(p_value, remark)
+        yield result
+        if result.is_significant:
+            yield _finding(log, most, place, action, quarter, p_value)
 
 
 def _by_episodes(place: Codes, action: Codes, episode: Codes, n_episodes: int) -> float | None:

@@ -14,7 +14,9 @@ k times and k is Poisson of any mean, at least once,
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,38 +24,61 @@ from scipy.special import betainc, chdtrc
 
 from spibb.data.content_hash import hash_log
 from spibb.data.log import Log
-from spibb.inspection.finding import Finding, Tested
+from spibb.inspection.check import Check
+from spibb.inspection.finding import Finding, TestResult
 
-_QUESTION = "Is no episode there more often than chance makes it?"
+if TYPE_CHECKING:
+    from spibb.inspection.evidence import Evidence
+
 _FEWEST = 8
 # Beyond this share of copies, how sure a log seems is how often it was copied.
 _FEW_COPIES = 0.05
 
 
-def check_duplicates(log: Log, level: float) -> tuple[Tested, Finding | None]:
-    """Test whether episodes are there several times, as after reading a file twice."""
-    what = "rows" if log.episode is None else "episodes"
-    hashes = _piece_hashes(log)
-    if len(hashes) < _FEWEST:
-        return Tested("duplicates", _QUESTION, None, f"{len(hashes)} {what} are too few"), None
-    times = np.unique(hashes, return_counts=True)[1]
-    p_value = duplicates_p_value(times)
-    tested = Tested("duplicates", _QUESTION, p_value)
-    if p_value > level:
-        return tested, None
-    n_twice, n_too_many = int((times > 1).sum()), int((times - 1).sum())
-    share = n_too_many / len(hashes)
-    return tested, Finding(
-        check="duplicates",
-        severity="biased" if share <= _FEW_COPIES else "void",
-        found=f"{n_twice:,} of {len(times):,} different {what} are there more than once, "
-        f"{n_too_many:,} {what} too many, and not by chance (p = {p_value:.2g}).",
-        effect="Every count is larger than what was seen: intervals are too narrow, and guarantees "
-        "claim more than the data hold.",
-        advice="Check whether a file was read twice, and drop the copies.",
-        share=share,
-        p_value=p_value,
-    )
+class Duplicates(Check):
+    """Find episodes that occur several times, as after reading a file twice."""
+
+    id = "duplicates"
+    title = "Are there duplicate episodes?"
+    level = 0.0005
+    verdict_effect = "keep"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
+        """Test how often each different episode occurs."""
+        what = "rows" if evidence.log.episode is None else "episodes"
+        times = evidence.multiplicities
+        n = int(times.sum())
+        if n < _FEWEST:
+            yield self.not_run(f"{n} {what} are too few")
+            return
+        p_value = duplicates_p_value(times)
+        result = self.result(p_value)
+        yield result
+        if not result.is_significant:
+            return
+        n_twice, n_too_many = int((times > 1).sum()), int((times - 1).sum())
+        share = n_too_many / n
+        yield Finding(
+            check="duplicates",
+            severity="biased" if share <= _FEW_COPIES else "void",
+            found=f"{n_twice:,} of {len(times):,} different {what} are there more than once, "
+            f"{n_too_many:,} {what} too many, and not by chance (p = {p_value:.2g}).",
+            effect="Every count is larger than what was seen: intervals are too narrow, and "
+            "guarantees claim more than the data hold.",
+            advice="Check whether a file was read twice, and drop the copies.",
+            share=share,
+            p_value=p_value,
+        )
+
+
+def multiplicities(log: Log) -> NDArray[np.int64]:
+    """Return how often each different episode occurs; each different row without episodes."""
+    return np.unique(_piece_hashes(log), return_counts=True)[1]
+
+
+def are_copied(times: NDArray[np.int64]) -> bool:
+    """Return whether the test finds copies, by how often each different episode occurs."""
+    return bool(times.sum() >= _FEWEST and duplicates_p_value(times) <= Duplicates.level)
 
 
 def without_copies(log: Log) -> Log:

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.baseline import align_policy
 from spibb.data.baseline_fit import BaselineFit
-from spibb.data.counts import Counts
-from spibb.data.log import Log
-from spibb.data.readers import read_log
 from spibb.display import Card, Display
-from spibb.errors import DataError, SettingsError
-from spibb.inspection.costs import check_costs
-from spibb.inspection.drift import DRIFT, check_drift
-from spibb.inspection.duplicates import check_duplicates, without_copies
+from spibb.errors import SettingsError
+from spibb.inspection.check import run_check
+from spibb.inspection.evidence import Evidence
 from spibb.inspection.facts import coverage, episode_lengths, log_facts
-from spibb.inspection.finding import Finding, Tested
-from spibb.inspection.fit import check_baseline
-from spibb.inspection.markov import check_markov
-from spibb.inspection.propensities import check_recorded
-from spibb.inspection.structure import check_structure
-from spibb.mdp.policy import TabularPolicy
+from spibb.inspection.finding import VERDICT_EFFECTS, Finding, TestResult, VerdictEffect
+from spibb.inspection.registry import levels, ordered_checks
+from spibb.plugins import load_plugins
 from spibb.problem import Baseline, Problem
-from spibb.problem.loggers import checked_improved, names_of, own_baseline, own_rows
 from spibb.progress import Progress, tell
 from spibb.strict_json import strict_json
 
 FORMAT_VERSION = 1
-# With which probability each test may find something in a sound log: 1 % in all. Whether rewards
-# are costs is asked of few states, and what it finds is a question: it gets the largest part.
-LEVELS = {"baseline": 0.001, "duplicates": 0.0005, "drift": 0.002, "markov": 0.0015, "costs": 0.005}
-FAMILY_LEVEL = sum(LEVELS.values())
 _N_SHOWN = 5
 
 
@@ -58,7 +44,7 @@ class Inspection(Display):
     facts: dict[str, Any]
     coverage: list[dict[str, Any]]
     findings: tuple[Finding, ...]
-    tests: tuple[Tested, ...]
+    tests: tuple[TestResult, ...]
     fit: BaselineFit | None
     n_sa: NDArray[np.int64]
     lengths: NDArray[np.int64] | None
@@ -68,6 +54,17 @@ class Inspection(Display):
     def is_refused(self) -> bool:
         """Whether commands refuse this log with this baseline and range."""
         return any(one.severity == "refused" for one in self.findings)
+
+    @property
+    def verdict_effect(self) -> VerdictEffect:
+        """The most that the findings do to the verdict on a policy."""
+        effects = [one.verdict_effect for one in self.findings]
+        return min(effects, key=VERDICT_EFFECTS.index, default="none")
+
+    @property
+    def family_level(self) -> float:
+        """Probability, at most, of a finding by chance in a sound log, of all tests."""
+        return sum(one.level for one in self.tests if one.level is not None)
 
     @property
     def statement(self) -> str:
@@ -129,7 +126,8 @@ class Inspection(Display):
             "version": FORMAT_VERSION,
             "statement": self.statement,
             "is_refused": self.is_refused,
-            "family_level": FAMILY_LEVEL,
+            "verdict_effect": self.verdict_effect,
+            "family_level": self.family_level,
             "facts": self.facts,
             "coverage": self.coverage,
             "findings": [asdict(one) for one in self.findings],
@@ -151,7 +149,8 @@ def inspect(
 ) -> Inspection:
     """Say what a log holds, whether the baseline made it, and what would spoil a result.
 
-    Tests find something in a sound log with a probability of 1 % at most, all together.
+    The checks are listed in :mod:`spibb.inspection.registry`. All tests of this package together
+    find something in a sound log with a probability of at most 1 %.
 
     Args:
         log: A Log, a path to one, a pandas, polars or Arrow table; or a problem, which has its
@@ -163,63 +162,54 @@ def inspect(
             own baseline, in its own episodes.
 
     Example:
+        >>> from spibb import Log, TabularPolicy
         >>> log = Log.from_arrays(state=[0] * 60, action=[0, 1, 1] * 20, episode=range(60),
         ...                       reward=[0.0, 1.0, 2.0] * 20)
         >>> found = inspect(log, baseline=TabularPolicy([[0.9, 0.1]]), reward_range=(0.0, 1.0))
         >>> found.is_refused, [one.check for one in found.findings]
         (True, ['baseline', 'reward-range'])
     """
-    data, policy, reward_range, improved, counts = _given(log, baseline, reward_range, improve_on)
-    _tell_checks(0)
-    findings = list(check_structure(data, reward_range))
-    findings += check_recorded(data, _made_by(data, improved), policy)
-    own = counts if improved is None else Counts.from_log(_made_by(data, improved))
-    of_baseline, found, fit = check_baseline(own, policy, LEVELS["baseline"])
-    findings += [] if found is None else [found]
-    _tell_checks(1)
-    of_copies, found = check_duplicates(data, LEVELS["duplicates"])
-    findings += [] if found is None else [found]
-    # Copies would be taken for evidence by the tests that permute.
-    rows = data if found is None else without_copies(data)
-    preferences = counts.n_sa.astype(np.float64) if policy is None else policy.probabilities
-    tests = [of_baseline, of_copies]
-    for k, check in enumerate(
-        (
-            lambda: _check_drift(rows, improved),
-            lambda: check_markov(rows, LEVELS["markov"]),
-            lambda: check_costs(rows, preferences, LEVELS["costs"]),
-        )
-    ):
-        _tell_checks(2 + k)
-        tested, found = check()
-        tests.append(tested)
-        findings += [] if found is None else [found]
+    missing = _load_checks()
+    evidence = Evidence.of(log, baseline=baseline, reward_range=reward_range, improve_on=improve_on)
+    findings, tests = _run_checks(evidence)
+    tests += missing
+    policy = evidence.baseline
     return Inspection(
-        facts=log_facts(data),
-        coverage=coverage(counts, None if policy is None else policy.probabilities),
+        facts=log_facts(evidence.log),
+        coverage=coverage(evidence.counts, None if policy is None else policy.probabilities),
         findings=tuple(sorted(findings, key=lambda one: one.rank)),
         tests=tuple(tests),
-        fit=fit,
-        n_sa=counts.n_sa,
-        lengths=episode_lengths(data),
+        fit=evidence.baseline_fit,
+        n_sa=evidence.counts.n_sa,
+        lengths=episode_lengths(evidence.log),
         is_without_baseline=policy is None,
     )
 
 
-def _made_by(log: Log, name: str | None) -> Log:
-    return log if name is None else log.take(own_rows(log, name))
+def _load_checks() -> list[TestResult]:
+    """Import the checks of other packages, and return which cannot be run.
+
+    A package that cannot be imported does not stop a command that can do without it.
+    """
+    try:
+        load_plugins()
+    except SettingsError as problem:
+        return [TestResult("plugins", "Checks of other packages", None, str(problem))]
+    return []
 
 
-def _check_drift(log: Log, improved: str | None) -> tuple[Tested, Finding | None]:
-    """Test the episodes of one policy: those of several take different actions of course."""
-    if improved is None and len(names_of(log)) > 1:
-        remark = "several policies acted: improve_on says which of them is asked about"
-        return Tested("drift", DRIFT, None, remark), None
-    return check_drift(_made_by(log, improved), LEVELS["drift"])
-
-
-def _tell_checks(n_done: int) -> None:
-    tell(Progress("checks of the log", share=n_done / len(LEVELS)))
+def _run_checks(evidence: Evidence) -> tuple[list[Finding], list[TestResult]]:
+    """Run all checks, the cheap ones first."""
+    all_findings: list[Finding] = []
+    all_tests: list[TestResult] = []
+    n_tests, n_done = len(levels()), 0
+    for check in ordered_checks():
+        tell(Progress("checks of the log", share=n_done / n_tests))
+        findings, tests = run_check(check, evidence)
+        all_findings += findings
+        all_tests += tests
+        n_done += check.level is not None
+    return all_findings, all_tests
 
 
 _INSPECTED: WeakKeyDictionary[Problem, Inspection] = WeakKeyDictionary()
@@ -235,61 +225,3 @@ def inspect_problem(problem: Problem) -> Inspection | None:
     if problem not in _INSPECTED:
         _INSPECTED[problem] = inspect(problem)
     return _INSPECTED[problem]
-
-
-_Given = tuple[Log, TabularPolicy | None, tuple[float, float] | None, str | None, Counts]
-
-
-def _given(
-    log: Any, baseline: Any, reward_range: tuple[float, float] | None, improve_on: str | None
-) -> _Given:
-    """Return log, baseline in its states and actions, range, who runs today, and counts."""
-    if isinstance(log, Problem):
-        if baseline is not None or reward_range is not None or improve_on is not None:
-            raise SettingsError(
-                "a problem was given, and more beside it",
-                expected="a problem alone: it has its baseline and its range of rewards",
-            )
-        if log.whole is None:
-            raise DataError(
-                "only counts were given", expected="a log", hint="inspect the log itself"
-            )
-        values, loggers = log.values, log.loggers
-        known = None if values.is_observed else (values.low, values.high)
-        improved = None if loggers is None else loggers.improved
-        return log.whole, log.baseline, known, improved, log.counts
-    if isinstance(log, Counts):
-        raise DataError("only counts were given", expected="a log", hint="inspect the log itself")
-    data = log if isinstance(log, Log) else _read(log)
-    if reward_range is not None:
-        reward_range = _checked_range(reward_range)
-    improved = None
-    if baseline is not None or improve_on is not None:
-        improved = checked_improved(data, improve_on)
-        baseline, _ = own_baseline(data, baseline, improved)
-    if baseline is None or (isinstance(baseline, str) and baseline == "estimate"):
-        return data, None, reward_range, improved, Counts.from_log(data)
-    if not isinstance(baseline, TabularPolicy):
-        raise SettingsError(
-            f"baseline is {baseline!r}",
-            expected="a TabularPolicy, 'estimate' or None",
-            hint="read a file by TabularPolicy.read, or make one of an array by TabularPolicy",
-        )
-    data = data.renamed(data.states.union(baseline.states), data.actions.union(baseline.actions))
-    counts = Counts.from_log(data)
-    policy = align_policy(counts, baseline, role="baseline", log=data)
-    return data, policy, reward_range, improved, counts
-
-
-def _read(log: Any) -> Log:
-    return read_log(log) if isinstance(log, str | Path) else Log.from_dataframe(log)
-
-
-def _checked_range(reward_range: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in reward_range)
-    except (TypeError, ValueError):
-        low = high = float("nan")
-    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise SettingsError(f"reward_range is {reward_range!r}", expected="(low, high), finite")
-    return low, high

@@ -9,53 +9,70 @@ the most frequent state, where a Markov process begins anew.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.log import Log
-from spibb.inspection.finding import Finding, Tested
+from spibb.inspection.check import Check
+from spibb.inspection.finding import Finding, TestResult
 from spibb.inspection.permutation import Codes, independence_p_value
+
+if TYPE_CHECKING:
+    from spibb.inspection.evidence import Evidence
 
 # Rows that are looked at, in windows of so many; more would make the test slower than reading.
 _ROWS, _WINDOW = 200_000, 2_000
 # Fewer episodes are cut into pieces.
 _FEW_EPISODES = 30
 _QUANTILES = 4
-_QUESTION = "Is what follows independent of what came before, given state and action?"
 
 
-def check_markov(log: Log, level: float) -> tuple[Tested, Finding | None]:
+class Markov(Check):
     """Test whether the recorded state is all that decides what follows."""
-    part, remark = _windows(log)
-    rows = _independent_visits(part)
-    if len(rows) == 0:
-        return Tested("markov", _QUESTION, None, "no visits that could be compared"), None
-    before = rows - 1
-    pair = part.state[rows] * part.n_actions + part.action[rows]
-    after = np.where(part.next_state[rows] >= 0, part.next_state[rows], part.n_states)
-    p_value = independence_p_value(
-        pair,
-        [part.state[before], part.action[before]],
-        [after, _quantiles(pair, part.reward[rows])],
-        seed=1,
-    )
-    if p_value is None:
-        return Tested("markov", _QUESTION, None, "too few visits to the same pairs"), None
-    tested = Tested("markov", _QUESTION, p_value, remark)
-    if p_value > level:
-        return tested, None
-    return tested, Finding(
-        check="markov",
-        severity="biased",
-        found="The previous state or action still predicts the next state or reward, given the "
-        f"state and action (p = {p_value:.2g}).",
-        effect="Models, gains and guarantees take the recorded state for all that matters; here it "
-        "is not.",
-        advice="Add to the state what the process remembers: the last action, how long it has "
-        "been there, or what was left out of it.",
-        share=1.0,
-        p_value=p_value,
-    )
+
+    id = "markov"
+    title = "Is what follows independent of what came before, given state and action?"
+    level = 0.0015
+    cost = "permutations"
+    verdict_effect = "monitor"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
+        """Test the previous state and action against the next state and the reward."""
+        part, remark = _windows(evidence.log_without_copies)
+        rows = _independent_visits(part)
+        if len(rows) == 0:
+            yield self.not_run("no visits that could be compared")
+            return
+        before = rows - 1
+        pair = part.state[rows] * part.n_actions + part.action[rows]
+        after = np.where(part.next_state[rows] >= 0, part.next_state[rows], part.n_states)
+        p_value = independence_p_value(
+            pair,
+            [part.state[before], part.action[before]],
+            [after, _quantiles(pair, part.reward[rows])],
+            seed=1,
+        )
+        if p_value is None:
+            yield self.not_run("too few visits to the same pairs")
+            return
+        result = self.result(p_value, remark)
+        yield result
+        if result.is_significant:
+            yield Finding(
+                check="markov",
+                severity="biased",
+                found="The previous state or action still predicts the next state or reward, given "
+                f"the state and action (p = {p_value:.2g}).",
+                effect="Models, gains and guarantees take the recorded state for all that matters; "
+                "here it is not.",
+                advice="Add to the state what the process remembers: the last action, how long it "
+                "has been there, or what was left out of it.",
+                share=1.0,
+                p_value=p_value,
+            )
 
 
 def _windows(log: Log) -> tuple[Log, str]:

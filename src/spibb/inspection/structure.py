@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.continuous import are_decimals, hardly_repeat
 from spibb.data.log import Log
+from spibb.inspection.check import Check
 from spibb.inspection.facts import met_values
 from spibb.inspection.finding import Finding
 from spibb.inspection.permutation import occurrences
 from spibb.names import Names
+
+if TYPE_CHECKING:
+    from spibb.inspection.evidence import Evidence
 
 # Steps that do not lead to where the following row is, beyond this share, are no missing steps.
 _SHUFFLED = 0.2
@@ -22,19 +27,74 @@ _SPARSE, _SPARSE_IDS = 10, 1_000
 _UNRELATED, _UNRELATED_ROWS = 0.02, 1_000_000
 
 
-def check_structure(log: Log, reward_range: tuple[float, float] | None) -> Iterator[Finding]:
-    """Yield what is wrong with rows, episodes, names and rewards."""
-    yield from _rewards(log, reward_range)
-    if log.episode is not None:
-        yield from _order(log)
-    yield from _unrelated(log)
-    yield from _columns(log)
-    yield from _unknown(log)
+class RewardRange(Check):
+    """Find rewards outside of the range that was given."""
+
+    id = "reward-range"
+    title = "Rewards outside of the given range"
+    verdict_effect = "refused"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield how many rewards lie outside, and whether the other sign would fit."""
+        if evidence.reward_range is not None:
+            yield from _rewards(evidence.log, evidence.reward_range)
 
 
-def _rewards(log: Log, reward_range: tuple[float, float] | None) -> Iterator[Finding]:
-    if reward_range is None:
-        return
+class EpisodeOrder(Check):
+    """Find rows that do not follow each other as their episode says."""
+
+    id = "episode-order"
+    title = "Order of the rows within episodes"
+    verdict_effect = "keep"
+    finding_ids = ("ends-inside", "shuffled", "gaps")
+
+    def run(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield ends within an episode, shuffled rows and missing steps."""
+        if evidence.log.episode is not None:
+            yield from _order(evidence.log)
+
+
+class UnrelatedTransitions(Check):
+    """Find logs in which what follows has nothing to do with what was there."""
+
+    id = "unrelated"
+    title = "Next states that do not depend on state and action"
+    verdict_effect = "monitor"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield how often visits to the same pair agree on the next state, beyond chance."""
+        yield from _unrelated(evidence.log)
+
+
+class ColumnValues(Check):
+    """Find columns that do not hold what they are called."""
+
+    id = "columns"
+    title = "Values of the columns of states and actions"
+    verdict_effect = "refused"
+    finding_ids = (
+        "state-index", "action-index", "continuous-states", "continuous-actions", "one-action",
+        "state-gaps", "action-gaps",
+    )  # fmt: skip
+
+    def run(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield columns of row numbers or measurements, single actions, and unused numbers."""
+        yield from _columns(evidence.log)
+
+
+class UnknownNextStates(Check):
+    """Find rows whose next state is missing."""
+
+    id = "unknown-next-state"
+    title = "Rows without a next state"
+    verdict_effect = "none"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding]:
+        """Yield how many rows have no next state, although the process went on."""
+        yield from _unknown(evidence.log)
+
+
+def _rewards(log: Log, reward_range: tuple[float, float]) -> Iterator[Finding]:
     low, high = reward_range
     outside = (log.reward < low) | (log.reward > high)
     if not outside.any():
@@ -54,7 +114,6 @@ def _rewards(log: Log, reward_range: tuple[float, float] | None) -> Iterator[Fin
 
 
 def _order(log: Log) -> Iterator[Finding]:
-    """Find rows that do not follow each other as their episode says."""
     assert log.episode is not None
     is_followed = np.append(log.episode[1:] == log.episode[:-1], False)
     late = is_followed & log.terminated
@@ -101,7 +160,6 @@ def _order(log: Log) -> Iterator[Finding]:
 
 
 def _unrelated(log: Log) -> Iterator[Finding]:
-    """Find logs in which what follows has nothing to do with what was there."""
     rows = slice(0, _UNRELATED_ROWS)
     known = log.next_state[rows] >= 0
     pair = (log.state[rows] * log.n_actions + log.action[rows])[known]
@@ -141,7 +199,6 @@ def _pairs(n: NDArray[np.int64]) -> float:
 
 
 def _columns(log: Log) -> Iterator[Finding]:
-    """Find columns that are not what they are called."""
     acted = met_values(log.n_states, log.state)
     met = met_values(log.n_states, log.state, log.next_state)
     taken = met_values(log.n_actions, log.action)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spibb.errors import OutputError
-from spibb.inspection.inspect import LEVELS, Inspection
+from spibb.inspection.inspect import Inspection
 from spibb.pictures import own_settings, to_png, to_svg
 from spibb.report.log_picture import log_picture
 from spibb.whole_files import write_whole
@@ -32,7 +32,7 @@ def render_inspection(found: Inspection | None) -> str:
     source = folder.joinpath("templates/inspection.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(source).render(
-        inspection=found, levels=LEVELS, picture=Markup(log_picture(found))
+        inspection=found, picture=Markup(log_picture(found))
     )
 
 

@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spibb.data.baseline_fit import BaselineFit, baseline_fit, told_fit
+from spibb.data.baseline_fit import BaselineFit, told_fit
 from spibb.data.counts import Counts
-from spibb.inspection.finding import Finding, Tested
+from spibb.inspection.check import Check
+from spibb.inspection.finding import Finding, TestResult
 from spibb.mdp.policy import TabularPolicy
 
+if TYPE_CHECKING:
+    from spibb.inspection.evidence import Evidence
+
 _N_SHOWN = 5
-_QUESTION = "Does the baseline make these actions?"
 
 
-def check_baseline(
-    counts: Counts, policy: TabularPolicy | None, level: float
-) -> tuple[Tested, Finding | None, BaselineFit | None]:
-    """Hold the baseline to the actions of the log."""
-    if policy is None or policy.is_estimated:
-        remark = "no baseline was given" if policy is None else "it was estimated from this log"
-        return Tested("baseline", _QUESTION, None, remark), None, None
-    n_sa, b = counts.n_sa, policy.probabilities
-    impossible = (n_sa > 0) & (b == 0.0)
-    if impossible.any():
-        return Tested("baseline", _QUESTION, 0.0), _impossible(counts, policy, impossible), None
-    fit = baseline_fit(n_sa, b)
-    tested = Tested("baseline", _QUESTION, fit.p_value)
-    if fit.p_value > level:
-        return tested, None, fit
+class BaselineActions(Check):
+    """Compare the baseline with the actions of the log."""
+
+    id = "baseline"
+    title = "Does the baseline make these actions?"
+    level = 0.001
+    verdict_effect = "refused"
+
+    def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
+        """Test the fit of the baseline to its own rows."""
+        policy, counts, fit = evidence.baseline, evidence.own_counts, evidence.baseline_fit
+        if policy is None or policy.is_estimated:
+            yield self.not_run(
+                "no baseline was given" if policy is None else "it was estimated from this log"
+            )
+        elif fit is None:
+            yield self.result(0.0)
+            yield _impossible(counts, policy)
+        else:
+            result = self.result(fit.p_value)
+            yield result
+            if result.is_significant:
+                yield _finding(counts, policy, fit)
+
+
+def _finding(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> Finding:
     told = told_fit(fit)
-    finding = Finding(
+    return Finding(
         check="baseline",
         severity="refused" if fit.is_refused else "biased",
         found=f"The baseline does not make the actions of this log: {told}.",
@@ -51,7 +65,6 @@ def check_baseline(
         p_value=fit.p_value,
         places=_worst_states(counts, policy, fit),
     )
-    return tested, finding, fit
 
 
 def _worst_states(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> list[dict[str, Any]]:
@@ -73,7 +86,8 @@ def _worst_states(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> li
     return found
 
 
-def _impossible(counts: Counts, policy: TabularPolicy, impossible: NDArray[np.bool_]) -> Finding:
+def _impossible(counts: Counts, policy: TabularPolicy) -> Finding:
+    impossible = (counts.n_sa > 0) & (policy.probabilities == 0.0)
     n_rows = int(counts.n_sa[impossible].sum())
     order = np.argwhere(impossible)
     order = order[np.argsort(-counts.n_sa[impossible], kind="stable")]

@@ -1,0 +1,73 @@
+"""The fast tier of the tests: `make check`, or `pytest --fast`.
+
+It leaves out statistical tests and what is listed here. Everything else is in it, new modules too.
+`pytest --fast --durations=20` shows what takes longest.
+"""
+
+# Folders and modules whose tests take more than about three seconds in sum on an idle core, and
+# single tests of more than one second in other modules. `test_fast_tier.py` makes sure that every
+# package of src keeps a module in the tier.
+SLOW = frozenset(
+    [
+        "algorithms/test_algorithms.py::test_fifteen_hundred_states",
+        "algorithms/test_cost_limits.py::test_no_cost_rises_in_any_state",
+        "algorithms/test_hcpi.py",
+        "algorithms/test_large_models.py",
+        "algorithms/test_robust.py",
+        "certify/test_adversarial.py",
+        "cli/test_bad_tables.py",
+        "cli/test_compare_command.py",
+        "cli/test_count_command.py",
+        "cli/test_declarations.py",
+        "cli/test_hostile_studies.py",
+        "cli/test_limits_options.py",
+        "cli/test_process.py",
+        "cli/test_table_doors.py",
+        "data/test_counting.py",
+        "data/test_doors_agree.py",
+        "data/test_one_step_logs.py::test_files_tables_and_counts_agree",
+        "deep/test_dead.py",
+        "deep/test_train_fused.py",
+        "fuzz",
+        "inspection/test_inspect.py::test_a_log_of_bearable_size_is_taken_of_a_large_one",
+        "inspection/test_inspect.py::test_any_log_can_be_inspected",
+        "mdp/test_gpu.py",
+        "mdp/test_large.py",
+        "mdp/test_robust_values.py::test_fewer_outcomes_equal_the_slow_loop",
+        "mdp/test_sampling.py::test_numbers_of_few_bits_and_step_limits_that_never_bite",
+        "ope/test_coverage.py",
+        "ope/test_rare_rewards.py",
+        "operators/test_costly_rows.py",
+        "operators/test_limited_rows.py",
+        "operators/test_many_actions.py",
+        "operators/test_many_limited_rows.py",
+        "operators/test_rows.py",
+        "operators/test_soft_exact.py::test_never_worse_than_linprog_and_always_within_budget",
+        "operators/test_successor_rows.py",
+        "posterior/test_moments.py",
+        "posterior/test_posterior.py::test_intervals_cover_the_truth_of_a_policy_that_no_log_chose",
+        "report/test_report_figures.py::test_it_keeps_to_what_changes_most_and_says_so",
+        "report/test_result_folder.py::test_a_large_policy_is_parquet_only",
+        "runner/test_ray.py",
+        "runner/test_resume.py",
+        "runner/test_store.py::test_a_full_disk_midway",
+        "studies/test_figures.py",
+        "studies/test_finite.py::test_a_plan_from_end_to_end",
+        "studies/test_finite.py::test_the_grouping_of_runs_changes_no_row",
+        "studies/test_helicopter_study.py",
+        "studies/test_kept.py::test_enough_is_kept_for_the_resamples",
+        "studies/test_merging.py",
+        "studies/test_own_study.py",
+        "studies/test_plan.py::test_the_fingerprint_is_the_same_in_another_process",
+        "studies/test_publishing.py",
+        "studies/test_random_mdps.py::test_the_engines_local_and_cuda_agree",
+        "studies/test_random_mdps.py::test_the_grouping_of_runs_changes_no_row",
+        "studies/test_random_mdps.py::test_the_number_of_workers_changes_no_byte",
+        "studies/test_recording.py",
+        "studies/test_risk_study.py::test_the_page_and_the_figure",
+        "studies/test_study_rules.py",
+        "studies/test_version1.py",
+        "test_docs.py",
+        "test_extending.py",
+    ]
+)
