@@ -1,0 +1,11 @@
+"""The simulators of the study, by name."""
+
+from __future__ import annotations
+
+from spibb.studies.representations.simulator import Simulator
+from spibb.studies.representations.simulators.irrigation import IRRIGATION
+from spibb.studies.representations.simulators.machine import MACHINE
+from spibb.studies.representations.simulators.queue import QUEUE
+from spibb.studies.representations.simulators.shop import SHOP
+
+SIMULATORS: dict[str, Simulator] = {one.name: one for one in (QUEUE, MACHINE, IRRIGATION, SHOP)}
