@@ -179,6 +179,10 @@ KNOWN = {
     "machine": (0, -6.0, -2.0),  # no repair but after a breakdown
     "irrigation": (0, -30.0, -20.0),  # no water at all
     "shop": (4, -0.06, -0.03),  # the flagship for everyone
+    "plant": (0, -150.0, -120.0),  # no heating
+    "glucose": (0, -50.0, -35.0),  # no insulin
+    "tutor": (2, -6.0, -3.0),  # ever harder items
+    "vitals": (0, -0.65, -0.45),  # no treatment
 }
 
 
