@@ -1,4 +1,9 @@
-"""Blood glucose on a ward: meals raise it, insulin lowers it for hours."""
+"""Blood glucose on a ward: meals raise it, insulin lowers it for hours.
+
+Nurses dose by glucose and trend, and forget what is still acting: there is a gain to make. Patients
+differ in how much insulin they need, which nothing records. Hours of the day, or glucose in two
+bins, hide how high it is: doses then stand beside bad values, and no insulin looks best.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +109,7 @@ GLUCOSE = Simulator(
         Representation.of(
             "hour", "hour of the day", bins("hour", (7.5, 9.5, 12.5, 14.5, 18.5, 20.5))
         ),
-        Representation.of("high-low", "glucose high or not", bins("glucose", (140.0,))),
+        Representation.of("low", "glucose low or not", bins("glucose", (110.0,))),
         Representation.of(
             "activity-pulse",
             "activity x pulse",

@@ -1,4 +1,8 @@
-"""A field whose yield depends on soil moisture, salt, and the stage of the crop."""
+"""A field whose yield depends on soil moisture, salt, and the stage of the crop.
+
+Growers water when the soil is dry, and sandy soil is dry more often. Labels without soil moisture
+hide why they water: water then stands beside poor growth, and none at all looks best.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A machine whose wear is hidden, and seen through a noisy gauge."""
+"""A machine whose wear is hidden, and seen through a noisy gauge.
+
+Operators run fast while readings of several hours are low, and repair when they are high. The
+current gauge, or the product, hides wear: running fast then looks free of breakdowns, and a repair
+looks like a cost without a use. Hours since repair alone leave a gain, smaller than is claimed.
+"""
 
 from __future__ import annotations
 
@@ -98,6 +103,7 @@ MACHINE = Simulator(
             bins("hours", (5.0, 10.0, 16.0)),
             is_adequate=True,
         ),
+        Representation.of("hours", "hours since repair alone", bins("hours", (5.0, 10.0, 16.0))),
         Representation.of("gauge", "current gauge in bins", bins("gauge", (0.2, 0.7), typical=0.5)),
         Representation.of(
             "product-room",

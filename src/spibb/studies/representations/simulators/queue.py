@@ -1,4 +1,9 @@
-"""A queue whose arrivals switch between a quiet and a busy phase that nothing records."""
+"""A queue whose arrivals switch between a quiet and a busy phase that nothing records.
+
+Operators open servers by the customers whom they see arriving. Labels that hide recent arrivals
+hide the phase: many servers then stand beside long queues, and one server looks best. Labels of
+recent arrivals alone hide how long the queue is.
+"""
 
 from __future__ import annotations
 
@@ -99,6 +104,7 @@ QUEUE = Simulator(
             bins("recent", (2.0, 3.0, 4.2)),
             is_adequate=True,
         ),
+        Representation.of("recent", "recent arrivals alone", bins("recent", (2.0, 3.0, 4.2))),
         Representation.of("queue", "queue length, longest bin open", bins("queue", (2.0, 4.0))),
         Representation.of("hour", "hour of the day", bins("hour", (4.0, 8.0, 12.0, 16.0, 20.0))),
     ),

@@ -1,4 +1,10 @@
-"""A shop that shows one of five items to each visitor: decisions of one step."""
+"""A shop that shows one of five items to each visitor: decisions of one step.
+
+Visitors differ in interest, which shows in their number of visits. The interested click on
+anything, and it is they who are shown the flagship. Labels that hide interest, or show two groups
+of it alone, make the flagship look best for everyone (Simpson's paradox). Decisions of one step
+leave no trace of what is hidden over time.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +102,13 @@ SHOP = Simulator(
         ),
         Representation.of(
             "age", "age in groups", bins("age", (25.0, 35.0, 45.0, 55.0, 65.0)), leaves_trace=False
+        ),
+        Representation.of(
+            "visits-coarse",
+            "few or many visits x taste",
+            bins("visits", (2.2,)),
+            categories("taste", _TASTES),
+            leaves_trace=False,
         ),
         Representation.of("taste", "taste alone", categories("taste", _TASTES), leaves_trace=False),
     ),

@@ -1,4 +1,9 @@
-"""A tutor who helps the weak: a student's mastery is hidden, and shows in what is solved."""
+"""A tutor who helps the weak: a student's mastery is hidden, and shows in what is solved.
+
+Tutors help those whose level is low for the difficulty, and give harder items to the others. Labels
+without the level hide who is helped (confounding by indication): a policy for them ignores whether
+an item suits the student, and students who fail leave.
+"""
 
 from __future__ import annotations
 

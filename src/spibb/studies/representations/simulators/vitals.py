@@ -1,4 +1,9 @@
-"""Patients of hidden severity: readings with gaps, doses by severity, survival at the end."""
+"""Patients of hidden severity: readings with gaps, doses by severity, survival at the end.
+
+Clinicians dose by severity, as pressure, creatinine and lactate show it. Temperature, heart rate,
+white cells and breathing say little of severity: doses then stand beside deaths, and no treatment
+looks best.
+"""
 
 from __future__ import annotations
 
