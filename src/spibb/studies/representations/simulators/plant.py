@@ -1,6 +1,6 @@
 """A heated plant with a lagging valve, held by a proportional controller below its target.
 
-Some 42 % of the rows lie below 72 degrees. In a coldest bin that is open there, the controller
+About 39 % of the rows lie below 72 degrees. In a coldest bin that is open there, the controller
 heats more when it is colder, so that heating looks harmful; a policy that heats less leaves for
 temperatures that the log never had. The load alone hides the temperature altogether.
 """
