@@ -1,0 +1,1 @@
+"""A study of verdicts where states are encoded from the columns of a real process."""

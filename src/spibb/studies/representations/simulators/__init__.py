@@ -1,0 +1,1 @@
+"""Processes with raw columns and a known truth, one in each file."""
