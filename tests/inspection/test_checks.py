@@ -46,7 +46,9 @@ def made(*results, **attributes):
 
 def test_levels_of_the_package():
     assert levels() == {
-        "baseline": 0.001, "duplicates": 0.0005, "drift": 0.002, "markov": 0.0015, "costs": 0.005
+        "memory": 0.0005, "persistent-rewards": 0.0003, "columns-of-actions": 0.0003,
+        "columns-of-outcomes": 0.0002, "baseline": 0.001, "duplicates": 0.0005, "drift": 0.002,
+        "markov": 0.0015, "costs": 0.0037,
     }  # fmt: skip
     assert family_level() == pytest.approx(0.01)
     found = inspect(LOG)

@@ -8,6 +8,7 @@ import pytest
 
 import spibb
 from spibb.assessment.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
+from spibb.inspection.finding import Finding
 from spibb.posterior.risk import Gain, Risk
 from spibb.report.summary import result_summary
 
@@ -33,7 +34,8 @@ def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_ex
     certificate = replace(result.certificate, guarantee=claim)
     return SimpleNamespace(
         risk=risk, certificate=certificate, problem=result.problem, choice=None, inspection=None,
-        log_return=spibb.Assessment.of(result).log_return,
+        model_fit=spibb.Assessment.of(result).model_fit, representation=None,
+        representation_remark="no raw columns were given",
     )  # fmt: skip
 
 
@@ -89,7 +91,8 @@ def test_more_episodes_stand_in_the_headline_only_where_data_are_missing():
 def test_a_long_log_of_one_step_is_certified_and_deployed(result):
     found = result_summary(spibb.Assessment.of(result))["verdict"]
     assert found["decision"] == "Deploy"
-    assert all(one["holds"] for one in found["conditions"])
+    unknown = [one["name"] for one in found["conditions"] if one["holds"] is not True]
+    assert unknown == ["finer"], "no raw columns were given; all else holds"
 
 
 def test_what_was_found_in_the_log_counts(result):
@@ -97,7 +100,7 @@ def test_what_was_found_in_the_log_counts(result):
     judgements = {}
     for severity in ("weaker", "biased", "void"):
         certified = judged(result, bound=0.5)
-        finding = SimpleNamespace(severity=severity, found="Rows are there twice.")
+        finding = Finding("copies", severity, "Rows are there twice.", "", "", 1.0)
         certified.inspection = SimpleNamespace(findings=(finding,))
         judgements[severity] = decide(certified)
     assert judgements["weaker"].decision is Decision.DEPLOY
@@ -106,8 +109,8 @@ def test_what_was_found_in_the_log_counts(result):
     for severity in ("biased", "void"):
         assert "rows are there twice" in judgements[severity].sentence
     uncertified = judged(result)
+    finding = Finding("copies", "biased", "Rows are there twice.", "", "", 1.0)
     uncertified.inspection = SimpleNamespace(findings=(finding,))
-    finding.severity = "biased"
     assert "rows are there twice" in decide(uncertified).sentence
 
 
@@ -190,15 +193,15 @@ def test_under_limits_a_kept_baseline_is_called_what_it_is():
     assert "with the limits applied" in summary["advice"]
 
 
-def test_what_cannot_be_compared_is_not_said_to_hold():
-    """Records that are cut short earn less than the models, which go on: that says nothing."""
+def test_truncated_records_are_compared_over_their_length():
+    """Records that stop early earn less than the models over all time, not over their length."""
     queue = spibb.envs.Queue()
     baseline, rng = queue.baseline(0.3), np.random.default_rng(0)
     log = spibb.Log.sample(queue.to_mdp(), baseline, n_episodes=100, max_steps=30, rng=rng)
     result = spibb.BasicRL().improve(log, baseline=baseline, gamma=0.95)
     asked = {one.name: one for one in spibb.Assessment.of(result).verdict.conditions}
-    assert asked["model"].holds is None
-    assert "100 of 100 records are cut short" in asked["model"].found
+    assert asked["model"].holds
+    assert "over the first 30 steps" in asked["model"].found
     # Where nothing was seen nothing is known, though a limit changes what is done there.
     limits = spibb.Limits(forbid=[0])
     limited = spibb.ApproxSoftSPIBB().improve(log, baseline=baseline, gamma=0.95, limits=limits)

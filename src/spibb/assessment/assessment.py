@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from spibb.algorithms.improvement import Improvement
 from spibb.assessment.findings import describe_values, list_findings
 from spibb.assessment.verdict import Verdict, decide
@@ -18,13 +20,16 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import LARGEST_DENSE, Evaluation, evaluate
 from spibb.mdp.planning import Status
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope.log_return import LogReturn, contradiction
+from spibb.ope.log_return import LogReturn
+from spibb.ope.model_fit import ModelFit, find_model_fit
 from spibb.ope.support import Visits, too_little_data
 from spibb.posterior.choice import Choice
 from spibb.posterior.halves import Halves, HeldOut, ask_halves
 from spibb.posterior.risk import Risk, risk
 from spibb.posterior.states import StateRisks
 from spibb.problem import Problem
+from spibb.progress import Progress, tell
+from spibb.representation.agreement import Agreement, find_agreement
 from spibb.settings import in_words
 
 
@@ -143,13 +148,42 @@ class Assessment(Display):
 
         They are withheld in three cases: more than 5 % of the visits of policy or baseline are to
         unobserved pairs; more than half of the policy's are to pairs seen fewer than five times; or
-        the model's value of the baseline is more than four standard errors from the mean return of
-        twenty complete episodes or more.
+        the model contradicts what the log shows of the baseline, see :mod:`spibb.ope.model_fit`.
         """
         reason = too_little_data(self.visits, self.baseline_visits, "new policy")
-        if reason is not None or self.problem.declared.initial is not None:
+        if reason is not None:
             return reason
-        return contradiction(self.log_return, self.baseline.performance)
+        table = self.problem.baseline.probabilities
+        fit = find_model_fit(self.problem.log, self.problem.estimate(), table)
+        worst = None if fit is None else fit.worst()
+        return None if fit is None or worst is None else fit.describe(worst)
+
+    @cached_property
+    def model_fit(self) -> ModelFit | None:
+        """Whether the models that risk is drawn around earn what the log shows; None: too few."""
+        problem = self.problem
+        return find_model_fit(problem.log, problem.expected, problem.baseline.probabilities)
+
+    @property
+    def representation(self) -> Agreement | None:
+        """The gain in finer states made of raw columns; None where there are none to make."""
+        return None if isinstance(self._refined, str) else self._refined
+
+    @property
+    def representation_remark(self) -> str:
+        """Why there is no gain in finer states; empty where there is one."""
+        return self._refined if isinstance(self._refined, str) else ""
+
+    @cached_property
+    def _refined(self) -> Agreement | str:
+        problem, log = self.problem, self.problem.log
+        if log is None:
+            return "only counts are known"
+        tables = self.policy.probabilities, problem.baseline.probabilities
+        if np.array_equal(*tables):
+            return "the policy is the baseline"
+        tell(Progress("gains in finer states"))
+        return find_agreement(log, *tables, problem.gamma)
 
     @cached_property
     def risk(self) -> Risk | None:

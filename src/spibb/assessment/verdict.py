@@ -1,17 +1,23 @@
 """Decide what to do with a policy.
 
-The rule has eight criteria. Each is a number that stands in the assessment. The first three ask
-whether there is anything to gain. The next four ask whether the log is large enough to say so. The
-last asks whether the policy is certified.
+The rule has ten criteria. Each is a number that stands in the assessment. The first three ask
+whether there is anything to gain. The next four ask whether the log is large enough to say so. One
+asks whether the policy is certified. The last two ask whether the states hold what matters: all of
+the above assumes it.
 
 * Keep the baseline: nothing changes; no gain is expected; neither certificate nor risk is known;
   the log failed inspection; or the models, which the expected gain comes from, differ from the
   log's mean return by more than the gain.
 * Not enough data: a gain is expected and nothing is certified, but harm is too likely, halves of
   the log or their episodes contradict the gain, or too many decisions rest on low counts.
+* Pilot: the policy would be deployed, but an assumption failed or could not be checked. The log
+  shows that the states hide something that those who acted looked at, or the gain does not survive
+  in finer states made of raw columns. A small, randomised, monitored trial can tell.
 * Deploy with monitoring: the log is large enough, or the policy is certified; not both.
 * Deploy: the log is large enough, the policy is certified, and no finding of the inspection biases
   the log.
+
+Where the gain in finer states is a loss, by more than its error, the baseline is kept.
 
 The risk is that under the harsher prior. It is a posterior probability, not a guarantee. Only the
 certificate is a guarantee; on a log of a few thousand rows it seldom promises a gain, hence the
@@ -21,7 +27,7 @@ monitoring.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import NormalDist
 from typing import TYPE_CHECKING
@@ -29,12 +35,12 @@ from typing import TYPE_CHECKING
 from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.certify.certificate import Certificate
 from spibb.inspection.finding import Finding
-from spibb.ope.log_return import contradiction
 from spibb.ope.support import HARDLY
 from spibb.posterior.choice import Choice
 from spibb.posterior.more import more_episodes, more_for_choice
 from spibb.posterior.risk import Risk
-from spibb.words import interval, number, percent
+from spibb.representation.agreement import ERRORS, SURVIVING_SHARE
+from spibb.words import interval, number, percent, several
 
 if TYPE_CHECKING:
     from spibb.assessment.assessment import Assessment
@@ -56,6 +62,7 @@ class Decision(StrEnum):
 
     DEPLOY = "Deploy"
     MONITOR = "Deploy with monitoring"
+    PILOT = "Pilot"
     WAIT = "Not enough data"
     KEEP = "Keep the baseline"
 
@@ -115,16 +122,87 @@ class Verdict:
             "the models agree with it on what is earned today. Beyond that, two things count: is "
             "the log enough (harm unlikely, halves of the log agree, enough seen of where it "
             f"goes), and is it certified? {Decision.DEPLOY}: both, and nothing was found that "
-            f"biases the log. {Decision.MONITOR}: one of them. {Decision.WAIT}: neither."
+            f"biases the log. {Decision.MONITOR}: one of them. {Decision.WAIT}: neither. All of "
+            "this assumes that the recorded state is all that matters. Where the log shows "
+            f"otherwise, or more than {percent(1.0 - SURVIVING_SHARE)} of the gain is lost in "
+            f"finer states, the most is a {Decision.PILOT.lower()}: a small, randomised, monitored "
+            "trial."
         )
 
 
-def decide(assessment: Assessment) -> Verdict:
+def decide(assessment: Assessment, *, with_columns: bool = True) -> Verdict:
     """Apply the rule to an assessment.
 
     Args:
         assessment: The assessment; its risk and its inspection are computed if they were not.
+        with_columns: Whether raw columns of the log count, where it has any.
     """
+    found = _decide_in_states(assessment)
+    if found.decision not in (Decision.DEPLOY, Decision.MONITOR):
+        return found
+    if not with_columns:
+        return _checked_by_states(found, (_hidden(assessment, is_finer=False),))
+    finer, agreement = _finer(assessment), assessment.representation
+    hidden = _hidden(assessment, is_finer=agreement is not None and agreement.holds)
+    if agreement is not None and agreement.is_loss:
+        return Verdict(Decision.KEEP, finer.objection, (*found.conditions, hidden, finer))
+    return _checked_by_states(found, (hidden, finer))
+
+
+def _checked_by_states(found: Verdict, criteria: tuple[Criterion, ...]) -> Verdict:
+    """Limit a verdict by what is known of the states that it relies on."""
+    conditions = (*found.conditions, *criteria)
+    against = [one.objection for one in criteria if one.holds is False]
+    if not against:
+        return replace(found, conditions=conditions)
+    reason = f"{found.reason}; all of this assumes that the state is all that matters, and "
+    return Verdict(Decision.PILOT, reason + " and ".join(against), conditions)
+
+
+def _hidden(assessment: Assessment, *, is_finer: bool) -> Criterion:
+    """Ask whether a check of the log shows that the states hide what matters.
+
+    Where the gain survives in finer states, these have judged persistent rewards more directly.
+    """
+    asked = "nothing in the log shows that the states hide what decides"
+    overruled = ("persistent-rewards",) if is_finer else ()
+    stopping = [
+        one
+        for one in _findings(assessment)
+        if one.verdict_effect == "pilot" and one.check not in overruled
+    ]
+    if not stopping:
+        return Criterion("states", asked, "nothing found", True, "")
+    told = stopping[0].found
+    return Criterion("states", asked, told, False, _clause(told))
+
+
+def _finer(assessment: Assessment) -> Criterion:
+    """Ask whether the gain survives in finer states made of raw columns."""
+    asked = (
+        f"in every refinement of the states by raw columns, more than {percent(SURVIVING_SHARE)} "
+        f"of the gain is left, by {ERRORS:g} standard error"
+    )
+    agreement = assessment.representation
+    if agreement is None:
+        why = assessment.representation_remark
+        holds = False if _has_columns(assessment) else None
+        return Criterion("finer", asked, f"not checked: {why}", holds,
+                         f"the gain could not be checked in finer states: {why}")  # fmt: skip
+    worst = agreement.worst
+    told = f"{number(agreement.claim, '+')} in the states, {number(worst.gain, '+')} in the finer "
+    told += f"states of '{worst.name}'"
+    return Criterion("finer", asked, told, agreement.holds,
+                     f"the gain does not survive in finer states ({told})")  # fmt: skip
+
+
+def _has_columns(assessment: Assessment) -> bool:
+    log = assessment.problem.log
+    return log is not None and log.features is not None
+
+
+def _decide_in_states(assessment: Assessment) -> Verdict:
+    """Apply the criteria that take the states for all that matters."""
     certificate, risk = assessment.certificate, assessment.risk
     n_changed = int((certificate.states.moved > 1e-12).sum())
     changes = Criterion(
@@ -140,7 +218,7 @@ def decide(assessment: Assessment) -> Verdict:
         return _none_chosen(assessment, assessment.choice, (changes, certified))
     if risk is None:
         return _without_risk(assessment, changes, certified)
-    gain, model, enough = _expected_gain(risk), _agreement(assessment, risk), _enough(risk)
+    gain, model, enough = _expected_gain(risk), _model_fit(assessment, risk), _enough(risk)
     conditions = (changes, gain, model, *enough, certified)
     against = [one.objection for one in enough if one.holds is False]
     for one in (changes, gain, model):
@@ -222,26 +300,22 @@ def _expected_gain(risk: Risk) -> Criterion:
     )  # fmt: skip
 
 
-def _agreement(assessment: Assessment, risk: Risk) -> Criterion:
-    """Ask whether what is drawn from the model can be relied on: a state may not hold enough.
+def _model_fit(assessment: Assessment, risk: Risk) -> Criterion:
+    """Ask whether the models earn what the log shows, over the recorded length of its records.
 
-    Where the baseline's value in the mean of the models is far from the log's mean return, and by
-    more than is to be gained, the process is not what the models say.
+    A difference that is clear, and larger than what is to be gained, contradicts the models.
     """
-    asked = "the models agree with the log on what is earned today, or miss less than the gain"
-    problem, found = assessment.problem, assessment.log_return
-    value = float(problem.expected.initial @ problem.expected_values)
-    if found is None or found.n_truncated or problem.declared.initial is not None:
-        why = "the log has no episodes" if found is None else "the start is declared"
-        if found is not None and found.n_truncated:
-            why = f"{found.n_truncated:,} of {found.n_episodes:,} records are cut short"
-        return Criterion("model", asked, f"not compared: {why}", None, "")
-    told = contradiction(found, value)
-    is_small = abs(value - found.mean) <= risk.least_mean
+    asked = "the models agree with the log on what is earned today, or differ by less than the gain"
+    fit = assessment.model_fit
+    if fit is None:
+        return Criterion("model", asked, "not compared: too few records", None, "")
+    longest, worst = fit.longest, fit.worst(risk.least_mean)
+    told = f"models {number(longest.model)}, log {number(longest.log)}"
+    told += f" over the first {several(longest.horizon, 'step')}"
     return Criterion(
-        "model", asked, f"models {number(value)}, log {number(found.mean)}",
-        told is None or is_small,
-        f"the models contradict the log by more than is gained: {told}",
+        "model", asked, told, worst is None,
+        "" if worst is None
+        else f"the models contradict the log by more than is gained: {fit.describe(worst)}",
     )  # fmt: skip
 
 

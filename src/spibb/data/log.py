@@ -437,6 +437,22 @@ class Log(Named, Display):
             return None
         return Features(self.feature_names, self.feature_values, self.feature_categories)
 
+    def with_features(self, features: Mapping[str, Any] | Features | None) -> Log:
+        """Return the log with other raw columns beside its states, or without any.
+
+        Args:
+            features: As :meth:`from_arrays` takes them, in the order of the rows of this log.
+        """
+        raw = None
+        if features:
+            raw = features if isinstance(features, Features) else Features.of(features)
+        return replace(
+            self,
+            feature_names=raw.names if raw else (),
+            feature_values=raw.checked(len(self)).values if raw else None,
+            feature_categories=raw.categories if raw else (),
+        )
+
     def paying(self, name: str) -> Log:
         """Return the log with a cost of each row in the place of its reward."""
         if self.cost is None or name not in self.cost_names:

@@ -19,7 +19,8 @@ from spibb.errors import DataError, SettingsError
 from spibb.inspection.duplicates import are_copied, multiplicities, without_copies
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Baseline, Problem
-from spibb.problem.loggers import checked_improved, own_baseline, own_rows
+from spibb.problem.loggers import checked_improved, names_of, own_baseline, own_rows
+from spibb.representation.hidden_columns import HiddenColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Evidence:
         baseline: The policy that is said to have made it, in its states and actions; None: unknown.
         reward_range: Smallest and largest possible reward; None: unknown.
         improved: The behaviour policy that runs today, where the log names several.
+        gamma: The discount of what follows; where none is known, that of twenty steps.
     """
 
     log: Log
@@ -39,6 +41,7 @@ class Evidence:
     baseline: TabularPolicy | None = None
     reward_range: tuple[float, float] | None = None
     improved: str | None = None
+    gamma: float = 0.95
 
     @classmethod
     def of(
@@ -94,7 +97,13 @@ class Evidence:
             baseline=problem.baseline,
             reward_range=None if values.is_observed else (values.low, values.high),
             improved=None if loggers is None else loggers.improved,
+            gamma=problem.gamma,
         )
+
+    @property
+    def has_several_policies(self) -> bool:
+        """Whether several policies acted, and none of them is asked about."""
+        return self.improved is None and len(names_of(self.log)) > 1
 
     @cached_property
     def multiplicities(self) -> NDArray[np.int64]:
@@ -118,6 +127,13 @@ class Evidence:
     def own_log_without_copies(self) -> Log:
         """Likewise, for tests that permute."""
         return self._own_part(self.log_without_copies)
+
+    @cached_property
+    def hidden_columns(self) -> HiddenColumns | None:
+        """What raw columns explain beyond states; None where there are none."""
+        log = self.own_log
+        features = log.features
+        return None if features is None else HiddenColumns(log, features, self.gamma)
 
     @cached_property
     def own_counts(self) -> Counts:

@@ -19,12 +19,11 @@ from spibb.data.log import Log
 from spibb.inspection.check import Check
 from spibb.inspection.finding import Finding, TestResult
 from spibb.inspection.permutation import Codes, independence_p_value
+from spibb.inspection.windows import windows
 
 if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
 
-# Rows that are looked at, in windows of so many; more would make the test slower than reading.
-_ROWS, _WINDOW = 200_000, 2_000
 # Fewer episodes are cut into pieces.
 _FEW_EPISODES = 30
 _QUANTILES = 4
@@ -41,7 +40,7 @@ class Markov(Check):
 
     def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
         """Test the previous state and action against the next state and the reward."""
-        part, remark = _windows(evidence.log_without_copies)
+        part, remark = windows(evidence.log_without_copies)
         rows = _independent_visits(part)
         if len(rows) == 0:
             yield self.not_run("no visits that could be compared")
@@ -73,25 +72,6 @@ class Markov(Check):
                 share=1.0,
                 p_value=p_value,
             )
-
-
-def _windows(log: Log) -> tuple[Log, str]:
-    """Return a log of bearable size: windows of rows in a row, chosen evenly."""
-    if len(log) <= _ROWS or log.episode is None:
-        return log, ""
-    starts = np.linspace(0, len(log) - _WINDOW, _ROWS // _WINDOW).astype(np.int64)
-    rows = np.unique(starts[:, None] + np.arange(_WINDOW))
-    # Pieces of one episode that do not meet must not follow each other.
-    piece = np.cumsum(
-        np.append(True, np.diff(rows) != 1) | np.append(True, np.diff(log.episode[rows]) != 0)
-    )
-    columns = {
-        name: getattr(log, name)[rows]
-        for name in ("state", "action", "reward", "next_state", "terminated", "truncated")
-    }
-    step = rows if log.given_step is None else log.given_step[rows]
-    part = Log(**columns, episode=piece, step=step, n_states=log.n_states, n_actions=log.n_actions)
-    return part, f"on {len(rows):,} rows, windows of {_WINDOW:,} from all of the log"
 
 
 def _independent_visits(log: Log) -> Codes:

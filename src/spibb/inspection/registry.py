@@ -9,7 +9,10 @@ from spibb.inspection.costs import Costs
 from spibb.inspection.drift import Drift
 from spibb.inspection.duplicates import Duplicates
 from spibb.inspection.markov import Markov
+from spibb.inspection.memory import Memory
+from spibb.inspection.persistent_rewards import PersistentRewards
 from spibb.inspection.propensities import Propensities
+from spibb.inspection.raw_columns import ColumnsOfActions, ColumnsOfOutcomes
 from spibb.inspection.structure import (
     ColumnValues,
     EpisodeOrder,
@@ -36,6 +39,10 @@ for one in (
     ColumnValues(),
     UnknownNextStates(),
     Propensities(),
+    Memory(),
+    PersistentRewards(),
+    ColumnsOfActions(),
+    ColumnsOfOutcomes(),
     BaselineActions(),
     Duplicates(),
     Drift(),

@@ -23,6 +23,8 @@ from spibb.representation.steps import Array, Steps
 
 # The share of the claim that must survive, and by how many standard errors.
 SURVIVING_SHARE, ERRORS = 0.5, 1.0
+# A loss of so many standard errors is one.
+LOSS_ERRORS = 2.0
 # Each set of states is a linear system.
 MOST_STATES = 2_000
 
@@ -74,6 +76,11 @@ class Agreement:
     def holds(self) -> bool:
         """Whether enough of the claim survives in every refinement."""
         return all(one.holds for one in self.refinements)
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the gain is a loss in some refinement, by more than chance explains."""
+        return any(one.gain < -LOSS_ERRORS * one.error for one in self.refinements)
 
     @property
     def worst(self) -> RefinedClaim:

@@ -3,7 +3,7 @@
 Where labels hold all that matters, nothing of the past tells anything more. Columns:
 
 * means of past temporal-difference errors of the behaviour, exponentially weighted over about two
-  and ten steps, and of past rewards beyond those of their pairs over about five;
+  and ten steps; the last reward beyond the mean of its pair, and the mean of such over about five;
 * the mean of past values of labels, over about five steps;
 * how many steps the process has been in its label, and since each action was last taken.
 """
@@ -19,6 +19,14 @@ from spibb.compiled.jit import jit
 from spibb.data.log import Log
 from spibb.representation.steps import Array
 
+_NAMES = (
+    "TD errors of the last two steps",
+    "TD errors of the last ten steps",
+    "last reward beyond its pair",
+    "rewards of the last five steps beyond their pairs",
+    "values of the last five states",
+    "steps in the state",
+)
 # Actions beyond so many most frequent ones have no column.
 _MOST_ACTIONS = 8
 
@@ -53,14 +61,13 @@ def history_columns(log: Log, v: Array, gamma: float) -> History:
     columns = [
         _past_mean(td, is_first, 0.5),
         _past_mean(td, is_first, 0.9),
+        _past_mean(paid, is_first, 0.0),
         _past_mean(paid, is_first, 0.8),
         _past_mean(np.asarray(v)[log.state], is_first, 0.8),
         _time_in_state(log.state, is_first),
         *(_since(log.action == a, is_first) for a in often),
     ]
-    names = ("past TD errors, 2 steps", "past TD errors, 10 steps", "past rewards beyond pairs",
-             "past values", "steps in the state",
-             *(f"steps since {log.actions[int(a)]}" for a in often))  # fmt: skip
+    names = (*_NAMES, *(f"steps since {log.actions[int(a)]}" for a in often))
     return History(np.column_stack(columns), names)
 
 

@@ -55,7 +55,7 @@ class Steps:
         if len(row) == 0:
             return None
         first = np.flatnonzero(log.is_first)
-        block = _blocks(log.is_first, n)
+        block = blocks(log.is_first, n)
         return cls(
             row=row,
             state=log.state[row],
@@ -98,7 +98,7 @@ class Steps:
         )
 
 
-def _blocks(is_first: NDArray[np.bool_], n: int) -> Codes:
+def blocks(is_first: NDArray[np.bool_], n: int) -> Codes:
     """Number episodes; where they are few, cut them into blocks of equal length."""
     episode: Codes = np.cumsum(is_first) - 1
     if episode[-1] + 1 >= _FEWEST_BLOCKS:
