@@ -137,7 +137,7 @@ def decide(assessment: Assessment, *, with_columns: bool = True) -> Verdict:
         assessment: The assessment; its risk and its inspection are computed if they were not.
         with_columns: Whether raw columns of the log count, where it has any.
     """
-    found = _decide_in_states(assessment)
+    found = decide_in_states(assessment)
     if found.decision not in (Decision.DEPLOY, Decision.MONITOR):
         return found
     if not with_columns:
@@ -201,8 +201,12 @@ def _has_columns(assessment: Assessment) -> bool:
     return log is not None and log.features is not None
 
 
-def _decide_in_states(assessment: Assessment) -> Verdict:
-    """Apply the criteria that take the states for all that matters."""
+def decide_in_states(assessment: Assessment) -> Verdict:
+    """Apply the criteria that take the states for all that matters, without a check of them.
+
+    Args:
+        assessment: The assessment; its risk and its inspection are computed if they were not.
+    """
     certificate, risk = assessment.certificate, assessment.risk
     n_changed = int((certificate.states.moved > 1e-12).sum())
     changes = Criterion(

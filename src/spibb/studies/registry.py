@@ -15,6 +15,7 @@ from spibb.studies.finite.study import FINITE
 from spibb.studies.helicopter.study import HELICOPTER
 from spibb.studies.plan import Plan, read_toml
 from spibb.studies.random_mdps.study import RANDOM_MDPS
+from spibb.studies.representations.study import REPRESENTATIONS
 from spibb.studies.results.aggregates import Results
 from spibb.studies.risk.study import RISK
 from spibb.studies.study import Study
@@ -36,7 +37,7 @@ def add_study(study: Study) -> None:
     PLANS.update(plans)
 
 
-for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER, RISK):
+for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER, RISK, REPRESENTATIONS):
     add_study(one)
 
 
