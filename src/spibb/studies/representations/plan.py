@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.errors import SettingsError
 from spibb.settings import checked_entry
 from spibb.studies.kinds import Count
@@ -42,22 +43,18 @@ def find_states(name: str) -> tuple[Simulator, Representation]:
 
 @dataclass(frozen=True)
 class RuleSetting(Setting):
-    """A rule for the verdict; its config holds its name."""
+    """The algorithm that makes policies, and a rule for the verdict on them.
+
+    Attributes:
+        rule: Name of the rule, a key of ``RULES``.
+    """
+
+    rule: str = ""
 
     @classmethod
     def of_rule(cls, rule: str) -> RuleSetting:
-        """Return the setting of a rule."""
-        return cls(RULES[rule], {"rule": rule})
-
-    @property
-    def rule(self) -> str:
-        """The name of the rule."""
-        return str(self.config.get("rule"))
-
-    def build(self) -> str:
-        """Return the name of the rule, or refuse what is none."""
-        checked_entry(self.rule, RULES, "rule")
-        return self.rule
+        """Return the setting of a rule, with the default algorithm."""
+        return replace(cls.of(RULES[rule], AutoSPIBB()), rule=rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +95,23 @@ class RepresentationsPlan(Plan):
 
 
 def check_plan(plan: RepresentationsPlan) -> None:
-    """Refuse a plan that lacks a rule: pages and figures compare all of them."""
+    """Refuse a plan that lacks a rule, or whose rules judge different policies.
+
+    Pages and figures compare all rules, on the same policies.
+    """
     rules = [setting.rule for setting in plan.settings]
+    for rule in rules:
+        checked_entry(rule, RULES, "rule")
     if sorted(rules) != sorted(RULES):
         raise SettingsError(
             f"the plan has the rules {', '.join(rules)}",
             expected=f"each of {', '.join(RULES)} once",
+        )
+    algorithms = [setting.build() for setting in plan.settings]
+    if any(one != algorithms[0] for one in algorithms) or not isinstance(algorithms[0], AutoSPIBB):
+        raise SettingsError(
+            "the rules of the plan are to judge policies of other algorithms",
+            expected="auto-spibb with the same options for each rule",
         )
 
 

@@ -23,22 +23,34 @@ from spibb.whole_files import write_whole
 # One row for each log and rule; it is published, unlike the parts.
 FILE = "logs.parquet"
 _ANEW = "publish the study again from the folder in which it was run"
-# Codes of verdicts; the first stands for a search that took none of its candidates.
+# Codes of verdicts, which files hold: never change one. The first stands for a search that took
+# none of its candidates.
 KEPT = 0
-_DECISIONS = tuple(Decision)
-_DEPLOYS = tuple(k + 1 for k, one in enumerate(_DECISIONS) if one.startswith("Deploy"))
+_CODES = {
+    Decision.DEPLOY: 1,
+    Decision.MONITOR: 2,
+    Decision.PILOT: 3,
+    Decision.WAIT: 4,
+    Decision.KEEP: 5,
+}
+_DEPLOYS = [code for one, code in _CODES.items() if one.startswith("Deploy")]
 # True gains of fewer standard errors below zero may be none.
 LOSS_ERRORS = 2.0
 
 
 def code_of(decision: Decision) -> int:
-    """Return the code of a decision; they run from 1."""
-    return _DECISIONS.index(decision) + 1
+    """Return the code of a decision."""
+    return _CODES[decision]
 
 
 def is_deploy(codes: ArrayLike) -> NDArray[np.bool_]:
     """Tell which verdicts begin with Deploy."""
     return np.isin(codes, _DEPLOYS)
+
+
+def score_of(codes: ArrayLike, gain: ArrayLike) -> NDArray[np.float32]:
+    """Return what a rule gains in truth: the true gain where it deploys, and 0 elsewhere."""
+    return np.where(is_deploy(codes), gain, 0.0).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,5 +114,13 @@ def _sorted(table: pa.Table, plan: RepresentationsPlan) -> tuple[NDArray[np.int6
     if not np.array_equal(np.sort(spots), np.arange(np.prod(shape))):
         raise DataError("some runs lack cells, or have them twice", hint=_ANEW)
     order = np.argsort(spots)
-    columns = {name: table[name].to_numpy()[order].reshape(shape) for name in plan.columns}
+    names = ("score", *plan.columns)
+    columns = {name: table[name].to_numpy()[order].reshape(shape) for name in names}
+    gained = score_of(columns["verdict"], columns["gain"])
+    if not np.array_equal(gained, columns["score"]):
+        raise DataError(
+            "verdicts and scores contradict each other",
+            expected="the true gain where the verdict is Deploy, and 0 elsewhere",
+            hint="run the study again in another folder",
+        )
     return runs.astype(np.int64), columns

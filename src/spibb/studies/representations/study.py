@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.assessment.assessment import Assessment
 from spibb.assessment.verdict import decide, decide_in_states
 from spibb.problem import Problem
@@ -35,7 +34,7 @@ from spibb.studies.representations.results import (
     KEPT,
     RepresentationsResults,
     code_of,
-    is_deploy,
+    score_of,
     write_logs,
 )
 from spibb.studies.representations.simulator import (
@@ -92,7 +91,7 @@ def _judge(
     log, columns = simulate_log(simulator, states, n_episodes, rng)
     log = log.with_features({name: columns[name] for name in simulator.columns})
     problem = Problem.of(log, baseline="estimate", gamma=simulator.gamma)
-    result = AutoSPIBB().improve(problem)
+    result = plan.settings[0].build().improve(problem)
     if result.choice is not None and result.choice.chosen is None:
         return Found(dict.fromkeys(RULES, KEPT))
     assessment = Assessment.of(result, n_draws=plan.n_draws)
@@ -147,7 +146,7 @@ def run(plan: RepresentationsPlan, runs: Sequence[int]) -> Columns:
         found["verdict"][place] = [one.verdicts[rule] for rule in rules]
         for name in set(plan.columns) - {"verdict"}:
             found[name][place] = getattr(one, name)
-        found["score"][place] = np.where(is_deploy(found["verdict"][place]), one.gain, 0.0)
+        found["score"][place] = score_of(found["verdict"][place], one.gain)
     return found
 
 
