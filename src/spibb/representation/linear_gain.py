@@ -170,12 +170,14 @@ class _Linear:
     def _policy_slopes(self, rows: Codes) -> Array:
         """Return pi(a | s) x of rows of the log, shape (rows, A K)."""
         found = self.table[self.steps.label_of[rows]][:, :, None] * self.x[rows][:, None, :]
-        return np.asarray(found.reshape(len(rows), -1))
+        return np.asarray(found.reshape(len(rows), self.n_actions * self.n_columns))
 
     def _slope_sums(self) -> tuple[Array, Array, Array, Array]:
-        """Return sums over steps: of the next slopes by pair; and, by action and column of x:
+        """Return four sums over steps.
 
-        of x times the step's own slopes less gamma the next ones, of x r, and of x by next label.
+        The first is that of the next step's slopes, by pair. The others are by action and column
+        of x: of x times the step's own slopes less gamma the next ones, of x r, and of x by next
+        label.
         """
         steps, size, width = self.steps, self.table.size, self.n_actions * self.n_columns
         ahead, curved = np.zeros((size, width)), np.zeros((width, width))
@@ -208,7 +210,8 @@ def _summed(code: Codes, values: Array, size: int) -> Array:
 def _both(system: Array, target: Array, weight: Array) -> tuple[NDArray[np.float64], Array]:
     """Return the solution, and that of the transposed system."""
     try:
-        return np.linalg.solve(system, target), np.linalg.solve(system.T, weight)
+        found, dual = np.linalg.solve(system, target), np.linalg.solve(system.T, weight)
     except np.linalg.LinAlgError:  # the fixed point is not unique: the smallest one
         inverse = scipy.linalg.pinv(system)
-        return inverse @ target, inverse.T @ weight
+        found, dual = inverse @ target, inverse.T @ weight
+    return np.asarray(found), np.asarray(dual)
