@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # A column of texts with more different values than this is an identifier, not a feature.
 _MOST_CATEGORIES = 200
+# What a category may be; beside texts, numbers are names as well.
+_PLAIN = (str, bytes, int, float, Decimal, np.number, np.bool_)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,8 @@ class Features:
         Args:
             columns: Numbers, booleans or texts by name; None and NaN are missing values.
         """
+        if not columns:
+            raise DataError("no features were given", expected="at least one column")
         made = {name: _column(name, values) for name, values in columns.items()}
         lengths = {name: len(values) for name, (values, _) in made.items()}
         if len(set(lengths.values())) > 1:
@@ -75,18 +80,54 @@ class Features:
 
 
 def _column(name: str, values: Any) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
-    array = np.asarray(values)
+    array = _array(values)
     if array.ndim != 1:
         raise DataError(f"feature {name} has shape {array.shape}", expected="one value a row")
     if array.dtype.kind in "biuf":
         return _checked_numbers(name, array.astype(np.float64)), None
-    if array.dtype.kind == "O":
-        known = [value for value in array.tolist() if value is not None and value == value]
-        if all(isinstance(value, int | float | np.number) for value in known):
-            found = [np.nan if value is None else float(value) for value in array.tolist()]
-            return _checked_numbers(name, np.array(found, dtype=np.float64)), None
-    texts = [None if value is None or value != value else str(value) for value in array.tolist()]
-    return _coded(name, texts)
+    if array.dtype.kind not in "OUT":
+        raise DataError(
+            f"feature {name} holds values of type {array.dtype}", expected="numbers or texts"
+        )
+    listed = [None if _is_missing(value) else value for value in array.tolist()]
+    kinds = {type(value) for value in listed if value is not None}
+    if all(issubclass(kind, int | float | Decimal | np.number | np.bool_) for kind in kinds):
+        return _checked_numbers(name, np.array([_number(value) for value in listed])), None
+    odd = [kind for kind in kinds if not issubclass(kind, _PLAIN)]
+    if odd:
+        raise DataError(
+            f"feature {name} holds values of type {odd[0].__name__}", expected="numbers or texts"
+        )
+    return _coded(name, [None if value is None else str(value) for value in listed])
+
+
+def _array(values: Any) -> NDArray[Any]:
+    """Return an array whose values keep their types: NumPy makes texts of numbers beside texts."""
+    if hasattr(values, "dtype") or not isinstance(values, Iterable) or isinstance(values, str):
+        return np.asarray(values)
+    listed = list(values)
+    if any(isinstance(value, str | None) for value in listed):
+        found = np.empty(len(listed), dtype=object)
+        found[:] = listed
+        return found
+    try:
+        return np.asarray(listed)
+    except ValueError:  # rows of different lengths
+        return np.empty((len(listed), 0))
+
+
+def _is_missing(value: Any) -> bool:
+    # A value that is not known, such as pandas' NA, does not say whether it equals itself.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | Decimal | np.floating) and bool(value != value)
+
+
+def _number(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except OverflowError:
+        return np.inf
 
 
 def _checked_numbers(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:

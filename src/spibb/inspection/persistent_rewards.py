@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import sqrt
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import t
 
 from spibb.data.log import Log
 from spibb.inspection.check import Check
@@ -87,8 +87,10 @@ def _persistence(log: Log) -> tuple[float, float] | None:
     residual = reward - (np.bincount(pair, reward, size) / np.maximum(n, 1))[pair]
     product = residual[row] * residual[row + 1]
     sums = np.bincount(blocks(log.is_first, len(log))[row], product)
-    n_blocks = len(sums)
-    error = sqrt(float(((sums - sums.mean()) ** 2).sum()) * n_blocks / max(1, n_blocks - 1))
-    total = float(sums.sum())
-    p_value = 1.0 - NormalDist().cdf(total / error) if error > 0.0 else float(total <= 0.0)
+    n_blocks, total = len(sums), float(sums.sum())
+    if n_blocks < 2:
+        return None
+    error = sqrt(float(((sums - sums.mean()) ** 2).sum()) * n_blocks / (n_blocks - 1))
+    # Student's t: blocks may be few. Sums that do not differ say nothing of chance.
+    p_value = float(t.sf(total / error, n_blocks - 1)) if error > 1e-12 * abs(total) else 1.0
     return total / len(row) / variance, p_value

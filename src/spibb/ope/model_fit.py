@@ -1,9 +1,20 @@
 r"""Does a model earn what the log earned, over the recorded length of its records?
 
-The model predicts sum of gamma^t r_t over the first h steps from the state in which a record
-begins. The log shows it for every record that has h steps, or that ends before. The mean difference
-is compared with its standard error for several horizons h, over all records and state by state.
-Truncated records are compared up to where they stop, so that they switch nothing off.
+The model predicts the sum of gamma^t r_t over the first h steps from the state in which a record
+begins. The log shows it for every record that has h steps, or that ends before. Where a record
+stops earlier, after c steps in state x, the sum is completed by the model's own prediction for x:
+
+    G_h = sum over t < c of gamma^t r_t + gamma^c v_(h - c)(x).
+
+If the model is right, the mean of G_h is v_h, however records are truncated, unless they stop
+because of what would have followed. Records truncated before h must not be left out: those that end
+early would then stand for all. A record with missing steps stops where they are missing.
+
+The mean difference is compared with its standard error for several horizons h, over all records and
+state by state. The error is that of the records or that of the model, whichever is larger: records
+in which nothing rare happened have too small an error of their own. The model's variance is
+
+    Var_h(x) = Var(r + gamma v_(h-1)(x') | x) + gamma^2 E(Var_(h-1)(x') | x).
 
 Where records are few, pieces of them are compared instead, which begin wherever the piece before
 them ends; their differences are taken to be independent.
@@ -14,6 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,7 +33,6 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.mdp.batch import ModelArrays
-from spibb.ope.trajectories import Trajectories
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -112,19 +123,72 @@ def find_model_fit(log: Log | None, model: ModelArrays, policy: Array) -> ModelF
         model: The model.
         policy: The policy that made the log, shape (S, A).
     """
-    if log is None or log.episode is None:
+    if log is None or log.is_first is None:
         return None
-    episodes = Trajectories.from_log(log)
-    longest = _longest(int(episodes.lengths.max()), model.gamma)
-    start, lengths, ended = episodes.start[:-1], episodes.lengths, ~episodes.is_cut
-    are_pieces = len(start) < FEWEST
+    records = _Records.of(log)
+    begins = records.take(log.is_first[records.start])
+    longest = _longest(int(begins.length.max()), model.gamma)
+    are_pieces = len(begins.start) < FEWEST
     if are_pieces:
-        longest = max(1, min(longest, int(lengths.sum()) // (2 * FEWEST)))
-        start, lengths, ended = _pieces(start, lengths, ended, longest)
-    if len(start) < FEWEST:
+        longest = max(1, min(longest, int(records.length.sum()) // (2 * FEWEST)))
+        begins = records.pieces(longest, log)
+    if len(begins.start) < FEWEST:
         return None
-    found = tuple(_differences(episodes, (start, lengths, ended), longest, model, policy))
-    return ModelFit(found, are_pieces) if found else None  # none where most records stop at once
+    found = tuple(_differences(log, begins, longest, model, policy))
+    return ModelFit(found, are_pieces) if found else None  # none where records stop at once
+
+
+class _Records(NamedTuple):
+    """Rows that follow each other without a gap, shapes (n,).
+
+    Attributes:
+        start: The first row.
+        length: Number of rows.
+        ended: Whether the process ended with the last one.
+        after: State after the last one, where the process did not end; of the last one where that
+            is not known.
+        is_known: Whether it is known.
+    """
+
+    start: Codes
+    length: Codes
+    ended: NDArray[np.bool_]
+    after: Codes
+    is_known: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, log: Log) -> _Records:
+        """Return all of a log; what is recorded of an episode after its end is left out."""
+        assert log.is_first is not None
+        stops = np.append(log.is_first[1:], True) | log.terminated | log.is_gap
+        start = np.append(0, np.flatnonzero(stops)[:-1] + 1)
+        last = np.flatnonzero(stops)
+        episode: Codes = np.cumsum(log.is_first) - 1
+        n_ended: Codes = np.cumsum(log.terminated) - log.terminated
+        first = np.flatnonzero(log.is_first)
+        is_before_end = n_ended[start] == n_ended[first[episode[start]]]
+        is_known = log.next_state[last] >= 0
+        after = np.where(is_known, log.next_state[last], log.state[last])
+        found = cls(start, last - start + 1, log.terminated[last], after, is_known)
+        return found.take(is_before_end)
+
+    def take(self, chosen: NDArray[np.bool_] | Codes) -> _Records:
+        """Return some of the records."""
+        flags = self.ended[chosen], self.after[chosen], self.is_known[chosen]
+        return _Records(self.start[chosen], self.length[chosen], *flags)
+
+    def pieces(self, size: int, log: Log) -> _Records:
+        """Cut records into pieces of a size; the last piece of each is what is left."""
+        n = -(-self.length // size)
+        record = np.repeat(np.arange(len(n)), n)
+        place = np.arange(len(record)) - np.repeat(np.cumsum(n) - n, n)
+        is_last = np.append(record[1:] != record[:-1], True)
+        start = self.start[record] + place * size
+        length = np.where(is_last, self.length[record] - place * size, size)
+        following = log.state[np.minimum(start + length, len(log) - 1)]
+        after = np.where(is_last, self.after[record], following)
+        ended = self.ended[record] & is_last
+        return _Records(start, length, ended, after, self.is_known[record] | ~is_last)
 
 
 def _longest(n_steps: int, gamma: float) -> int:
@@ -133,50 +197,55 @@ def _longest(n_steps: int, gamma: float) -> int:
     return max(1, min(n_steps, _LONGEST)) if gamma > 0.0 else 1
 
 
-def _pieces(
-    start: Codes, lengths: Codes, ended: NDArray[np.bool_], size: int
-) -> tuple[Codes, Codes, NDArray[np.bool_]]:
-    """Cut records into pieces of a size; the last piece of each is what is left."""
-    n = -(-lengths // size)
-    record = np.repeat(np.arange(len(n)), n)
-    place = np.arange(len(record)) - np.repeat(np.cumsum(n) - n, n)
-    piece = start[record] + place * size
-    is_last = np.append(record[1:] != record[:-1], True)
-    length = np.where(is_last, lengths[record] - place * size, size)
-    return piece, length, ended[record] & is_last
-
-
 def _differences(
-    episodes: Trajectories,
-    records: tuple[Codes, Codes, NDArray[np.bool_]],
-    longest: int,
-    model: ModelArrays,
-    policy: Array,
+    log: Log, records: _Records, longest: int, model: ModelArrays, policy: Array
 ) -> Iterator[Difference]:
-    start, lengths, ended = records
     horizons = sorted({max(1, longest >> k) for k in range(_HALVINGS + 1)})
-    first = episodes.state[start]
-    for h, predicted in _predictions(model, policy, horizons):
-        known = (lengths >= h) | ended
-        if np.count_nonzero(known) < FEWEST:
+    # A record stops where the state is known from which the model completes it.
+    records = records.take(np.argsort(records.length - ~records.is_known, kind="stable"))
+    first, stop = log.state[records.start], records.length - ~records.is_known
+    bounds = np.searchsorted(stop, np.arange(longest + 1))
+    # What is left to predict of each record over each horizon: its mean, and its variance.
+    left = {h: np.zeros((2, len(first))) for h in horizons}
+    for k, v, variance in _predictions(log, model, policy, longest):
+        for h in horizons:
+            if k <= h:
+                here = np.arange(bounds[h - k], bounds[h - k + 1])
+                here = here[~records.ended[here] & (records.length[here] < h)]
+                left[h][:, here] = v[records.after[here]], variance[records.after[here]]
+        if k not in left:
             continue
-        earned = _sums(episodes.reward, start[known], np.minimum(lengths[known], h), model.gamma)
-        at = first[known]
-        expected, share = predicted[at], len(at) / len(start)
-        yield _difference(h, None, expected, earned, share, _LARGEST)
-        n = np.bincount(at, minlength=len(predicted))
-        for x in np.flatnonzero(n >= FEWEST):
-            here = at == x
-            yield _difference(
-                h, int(x), expected[here], earned[here], n[x] / len(start), _LARGEST_BY_STATE
-            )
+        is_short = ~records.ended & (records.length < k)
+        n_used = np.where(is_short, stop, np.minimum(records.length, k))
+        discount = np.where(is_short, model.gamma**stop, 0.0)
+        earned = _sums(log.reward, records.start, n_used, model.gamma) + discount * left[k][0]
+        spread = variance[first] - discount**2 * left[k][1]
+        known = n_used > 0
+        parts = first[known], v[first][known], earned[known], spread[known]
+        yield from _by_state(k, len(first), *parts)
+
+
+def _by_state(
+    h: int, total: int, first: Codes, expected: Array, earned: Array, spread: Array
+) -> Iterator[Difference]:
+    if len(first) < FEWEST:
+        return
+    share = len(first) / total
+    yield _difference(h, None, expected, earned, spread, share, _LARGEST)
+    order = np.argsort(first, kind="stable")
+    states, begin, n = np.unique(first[order], return_index=True, return_counts=True)
+    for x, low, size in zip(states[n >= FEWEST], begin[n >= FEWEST], n[n >= FEWEST], strict=True):
+        here = order[low : low + size]
+        parts = expected[here], earned[here], spread[here]
+        yield _difference(h, int(x), *parts, size / total, _LARGEST_BY_STATE)
 
 
 def _difference(
-    h: int, state: int | None, expected: Array, earned: Array, share: float, limit: float
-) -> Difference:
+    h: int, state: int | None, expected: Array, earned: Array, spread: Array, share: float,
+    limit: float,
+) -> Difference:  # fmt: skip
     off, n = earned - expected, len(earned)
-    error = float(off.std(ddof=1)) / math.sqrt(n)
+    error = math.sqrt(max(float(off.var(ddof=1)), float(spread.mean()), 0.0) / n)
     # Rewards that do not vary leave rounding alone.
     error = max(error, 1e-9 * (1.0 + float(np.abs(earned).max())))
     return Difference(
@@ -189,15 +258,16 @@ def _sums(reward: Array, start: Codes, lengths: Codes, gamma: float) -> Array:
     ends = np.cumsum(lengths)
     step = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
     rows = np.repeat(start, lengths) + step
-    return np.asarray(np.add.reduceat(gamma**step * reward[rows], ends - lengths))
+    record = np.repeat(np.arange(len(start)), lengths)
+    return np.bincount(record, gamma**step * reward[rows], len(start)).astype(np.float64)
 
 
 def _predictions(
-    model: ModelArrays, policy: Array, horizons: list[int]
-) -> Iterator[tuple[int, Array]]:
-    """Yield what the model predicts over each horizon, from each state, shape (S,)."""
+    log: Log, model: ModelArrays, policy: Array, longest: int
+) -> Iterator[tuple[int, Array, Array]]:
+    """Yield k, and mean and variance of what k steps from each state earn, shapes (S,)."""
     n_states, n_actions = policy.shape
-    rows = model.rows
+    rows, gamma = model.rows, model.gamma
     moves = sp.csr_matrix(
         (rows.data, rows.indices, rows.indptr), shape=(n_states * n_actions, n_states)
     )
@@ -206,9 +276,20 @@ def _predictions(
         shape=(n_states, policy.size),
     )
     chain, reward = taken @ moves, (policy * model.reward).sum(axis=1)
-    v, done = np.zeros(n_states), 0
-    for h in horizons:
-        for _ in range(h - done):
-            v = reward + model.gamma * (chain @ v)
-        done = h
-        yield h, v
+    squares = taken @ (_reward_variance(log, policy.size) + model.reward.ravel() ** 2)
+    # E(r v(x')) needs the reward of each pair beside what follows it.
+    paid = taken @ sp.diags(model.reward.ravel()) @ moves
+    v, variance = np.zeros(n_states), np.zeros(n_states)
+    for k in range(1, longest + 1):
+        new = reward + gamma * (chain @ v)
+        second = squares + 2.0 * gamma * (paid @ v) + gamma**2 * (chain @ (v**2 + variance))
+        v, variance = new, np.maximum(second - new**2, 0.0)
+        yield k, v, variance
+
+
+def _reward_variance(log: Log, n_pairs: int) -> Array:
+    """Return the variance of rewards within pairs; 0 where there is one row or none."""
+    pair = log.state * log.n_actions + log.action
+    n = np.maximum(np.bincount(pair, minlength=n_pairs), 1)
+    off = log.reward - (np.bincount(pair, log.reward, n_pairs) / n)[pair]
+    return np.asarray(np.bincount(pair, off**2, n_pairs) / n)

@@ -84,8 +84,8 @@ class Agreement:
 
     @property
     def worst(self) -> RefinedClaim:
-        """The refinement in which least is left."""
-        return min(self.refinements, key=lambda one: one.gain)
+        """The refinement in which least is left, of those that contradict the claim if any do."""
+        return min(self.refinements, key=lambda one: (one.holds, one.gain))
 
 
 def find_agreement(
@@ -105,6 +105,7 @@ def find_agreement(
         return "no raw columns were given (--features)"
     if log.n_states > MOST_STATES:
         return f"there are {log.n_states:,} states, more than {MOST_STATES:,}"
+    features = features.checked(len(log))
     steps = Steps.of(log)
     if steps is None:
         return "rows are not connected by episodes, so the next row's columns are not known"

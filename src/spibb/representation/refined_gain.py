@@ -6,7 +6,8 @@ labels acts in it by pi(a | s(z)). The model of fine states is made of weighted 
     w_i = n(z) pi(a_i | z) / n(z, a_i) + u(z),     u(z) = sum of pi(a | z) over a with n(z, a) = 0,
 
 so that a pair without data does what its fine state does on average. With weights of 1 the same
-formula gives what the behaviour earned, whatever it looked at: no behaviour policy is needed.
+formula gives the value of the behaviour, in the chain of fine states that it made: no table of its
+probabilities is needed. Fine states in which no step begins are worth 0.
 
 The standard error is the first-order (delta-method) one. The influence of a step on V is
 

@@ -12,8 +12,11 @@ from spibb.data.log import Log
 Codes = NDArray[np.int64]
 Array = NDArray[np.float64]
 
-# Fewer episodes are cut into blocks of rows: errors within an episode are not independent.
+# Blocks that a log is made of, at least. Errors within an episode are not independent, so that
+# whole episodes are blocks; where they are few, or one holds most of the rows, they are cut.
 _FEWEST_BLOCKS = 30
+# A share of all rows beyond which an episode is cut, however many others there are.
+_LARGEST_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,7 @@ class Steps:
         action: Action taken.
         reward: Reward received.
         following: Place among these steps' rows of the log of the row that follows; -1: the end.
-        block: Which episode, or part of a long one, counted from 0.
+        block: Which episode, or part of a long one, counted from 0; see `blocks`.
         label_of: Label of each row of the log.
         first: Rows of the log in which episodes begin.
         first_block: Their blocks.
@@ -83,7 +86,8 @@ class Steps:
             return self
         every = -(-len(self.row) // n_rows)
         # Blocks are halved by their parity, which an even stride would keep.
-        return self.take((self.block // 2) % every == 0)
+        found = self.take((self.block // 2) % every == 0)
+        return found if len(found.row) else self
 
     def take(self, chosen: NDArray[np.bool_]) -> Steps:
         """Return some of the steps; episodes begin where they did in all of the log."""
@@ -99,11 +103,12 @@ class Steps:
 
 
 def blocks(is_first: NDArray[np.bool_], n: int) -> Codes:
-    """Number episodes; where they are few, cut them into blocks of equal length."""
+    """Number episodes; where they are few or one is far longer, cut long ones into equal blocks."""
     episode: Codes = np.cumsum(is_first) - 1
-    if episode[-1] + 1 >= _FEWEST_BLOCKS:
-        return episode
-    length = max(1, n // _FEWEST_BLOCKS)
+    lengths = np.bincount(episode)
+    wanted = np.maximum(1, np.rint(lengths * (_FEWEST_BLOCKS / n)).astype(np.int64))
+    if len(lengths) >= _FEWEST_BLOCKS:
+        wanted[lengths <= _LARGEST_SHARE * n] = 1
     place = np.arange(n) - np.flatnonzero(is_first)[episode]
-    is_new = is_first | (place % length == 0)
-    return np.asarray(np.cumsum(is_new) - 1)
+    part = place * wanted[episode] // lengths[episode]
+    return np.asarray((np.cumsum(wanted) - wanted)[episode] + part)
