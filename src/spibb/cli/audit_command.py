@@ -36,6 +36,7 @@ def audit(
     cost: o.Cost = None,
     query: o.Query = None,
     columns: o.Columns = None,
+    features: o.Features = None,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
@@ -57,7 +58,8 @@ def audit(
         forbid, no_increase, mask, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
-        log, baseline, gamma, columns, None, query, reward_range=reward_range, initial=initial,
+        log, baseline, gamma, columns, None, query, features,
+        reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,

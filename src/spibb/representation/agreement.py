@@ -11,7 +11,8 @@ correlated, and the standard error of gain - claim / 2 is that of the summed inf
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from spibb.data.log import Log
 from spibb.representation.refine import Refiner
 from spibb.representation.refined_gain import RefinedGain
 from spibb.representation.steps import Array, Steps
+from spibb.strict_json import strict_json
+from spibb.words import percent
 
 # The share of the claim that must survive, and by how many standard errors.
 SURVIVING_SHARE, ERRORS = 0.5, 1.0
@@ -65,12 +68,16 @@ class Agreement:
         claim: Gain of the policy over the behaviour in the model of labels.
         claim_error: Its standard error.
         refinements: The gain in each refinement.
+        n_states: Number of labels with data.
+        unsupported: Share of the policy's decisions without data, in labels.
     """
 
     columns: tuple[str, ...]
     claim: float
     claim_error: float
     refinements: tuple[RefinedClaim, ...]
+    n_states: int = 0
+    unsupported: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -86,6 +93,20 @@ class Agreement:
     def worst(self) -> RefinedClaim:
         """The refinement in which least is left."""
         return min(self.refinements, key=lambda one: one.gain)
+
+    @property
+    def rule(self) -> str:
+        """What is asked of every refinement, in a sentence."""
+        return (
+            f"In every refinement more than {percent(SURVIVING_SHARE)} of the gain in the states "
+            f"must be left, by {ERRORS:g} standard error."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return strict JSON values."""
+        said = {"rule": self.rule, "holds": self.holds, "is_loss": self.is_loss}
+        found: dict[str, Any] = strict_json({**asdict(self), **said})
+        return found
 
 
 def find_agreement(
@@ -111,7 +132,9 @@ def find_agreement(
     refiner = Refiner.of(steps, features.values, table, baseline, gamma)
     claim = refiner.claim
     found = tuple(_beside(name, one, claim) for name, one in refiner.gains())
-    return Agreement(features.names, claim.gain, claim.error, found)
+    return Agreement(
+        features.names, claim.gain, claim.error, found, claim.n_states, claim.unsupported
+    )
 
 
 def _beside(name: str, found: RefinedGain, claim: RefinedGain) -> RefinedClaim:
