@@ -26,6 +26,10 @@ from spibb.words import percent
 
 # The share of the claim that must survive, and by how many standard errors.
 SURVIVING_SHARE, ERRORS = 0.5, 1.0
+RULE = (
+    f"The rule: in every refinement more than {percent(SURVIVING_SHARE)} of the gain in the states "
+    f"must be left, by {ERRORS:g} standard error."
+)
 # A loss of so many standard errors is one.
 LOSS_ERRORS = 2.0
 # Each set of states is a linear system.
@@ -94,17 +98,9 @@ class Agreement:
         """The refinement in which least is left."""
         return min(self.refinements, key=lambda one: one.gain)
 
-    @property
-    def rule(self) -> str:
-        """What is asked of every refinement, in a sentence."""
-        return (
-            f"In every refinement more than {percent(SURVIVING_SHARE)} of the gain in the states "
-            f"must be left, by {ERRORS:g} standard error."
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values."""
-        said = {"rule": self.rule, "holds": self.holds, "is_loss": self.is_loss}
+        said = {"rule": RULE, "holds": self.holds, "is_loss": self.is_loss}
         found: dict[str, Any] = strict_json({**asdict(self), **said})
         return found
 
