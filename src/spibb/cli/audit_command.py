@@ -76,7 +76,7 @@ def audit(
         printed,
         json=lambda: certificate.to_dict() | ({} if features is None else found),
         csv=lambda: change_records(changes),
-        table=lambda: print_audit(certificate, changes, found["representation"]),
+        table=lambda: print_audit(certificate, changes, found, has_columns=features is not None),
     )
     asked = [] if epsilon is None else [certificate.check("constraint")]
     if n_wedge is not None:

@@ -13,13 +13,18 @@ from spibb.report.representation import (
 )
 
 
-def print_representation(facts: dict[str, Any] | None) -> None:
-    """Print the gain in each set of finer states; nothing where there is none.
+def print_representation(told: dict[str, Any], *, has_columns: bool) -> None:
+    """Print the gain in each set of finer states, or why there is none.
 
     Args:
-        facts: What `spibb.representation.agreement.Agreement.to_dict` returns.
+        told: What JSON has under ``representation`` and ``representation_remark``.
+        has_columns: Whether raw columns were given; without any, nothing is printed.
     """
+    facts = told["representation"]
+    if not has_columns:
+        return
     if facts is None:
+        p.print_sentence(f"No gain in finer states: {told['representation_remark']}.")
         return
     p.print_title(QUESTION)
     p.print_table((p.left(HEAD[0]), *map(p.right, HEAD[1:])), representation_cells(facts))

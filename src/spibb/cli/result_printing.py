@@ -44,7 +44,8 @@ def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> Non
     """Print a result for people: the verdict and the answers first, what they rest on after."""
     _print_answers(summary)
     _print_pilot(summary["pilot"])
-    print_representation(summary["representation"])
+    log = assessment.problem.log
+    print_representation(summary, has_columns=log is not None and log.features is not None)
     _print_changes(result_changes(assessment))
     _print_groups(summary["groups"])
     _print_log(assessment)
@@ -209,19 +210,20 @@ def _print_guarantee(certificate: Certificate) -> None:
 
 
 def print_audit(
-    certificate: Certificate, changes: list[Change], representation: dict[str, Any] | None
+    certificate: Certificate, changes: list[Change], finer: dict[str, Any], *, has_columns: bool
 ) -> None:
     """Print what was checked, where the policy differs, and what is guaranteed of it.
 
     Args:
         certificate: The certificate.
         changes: Where the policy differs from the baseline.
-        representation: The gain in finer states, as JSON has it; None: not known.
+        finer: The gain in finer states, as JSON has it.
+        has_columns: Whether raw columns were given.
     """
     if certificate.origin is not None:
         p.print_sentence(certificate.origin)
     p.print_title("Checks")
     p.print_bullets(check.summary for check in certificate.checks)
-    print_representation(representation)
+    print_representation(finer, has_columns=has_columns)
     _print_changes(changes)
     _print_guarantee(certificate)

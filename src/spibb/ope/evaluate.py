@@ -25,7 +25,7 @@ from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Baseline, Problem, ProblemOptions
 from spibb.problem.origin import Origin, policy_origin
 from spibb.problem.problem import log_of
-from spibb.representation.agreement import Agreement, find_agreement
+from spibb.representation.agreement import NO_COLUMNS, Agreement, find_agreement
 from spibb.settings import checked_entry
 from spibb.strict_json import strict_json
 
@@ -275,10 +275,10 @@ def evaluate_policy(
 
 def _gain_in_finer_states(problem: Problem, policy: TabularPolicy | None) -> Agreement | str:
     """Return the gain of a policy in finer states, or why there is none."""
+    if problem.log is None or problem.log.features is None:
+        return NO_COLUMNS
     if policy is None:
         return "only probabilities of logged actions are known, not a policy of states"
-    if problem.log is None:
-        return "only counts are known"
     tables = policy.probabilities, problem.baseline.probabilities
     if np.array_equal(*tables):
         return "the policy is the baseline"

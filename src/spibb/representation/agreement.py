@@ -30,6 +30,7 @@ RULE = (
     f"The rule: in every refinement more than {percent(SURVIVING_SHARE)} of the gain in the states "
     f"must be left, by {ERRORS:g} standard error."
 )
+NO_COLUMNS = "no raw columns were given (--features)"
 # A loss of so many standard errors is one.
 LOSS_ERRORS = 2.0
 # Each set of states is a linear system.
@@ -119,7 +120,7 @@ def find_agreement(
     """
     features = log.features if features is None else features
     if features is None:
-        return "no raw columns were given (--features)"
+        return NO_COLUMNS
     if log.n_states > MOST_STATES:
         return f"there are {log.n_states:,} states, more than {MOST_STATES:,}"
     steps = Steps.of(log)
