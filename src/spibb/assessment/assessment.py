@@ -10,6 +10,7 @@ import numpy as np
 
 from spibb.algorithms.improvement import Improvement
 from spibb.assessment.findings import describe_values, list_findings
+from spibb.assessment.pilot import PilotPlan, plan_pilot
 from spibb.assessment.verdict import Verdict, decide
 from spibb.certify.audit import audit
 from spibb.certify.certificate import Certificate
@@ -247,6 +248,11 @@ class Assessment(Display):
     def verdict(self) -> Verdict:
         """What to do with the policy, and why."""
         return decide(self)
+
+    @cached_property
+    def pilot(self) -> PilotPlan | None:
+        """How to run a pilot; None where the verdict is another one."""
+        return plan_pilot(self)
 
     @cached_property
     def findings(self) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ class Criterion:
         found: What was found, in words.
         holds: Whether it holds; None: not known, and not asked.
         objection: What is wrong where it does not hold, as a clause.
+        doubt: Why numbers that take the state for all that matters are in doubt where it does not
+            hold, as a clause; empty where they are not.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Criterion:
     found: str
     holds: bool | None
     objection: str
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,14 @@ class Verdict:
     def sentence(self) -> str:
         """The verdict in a sentence."""
         return f"{self.headline}, since {self.reason}."
+
+    @property
+    def doubt(self) -> str:
+        """Why numbers that take the state for all that matters are in doubt; empty: they are not.
+
+        A clause: "the log contradicts that ...".
+        """
+        return next((one.doubt for one in self.conditions if one.holds is False and one.doubt), "")
 
     @property
     def rule(self) -> str:
@@ -174,7 +185,8 @@ def _hidden(assessment: Assessment, *, is_finer: bool) -> Criterion:
     if not stopping:
         return Criterion("states", asked, "nothing found", True, "")
     told = stopping[0].found
-    return Criterion("states", asked, told, False, _clause(told))
+    doubt = "the log contradicts that the recorded state is all that matters"
+    return Criterion("states", asked, told, False, _clause(told), doubt)
 
 
 def _finer(assessment: Assessment) -> Criterion:
@@ -187,13 +199,19 @@ def _finer(assessment: Assessment) -> Criterion:
     if agreement is None:
         why = assessment.representation_remark
         holds = False if _has_columns(assessment) else None
-        return Criterion("finer", asked, f"not checked: {why}", holds,
-                         f"the gain could not be checked in finer states: {why}")  # fmt: skip
+        return Criterion(
+            "finer", asked, f"not checked: {why}", holds,
+            f"the gain could not be checked in finer states: {why}",
+            "the gain could not be checked in finer states",
+        )  # fmt: skip
     worst = agreement.worst
     told = f"{number(agreement.claim, '+')} in the states, {number(worst.gain, '+')} in the finer "
     told += f"states of '{worst.name}'"
-    return Criterion("finer", asked, told, agreement.holds,
-                     f"the gain does not survive in finer states ({told})")  # fmt: skip
+    return Criterion(
+        "finer", asked, told, agreement.holds,
+        f"the gain does not survive in finer states ({told})",
+        "the gain does not survive in finer states",
+    )  # fmt: skip
 
 
 def _has_columns(assessment: Assessment) -> bool:

@@ -36,6 +36,7 @@ def audit(
     cost: o.Cost = None,
     query: o.Query = None,
     columns: o.Columns = None,
+    features: o.Features = None,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
@@ -51,13 +52,15 @@ def audit(
     from spibb.cli.result_printing import change_records, print_audit
     from spibb.cli.settings import find_error
     from spibb.report.changes import list_changes
+    from spibb.report.summary import representation_facts
 
     mask = read_mask(log, allowed, allowed_column, columns, query)
     limits = read_limits(
         forbid, no_increase, mask, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
-        log, baseline, gamma, columns, None, query, reward_range=reward_range, initial=initial,
+        log, baseline, gamma, columns, None, query, features,
+        reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,
@@ -68,11 +71,12 @@ def audit(
         problem, policy=judged, delta=delta, epsilon=epsilon, n_wedge=n_wedge, error=chosen
     )
     changes = list_changes(judged, problem.baseline, certificate.states)
+    found = representation_facts(spibb.Assessment.of(problem, judged))
     print_as(
         printed,
-        json=certificate.to_dict,
+        json=lambda: certificate.to_dict() | ({} if features is None else found),
         csv=lambda: change_records(changes),
-        table=lambda: print_audit(certificate, changes),
+        table=lambda: print_audit(certificate, changes, found, has_columns=features is not None),
     )
     asked = [] if epsilon is None else [certificate.check("constraint")]
     if n_wedge is not None:

@@ -42,6 +42,7 @@ def evaluate(
     unseen: o.Unseen = "average",
     query: o.Query = None,
     columns: o.Columns = None,
+    features: o.Features = None,
     same_log: SameLog = False,
     all_episodes: AllEpisodes = False,
     accept_baseline: o.AcceptBaseline = False,
@@ -62,7 +63,8 @@ def evaluate(
         check_replaceable(out, overwrite=overwrite, known=FILES)
         check_inputs_outside(out, log, policy, *(baseline or []))
     given = read_given(
-        log, baseline, gamma, columns, None, query, reward_range=reward_range, unseen=unseen,
+        log, baseline, gamma, columns, None, query, features,
+        reward_range=reward_range, unseen=unseen,
         accept_baseline=accept_baseline, improve_on=improve_on,
     )  # fmt: skip
     judged = None if policy is None else spibb.TabularPolicy.read(policy)

@@ -10,8 +10,10 @@ from typing import Any
 from rich.table import Column
 
 from spibb.cli import printing as p
+from spibb.cli.representation_printing import print_representation
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
+from spibb.representation.agreement import NO_COLUMNS
 from spibb.words import said_once
 
 
@@ -22,7 +24,7 @@ def print_evaluation(
 
     def show() -> None:
         p.print_title(facts["statement"])
-        _describe(found)
+        _describe(found, facts)
         if out is not None:
             p.print_written(out)
 
@@ -36,7 +38,7 @@ def _records(found: PolicyEvaluation) -> Iterator[Any]:
         yield [part.estimator, *("" if x is None or math.isnan(x) else float(x) for x in cells)]
 
 
-def _describe(found: PolicyEvaluation) -> None:
+def _describe(found: PolicyEvaluation, facts: dict[str, Any]) -> None:
     p.console.print(
         f"{found.n_episodes:,} episodes, {found.n_rows:,} rows; "
         f"{100 * (1 - found.delta):g} % intervals by {found.bound}, "
@@ -50,6 +52,8 @@ def _describe(found: PolicyEvaluation) -> None:
             *((part.estimator, *_cells(part)) for part in found.estimates),
         ),
     )
+    has_columns = found.representation_remark != NO_COLUMNS
+    print_representation(facts, has_columns=has_columns)
     told = [(part.estimator, text) for part in found.estimates for text in part.warnings]
     for title, texts in (
         ("Warnings", [*found.warnings, *said_once(told)]),

@@ -65,6 +65,7 @@ def improve(
     cost: o.Cost = None,
     query: o.Query = None,
     columns: o.Columns = None,
+    features: o.Features = None,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
@@ -109,7 +110,8 @@ def improve(
         forbid, no_increase, mask, lock, cap, cap_increase, max_states, min_gain, cost
     )
     problem = read_problem(
-        log, baseline, gamma, columns, by, query, reward_range=reward_range, initial=initial,
+        log, baseline, gamma, columns, by, query, features,
+        reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, model=model, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,

@@ -39,6 +39,7 @@ def read_given(
     columns: str | None,
     by: str | None = None,
     query: str | None = None,
+    features: str | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Read what a problem is made of, as `Problem.of` takes it."""
@@ -48,7 +49,7 @@ def read_given(
         options["successors"] = read_successors(options["successors"])
     limits: Limits | None = options.get("limits")
     costs = () if limits is None else limits.cost
-    rows = read_rows(log, parse_columns(columns), by, query, costs)
+    rows = read_rows(log, parse_columns(columns), by, query, costs, parse_features(features))
     return {"log": rows, "baseline": read_baseline(baseline, rows), "gamma": gamma, **options}
 
 
@@ -182,10 +183,16 @@ def read_rows(
     by: str | None = None,
     query: str | None = None,
     costs: Sequence[str] = (),
+    features: Sequence[str] = (),
 ) -> Log | Counts:
-    """Read a log, or the counts of one, which know neither groups nor costs."""
+    """Read a log, or the counts of one, which know neither groups, costs nor features."""
     if is_counts_file(log):
-        asked = ("--by", by), ("--query", query), ("--cost", costs[0] if costs else None)
+        asked = (
+            ("--by", by),
+            ("--query", query),
+            ("--cost", costs[0] if costs else None),
+            ("--features", ",".join(features) or None),
+        )
         for option, given in asked:
             if given is not None:
                 raise SettingsError(f"{option} {given} with counts", expected="the log itself")
@@ -194,12 +201,27 @@ def read_rows(
             refuse_without_transitions()
         return counts
     with shown_progress("Reading", "rows") as progress:
-        return read_log(log, columns, by, query=query, costs=costs, progress=progress)
+        return read_log(
+            log, columns, by, query=query, costs=costs, features=features, progress=progress
+        )
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:
     """Read what --columns says."""
     return parse_pairs((columns or "").split(","), "--columns", "state=ward,reward=score")
+
+
+def parse_features(features: str | None) -> tuple[str, ...]:
+    """Read what --features says: names of columns, with commas between them."""
+    if features is None:
+        return ()
+    names = tuple(name.strip() for name in features.split(","))
+    if not all(names):
+        raise SettingsError(
+            f"--features {features!r} holds an empty name",
+            expected="COLUMN,..., as --features lactate,map,age",
+        )
+    return names
 
 
 def check_inputs_outside(out: Path, *names: str | None) -> None:

@@ -21,6 +21,7 @@ def inspect(
     reward_range: o.Rewards = None,
     query: o.Query = None,
     columns: o.Columns = None,
+    features: o.Features = None,
     improve_on: o.ImproveOn = None,
     picture: Picture = None,
     printed: o.PrintFormat = o.Format.table,
@@ -31,7 +32,7 @@ def inspect(
     Exit code 1 if the other commands refuse the log with this baseline or range of rewards.
     """
     import spibb
-    from spibb.cli.inputs import parse_columns, read_baseline
+    from spibb.cli.inputs import parse_columns, parse_features, read_baseline
     from spibb.cli.inspection_printing import print_inspection
     from spibb.data.counts_file import is_counts_file
     from spibb.errors import DataError
@@ -44,7 +45,9 @@ def inspect(
             f"{log} holds counts", expected="a log: what is asked of it, counts do not keep",
             hint="inspect the log itself",
         )  # fmt: skip
-    rows = spibb.read_log(log, columns=parse_columns(columns), query=query)
+    rows = spibb.read_log(
+        log, columns=parse_columns(columns), query=query, features=parse_features(features)
+    )
     found = spibb.inspect(
         rows,
         baseline=read_baseline(baseline, rows),

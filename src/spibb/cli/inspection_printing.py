@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rich.text import Text
-
 from spibb.cli import printing as p
 from spibb.inspection.finding import Finding
 from spibb.inspection.inspect import Inspection
+from spibb.report.inspection import format_place
 
 
 def print_inspection(found: Inspection, printed: str) -> None:
@@ -66,11 +65,8 @@ def _print_finding(one: Finding) -> None:
         names = list(one.places[0])
         p.print_table(
             [p.left(name.replace("_", " ")) for name in names],
-            [[_cell(place[name]) for name in names] for place in one.places],
+            [
+                [p.short_name(format_place(name, place[name])) for name in names]
+                for place in one.places
+            ],
         )
-
-
-def _cell(value: Any) -> Text:
-    if isinstance(value, float):
-        return Text(f"{value:.3g}")
-    return p.short_name(f"{value:,}" if isinstance(value, int) else str(value))

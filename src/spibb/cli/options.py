@@ -99,6 +99,11 @@ _MIN_GAIN = "Change a state only if that is worth so much in it, by the estimate
 MinGain = Annotated[float | None, Option(help=_MIN_GAIN)]
 _COST = "A column of the log that the new policy may not make rise; may be repeated."
 Cost = Annotated[list[str] | None, Option(metavar="COLUMN", help=_COST)]
+_FEATURES = (
+    "Raw columns of the log beside the state, numbers or categories. They judge the policy in "
+    "finer states, and do not change it."
+)
+Features = Annotated[str | None, Option("--features", metavar="COLUMN,...", help=_FEATURES)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

@@ -12,10 +12,12 @@ from rich.text import Text
 from spibb.assessment.assessment import Assessment
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
+from spibb.cli.representation_printing import print_representation
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
+from spibb.report.representation import QUESTION
 from spibb.words import number, percent
 
 _N_SHOWN, _N_FINDINGS = 10, 3
@@ -41,6 +43,9 @@ def print_improvement(
 def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> None:
     """Print a result for people: the verdict and the answers first, what they rest on after."""
     _print_answers(summary)
+    _print_pilot(summary["pilot"])
+    log = assessment.problem.log
+    print_representation(summary, has_columns=log is not None and log.features is not None)
     _print_changes(result_changes(assessment))
     _print_groups(summary["groups"])
     _print_log(assessment)
@@ -60,6 +65,17 @@ def _print_answers(summary: dict[str, Any]) -> None:
     p.console.print(lines)
 
 
+def _print_pilot(pilot: dict[str, Any] | None) -> None:
+    """Print how to run a pilot, where that is the verdict."""
+    if pilot is None:
+        return
+    p.print_title("How to run a pilot")
+    steps = Table.grid(padding=(0, 1))
+    for place, text in enumerate(pilot["steps"], 1):
+        steps.add_row(f"  {place}.", Text(visible(text)))
+    p.console.print(steps)
+
+
 def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printed: str) -> None:
     """Print several results in one table, and where they were written."""
 
@@ -72,6 +88,9 @@ def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printe
             f"{name}: {one['verdict']['sentence']}"
             for name, one in zip(names, facts["settings"], strict=True)
         )
+        if found.lines:
+            p.print_title(QUESTION)
+            p.print_bullets(found.lines)
         p.print_sentence("\n".join(found.remarks))
         p.print_written(out)
 
@@ -149,6 +168,10 @@ def _print_risk(assessment: Assessment) -> None:
     if assessment.risk is None and assessment.choice is None:
         return
     p.print_title("Risk, given the log and two priors; no guarantee")
+    if doubt := assessment.verdict.doubt:
+        p.print_sentence(
+            f"All of it assumes that the recorded state is all that matters; here {doubt}."
+        )
     if assessment.choice is not None:
         p.print_sentence(assessment.choice.summary)
     if assessment.risk is not None:
@@ -186,11 +209,21 @@ def _print_guarantee(certificate: Certificate) -> None:
         p.print_sentence(f"Beside it: {other.summary}{told}")
 
 
-def print_audit(certificate: Certificate, changes: list[Change]) -> None:
-    """Print what was checked, where the policy differs, and what is guaranteed of it."""
+def print_audit(
+    certificate: Certificate, changes: list[Change], finer: dict[str, Any], *, has_columns: bool
+) -> None:
+    """Print what was checked, where the policy differs, and what is guaranteed of it.
+
+    Args:
+        certificate: The certificate.
+        changes: Where the policy differs from the baseline.
+        finer: The gain in finer states, as JSON has it.
+        has_columns: Whether raw columns were given.
+    """
     if certificate.origin is not None:
         p.print_sentence(certificate.origin)
     p.print_title("Checks")
     p.print_bullets(check.summary for check in certificate.checks)
+    print_representation(finer, has_columns=has_columns)
     _print_changes(changes)
     _print_guarantee(certificate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MOST_CATEGORIES = 200
 # What a category may be; beside texts, numbers are names as well.
 _PLAIN = (str, bytes, int, float, Decimal, np.number, np.bool_)
+# What a log says of outcomes; these columns are none, even where others stand in their place.
+_OUTCOMES = ("reward", "next_state", "terminated", "truncated")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +54,7 @@ class Features:
             columns: Numbers, booleans or texts by name; None and NaN are missing values.
         """
         if not columns:
-            raise DataError("no features were given", expected="at least one column")
+            raise DataError("no features are given", expected="at least one column")
         made = {name: _column(name, values) for name, values in columns.items()}
         lengths = {name: len(values) for name, (values, _) in made.items()}
         if len(set(lengths.values())) > 1:
@@ -131,6 +133,8 @@ def _number(value: Any) -> float:
 
 
 def _checked_numbers(name: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    if len(values) and np.isnan(values).all():
+        raise _all_missing(name)
     if np.isinf(values).any():
         row = int(np.argmax(np.isinf(values)))
         raise DataError(
@@ -143,7 +147,17 @@ def _checked_numbers(name: str, values: NDArray[np.float64]) -> NDArray[np.float
 
 def _coded(name: str, texts: Sequence[str | None]) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     known = sorted({text for text in texts if text is not None}, key=natural)
+    if len(texts) and not known:
+        raise _all_missing(name)
     if len(known) > _MOST_CATEGORIES:
+        odd = [text for text in known if not _is_number(text)]
+        if 2 * len(odd) < len(known):
+            raise DataError(
+                f"feature {name} holds numbers, and {odd[0]!r}",
+                where=f"row {texts.index(odd[0]) + 1}",
+                expected=f"numbers alone, or at most {_MOST_CATEGORIES} categories",
+                hint="leave the cell empty where a value is missing",
+            )
         raise DataError(
             f"feature {name} has {len(known):,} different texts",
             expected=f"numbers, or at most {_MOST_CATEGORIES} categories",
@@ -154,13 +168,63 @@ def _coded(name: str, texts: Sequence[str | None]) -> tuple[NDArray[np.float64],
     return np.array(codes, dtype=np.float64), tuple(known)
 
 
-def encode_features(table: pa.Table, names: Iterable[str], path: str | Path) -> Features | None:
+def _all_missing(name: str) -> DataError:
+    return DataError(
+        f"feature {name} has no value in any row",
+        expected="a value in some rows at least",
+        hint="leave this column out",
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def checked_feature_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of features, or refuse what cannot be a list of different names."""
+    if isinstance(names, str):
+        raise DataError(
+            f"features is the text {names!r}",
+            expected="a list of names of columns",
+            hint=f"write features=[{names!r}]",
+        )
+    for place, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise DataError(
+                f"features name {name!r}" if name else "an empty name is among the features",
+                expected="names of columns, as --features lactate,age",
+            )
+        if name in names[:place]:
+            raise DataError(f"feature {name} is named twice", expected="each column once")
+    return tuple(names)
+
+
+def encode_features(
+    table: pa.Table, names: Iterable[str], path: str | Path, used: Collection[str] = ()
+) -> Features | None:
     """Return columns of a table as features; None where none is asked for.
 
     A column of texts that are all numbers, as CSV files have them, is a column of numbers.
+
+    Args:
+        table: The table.
+        names: The columns.
+        path: The file, for messages.
+        used: Columns of the table that the log itself is made of.
     """
     found: dict[str, Any] = {}
     for name in names:
+        if name in table.column_names and (name in used or name in _OUTCOMES):
+            raise DataError(
+                f"feature {name} is a column of the log itself",
+                expected="a column that was measured before the action, and that is neither state, "
+                "action, reward nor what follows",
+                hint="a policy must not be judged by its own outcome: leave this column out",
+            )
         check_column(table, name, path, "for a feature", "--features")
         found[name] = _read(table[name], name, path)
     return Features.of(found) if found else None
@@ -174,11 +238,9 @@ def _read(column: Any, name: str, path: str | Path) -> Any:
     if kinds.is_boolean(kind):
         column = column.cast(pa.int8())
     if kinds.is_temporal(kind):
-        raise DataError(
-            f"feature {name} of {path} holds dates",
-            expected="numbers or categories",
-            hint="give a number made of it: the hour, the month, or the days since the start",
-        )
+        raise _holds_dates(name, path)
+    if kinds.is_null(kind):
+        raise _all_missing(name)
     if not (kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind)):
         try:
             return column.cast(pa.float64()).to_numpy()
@@ -192,4 +254,17 @@ def _read(column: Any, name: str, path: str | Path) -> Any:
     try:
         return text.cast(pa.float64()).to_numpy()
     except pa.ArrowException:
+        pass
+    try:
+        text.cast(pa.timestamp("us"))
+    except pa.ArrowException:
         return np.array(text.to_pylist(), dtype=object)
+    raise _holds_dates(name, path)
+
+
+def _holds_dates(name: str, path: str | Path) -> DataError:
+    return DataError(
+        f"feature {name} of {path} holds dates",
+        expected="numbers or categories",
+        hint="give a number made of it: the hour, the month, or the days since the start",
+    )

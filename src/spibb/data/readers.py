@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.acted_table import with_acted
-from spibb.data.features import encode_features
+from spibb.data.features import checked_feature_names, encode_features
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
 from spibb.data.log_columns import (
@@ -92,7 +92,7 @@ def read_log(
             found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True, **given)
             return Log.of_columns(found, **sizes)
     # All rows at once, to be read as what they are, or to say what is wrong with which.
-    table = _table(path, columns, by, query, costs, features)
+    table = _table(path, columns, by, query, costs, checked_feature_names(features))
     return log_from_table(table, columns, path, by, costs, features, **given)
 
 
@@ -204,8 +204,26 @@ def log_from_table(
     )
     told = {name: size for name, size in sizes.items() if size is not None}
     cost = {name: _cost(table, name, path) for name in costs}
-    raw = encode_features(without_unnamed(table, path), features, path)
-    return Log.from_arrays(**{**given, **told}, **groups, cost=cost, features=raw)
+    if not features:
+        return Log.from_arrays(**{**given, **told}, **groups, cost=cost)
+    names, used = checked_feature_names(features), {*_used(table, columns), *costs}
+    raw = encode_features(without_unnamed(table, path), names, path, used)
+    log = Log.from_arrays(**{**given, **told}, **groups, cost=cost, features=raw)
+    if log.episode is None:
+        raise DataError(
+            f"features need to know which row follows which, and {path} has no column 'episode'",
+            expected="a column 'episode', and 'step' where rows are not in order",
+            hint="say --columns episode=COLUMN if it is called otherwise, or leave out --features",
+        )
+    return log
+
+
+def _used(table: pa.Table, columns: Mapping[str, str] | None) -> set[str]:
+    """Return the columns of a table, under their own names, that the log is made of."""
+    columns = columns or {}
+    ours = {columns.get(name, name) for name in (*REQUIRED, *OPTIONAL, *ACTED)}
+    of_actions = {name for name in table.column_names if name.startswith(OF_AN_ACTION)}
+    return {*ours, *columns.values(), *of_actions}
 
 
 def _cost(table: pa.Table, name: str, path: str | Path) -> NDArray[np.float64]:

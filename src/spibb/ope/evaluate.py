@@ -9,7 +9,6 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
@@ -25,6 +24,8 @@ from spibb.ope.return_range import ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Baseline, Problem, ProblemOptions
 from spibb.problem.origin import Origin, policy_origin
+from spibb.problem.problem import log_of
+from spibb.representation.agreement import NO_COLUMNS, Agreement, find_agreement
 from spibb.settings import checked_entry
 from spibb.strict_json import strict_json
 
@@ -81,6 +82,9 @@ class PolicyEvaluation(Display):
         origin: Whether the policy was made of this log: "same", "other" or "unknown". Intervals
             around what a log says of its own policy are withheld unless asked for, and never exact.
         improved_on: Whose episodes are used, where the log names several policies.
+        representation: The gain of the policy in finer states made of raw columns; None where the
+            log has none, or they cannot be used.
+        representation_remark: Why there is no gain in finer states; empty where there is one.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -99,6 +103,8 @@ class PolicyEvaluation(Display):
     return_range: tuple[float, float] | None
     origin: Origin = "unknown"
     improved_on: str | None = None
+    representation: Agreement | None = None
+    representation_remark: str = ""
 
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
@@ -122,6 +128,8 @@ class PolicyEvaluation(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
         found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **asdict(self)}
+        if self.representation is not None:
+            found["representation"] = self.representation.to_dict()
         plain: dict[str, Any] = strict_json(found)
         return plain
 
@@ -181,7 +189,7 @@ def evaluate_policy(
     """
     kind, level = checked_entry(bound, BOUNDS, "bound"), checked_level(delta) / 2.0
     kind.check_level(level)
-    data = log if isinstance(log, Log | Counts | Problem) else Log.from_dataframe(log)
+    data = log if isinstance(log, Problem) else log_of(log, features=options.pop("features", ()))
     if baseline is None and _has(data, "propensity"):
         # What it is for, beside weights, is to say which actions the log hardly shows.
         baseline = "estimate"
@@ -228,6 +236,7 @@ def evaluate_policy(
     if issubclass(kind, ApproximateBound):
         rare = kind(ESTIMATORS["is"], level, known, largest=off.largest_weight).rare(off.plain)
     is_known = known is not None and known.is_known(*chosen)
+    finer = _gain_in_finer_states(problem, policy)
     return PolicyEvaluation(
         estimates=tuple(made),
         baseline=replace(mean, estimator="mean"),
@@ -259,7 +268,21 @@ def evaluate_policy(
         # A part of the episodes, as concentration tests, need not hold the policies in proportion.
         and (bound == "betting" or not off.is_mixed),
         return_range=None if known is None else (known.low, known.high),
+        representation=None if isinstance(finer, str) else finer,
+        representation_remark=finer if isinstance(finer, str) else "",
     )
+
+
+def _gain_in_finer_states(problem: Problem, policy: TabularPolicy | None) -> Agreement | str:
+    """Return the gain of a policy in finer states, or why there is none."""
+    if problem.log is None or problem.log.features is None:
+        return NO_COLUMNS
+    if policy is None:
+        return "only probabilities of logged actions are known, not a policy of states"
+    tables = policy.probabilities, problem.baseline.probabilities
+    if np.array_equal(*tables):
+        return "the policy is the baseline"
+    return find_agreement(problem.log, *tables, problem.gamma)
 
 
 def _estimate(

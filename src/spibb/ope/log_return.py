@@ -27,6 +27,7 @@ class LogReturn:
         n_episodes: How many episodes.
         n_truncated: How many of them stop before the process does.
         warnings: Why the interval may be too narrow.
+        deviation: Standard deviation of the returns; NaN where there are fewer than two.
     """
 
     mean: float
@@ -34,6 +35,7 @@ class LogReturn:
     n_episodes: int
     n_truncated: int
     warnings: tuple[str, ...] = ()
+    deviation: float = math.nan
 
     @classmethod
     def of(
@@ -66,7 +68,9 @@ class LogReturn:
             gap = max(log.reward.min() - rewards.low, rewards.high - log.reward.max())
             hidden = gap * -math.log(1.0 - level) / len(returns)
             told += hidden_warnings(log.reward, returns, rewards, hidden)
-        return cls(float(returns.mean()), interval, len(returns), int(episodes.is_cut.sum()), told)
+        deviation = float(returns.std(ddof=1)) if is_spread else math.nan
+        n_cut = int(episodes.is_cut.sum())
+        return cls(float(returns.mean()), interval, len(returns), n_cut, told, deviation)
 
 
 def contradiction(found: LogReturn | None, value: float) -> str | None:

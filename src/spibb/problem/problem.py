@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypedDict, Unpack, cast, get_args
@@ -51,6 +52,7 @@ class ProblemOptions(TypedDict, total=False):
     accept_baseline: bool
     limits: Limits | None
     improve_on: str | None
+    features: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,6 +130,8 @@ class Problem(Display):
                   :mod:`spibb.data.baseline_fit`), which is refused otherwise.
                 * limits: what a new policy may do, a :class:`spibb.Limits`.
                 * improve_on: which policy runs today, where the log names several (``policy``).
+                * features: raw columns of a table beside its states. They judge a policy and do not
+                  change it (:mod:`spibb.representation`); a Log has its own.
         """
         for name in options:
             checked_entry(name, ProblemOptions.__annotations__, "option of a problem")
@@ -141,8 +145,9 @@ class Problem(Display):
         gamma = None if gamma is None else checked_gamma(gamma)
         limits = _checked_limits(options.get("limits"))
         asked = () if limits is None else limits.cost
-        data = log if isinstance(log, Log | Counts) else Log.from_dataframe(log, costs=asked)
+        data = log_of(log, asked, options.get("features", ()))
         known: dict[str, Any] = dict(options)
+        known.pop("features", None)
         counts, policy, kept, loggers, is_recorded = bring_together(
             data,
             baseline,
@@ -409,6 +414,26 @@ def _known_gamma(counts: Counts, log: Log | None, gamma: float | None) -> float:
             "row is a decision of its own, leave gamma out",
         )
     return gamma
+
+
+def log_of(log: Any, costs: Sequence[str] = (), features: Sequence[str] = ()) -> Log | Counts:
+    """Return a log or counts as they are, and a table as a log.
+
+    Args:
+        log: The log, counts, or table.
+        costs: Columns of costs of a table.
+        features: Raw columns of a table; a log has its own.
+    """
+    if not isinstance(log, Log | Counts):
+        return Log.from_dataframe(log, costs=costs, features=features)
+    if features:
+        what = "a Log, which has its own" if isinstance(log, Log) else "counts, which keep none"
+        raise SettingsError(
+            f"features are given beside {what}",
+            expected="features beside a table",
+            hint="give features to read_log, or Log.with_features",
+        )
+    return log
 
 
 def _checked_limits(limits: Any) -> Limits | None:

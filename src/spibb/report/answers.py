@@ -11,6 +11,7 @@ from spibb.assessment.assessment import Assessment
 from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.display import short
 from spibb.report.changes import Change
+from spibb.report.representation import least_gain
 from spibb.words import interval, number, percent, several
 
 
@@ -83,7 +84,13 @@ def _gain(assessment: Assessment) -> tuple[str, str]:
         how = f"by halves of the log and by all of it ({ends}), which flatters."
     is_cut = assessment.log_return is not None and assessment.log_return.n_truncated > 0
     episode = "an uncut episode" if is_cut else "an episode"
-    return expected_gain(risk, "+"), f"{episode} expected {how}"
+    if not assessment.verdict.doubt:
+        return expected_gain(risk, "+"), f"{episode} expected {how}"
+    # Numbers of models hold only if the states do.
+    told = f"{episode} expected {how} That holds only if the recorded state is all that matters."
+    if assessment.representation is not None:
+        told += f" {least_gain(assessment.representation)}"
+    return expected_gain(risk, "+"), told
 
 
 def _harm(assessment: Assessment) -> tuple[str, str]:
@@ -91,6 +98,14 @@ def _harm(assessment: Assessment) -> tuple[str, str]:
     if risk is None:
         return _without_risk(assessment, "0 of 100", "worlds: the policy is the baseline.")
     lost = sum(world < 0.0 for world in risk.worlds)
+    if doubt := assessment.verdict.doubt:
+        # The states are in doubt, and with them every model that is drawn in them.
+        is_named = doubt.endswith("all that matters")
+        condition = "it were" if is_named else "the recorded state were all that matters"
+        return "Unknown", (
+            f"since {doubt}; if {condition}, {lost} of {len(risk.worlds)} simulated scenarios "
+            f"would lose ({probability_of_harm(risk.gain)})."
+        )
     return f"{lost} of {len(risk.worlds)}", (
         f"worlds lose ({probability_of_harm(risk.gain)}); "
         f"the worst tenth {'gains' if risk.gain.worst_tenth >= 0.0 else 'loses'} "

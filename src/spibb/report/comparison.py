@@ -21,6 +21,7 @@ from spibb.report.changes import result_changes
 from spibb.report.comparison_page import comparison_statement, render_comparison
 from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result
+from spibb.report.representation import representation_line
 from spibb.report.summary import made_by_algorithm, result_facts
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.whole_files import write_json, write_whole
@@ -109,6 +110,18 @@ class Comparison(Display):
             *start_remarks(self.problem),
         )
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is left of each gain in finer states, a line each; none without raw columns."""
+        log = self.problem.log
+        if log is None or log.features is None:
+            return ()
+        names = (row.algorithm for row in self.rows[1:])
+        return tuple(
+            f"{name}: {representation_line(one.representation, one.representation_remark)}"
+            for name, one in zip(names, self.assessments, strict=True)
+        )
+
     def _card(self) -> Card:
         facts = {"remarks": f"{len(self.remarks)}, in .remarks; write(folder) writes all results"}
         rows = [row.cells for row in self.rows]
@@ -154,7 +167,9 @@ class Comparison(Display):
             csv.writer(text).writerows(self.records())
             write_whole(part / "comparison.csv", text.getvalue().encode())
             write_json(part / "comparison.json", facts)
-            write_whole(part / "report.html", render_comparison(facts, self.remarks).encode())
+            write_whole(
+                part / "report.html", render_comparison(facts, self.remarks, self.lines).encode()
+            )
             for name, one in zip(names, self.assessments, strict=True):
                 (part / name).mkdir()
                 fill_result(one, part / name, command)

@@ -10,6 +10,8 @@ from markupsafe import Markup
 
 from spibb.assessment.verdict import Decision
 from spibb.report.html import render_page, spans
+from spibb.report.representation import QUESTION
+from spibb.representation.agreement import RULE
 from spibb.words import several
 
 
@@ -24,8 +26,16 @@ def comparison_statement(settings: list[dict[str, Any]]) -> str:
     return "; ".join(told) + "."
 
 
-def render_comparison(facts: dict[str, Any], remarks: tuple[str, ...]) -> str:
-    """Return the page of what ``comparison.json`` holds."""
+def render_comparison(
+    facts: dict[str, Any], remarks: tuple[str, ...], lines: tuple[str, ...] = ()
+) -> str:
+    """Return the page of what ``comparison.json`` holds.
+
+    Args:
+        facts: That.
+        remarks: What to know of the rows.
+        lines: What is left of each gain in finer states.
+    """
     gains = [next(iter(one["risk"]["gains"].values())) if one["risk"] else None
              for one in facts["settings"]]  # fmt: skip
     axis, pictures = _drawn(
@@ -40,9 +50,9 @@ def render_comparison(facts: dict[str, Any], remarks: tuple[str, ...]) -> str:
     )  # fmt: skip
     earned = facts["settings"][0]["answers"][0]
     return render_page(
-        "comparison.html", **facts, remarks=remarks, axis=axis, pictures=pictures,
-        judged_axis=judged_axis, judged=judged, today=f"{earned['question']} {earned['figure']} "
-        f"{earned['text']}",
+        "comparison.html", **facts, remarks=remarks, lines=lines, question=QUESTION, rule=RULE,
+        axis=axis, pictures=pictures, judged_axis=judged_axis, judged=judged,
+        today=f"{earned['question']} {earned['figure']} {earned['text']}",
     )  # fmt: skip
 
 

@@ -91,19 +91,41 @@ def _ticks(scale: Scale, y: float) -> str:
     )
 
 
-def span_picture(scale: Scale, low: float, mid: float, high: float, at: float = 0.0) -> str:
+def span_picture(
+    scale: Scale,
+    low: float,
+    mid: float,
+    high: float,
+    at: float = 0.0,
+    half: float | None = None,
+) -> str:
     """Draw an interval with its middle, beside a line that stands for nothing gained.
 
     The numbers stand in the table around it, so it is silent for those who listen.
+
+    Args:
+        scale: Where numbers stand.
+        low: Lower end.
+        mid: Middle.
+        high: Upper end.
+        at: Nothing gained.
+        half: Where a second, dashed line stands; None: nowhere.
     """
     ends = f'x1="{scale.at(low):.1f}" x2="{scale.at(high):.1f}"'
     mark = "loses" if mid < at else "gains"
+    lines = [_upright(scale, at, "zero")]
+    lines += [] if half is None else [_upright(scale, half, "half")]
     return (
         f'<svg class="span" aria-hidden="true" viewBox="0 0 {scale.width:.0f} 16">'
-        f'<line class="zero" x1="{scale.at(at):.1f}" x2="{scale.at(at):.1f}" y1="0" y2="16"/>'
+        f"{''.join(lines)}"
         f'<line class="{mark}" {ends} y1="8" y2="8"/>'
         f'<circle class="{mark}" cx="{scale.at(mid):.1f}" cy="8" r="4"/></svg>'
     )
+
+
+def _upright(scale: Scale, value: float, kind: str) -> str:
+    x = f"{scale.at(value):.1f}"
+    return f'<line class="{kind}" x1="{x}" x2="{x}" y1="0" y2="16"/>'
 
 
 def axis_picture(scale: Scale, sign: str = "+") -> str:

@@ -64,7 +64,11 @@ def write_evaluation(
 
 def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
     """Return the page."""
-    from spibb.report.html import render_page, spans  # heavy: estimates alone are quicker to print
+    from spibb.report.html import (  # heavy: estimates alone are quicker to print
+        finer_states,
+        render_page,
+        spans,
+    )
 
     parts = (found.baseline, *found.estimates)
     today = found.baseline.estimate
@@ -76,7 +80,10 @@ def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
          "picture": picture if math.isfinite(one.estimate) else ""}
         for one, picture in zip(parts, pictures, strict=True)
     ]  # fmt: skip
-    return render_page("evaluation.html", found=found, facts=facts, axis=axis, rows=rows)
+    return render_page(
+        "evaluation.html", found=found, facts=facts, axis=axis, rows=rows,
+        finer=finer_states(facts["representation"]),
+    )  # fmt: skip
 
 
 def _title(one: PolicyEstimate) -> str:

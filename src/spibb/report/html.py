@@ -17,12 +17,23 @@ from spibb.assessment.verdict import MOST_HARM
 from spibb.data.groups import natural
 from spibb.posterior.risk import told_share
 from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
+from spibb.report.representation import (
+    QUESTION,
+    representation_cells,
+    representation_rows,
+    representation_sentences,
+    states_remark,
+)
 from spibb.report.tables import CAPTIONS, change_table, group_table
+from spibb.representation.agreement import SURVIVING_SHARE
 from spibb.settings import in_words
 from spibb.words import interval, number, percent, several
 
 # What a picture of changes shows.
 _N_STATES, _N_ACTIONS = 12, 8
+# The picture of gains in finer states reaches so many times as far as the gain to keep; what lies
+# beyond stands at its end.
+_FARTHEST = 5.0
 
 
 def render_report(assessment: Assessment, summary: dict[str, Any], log_section: str = "") -> str:
@@ -50,6 +61,8 @@ def render_report(assessment: Assessment, summary: dict[str, Any], log_section: 
         groups=group_table(summary["groups"]),
         most_harm=MOST_HARM,
         log_section=Markup(log_section),
+        finer=finer_states(summary["representation"]),
+        states_remark=states_remark(assessment),
     )
 
 
@@ -82,12 +95,45 @@ def island(facts: Any) -> Markup:
 
 
 def spans(
-    rows: list[tuple[float, float, float]], at: float = 0.0, sign: str = "+"
+    rows: list[tuple[float, float, float]],
+    at: float = 0.0,
+    sign: str = "+",
+    half: float | None = None,
 ) -> tuple[Markup, list[Markup]]:
     """Draw (low, mid, high) of each row on one scale; return the axis, and the pictures."""
     scale = Scale.of([at, *(value for row in rows for value in row)])
-    pictures = [Markup(span_picture(scale, *row, at)) for row in rows]
+    pictures = [Markup(span_picture(scale, *row, at, half)) for row in rows]
     return Markup(axis_picture(scale, sign)), pictures
+
+
+def finer_states(facts: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return what a page shows of a gain in finer states; None where there is none.
+
+    Args:
+        facts: What `spibb.representation.agreement.Agreement.to_dict` returns.
+    """
+    if facts is None:
+        return None
+    rows, claim = representation_rows(facts), facts["claim"]
+    farthest = _FARTHEST * max(abs(claim), claim - rows[0]["ends"][0])
+    drawn = np.array([(row["ends"][0], row["gain"], row["ends"][1]) for row in rows])
+    drawn = np.clip(drawn, -farthest, farthest)
+    half = SURVIVING_SHARE * claim if claim > 0.0 else None
+    axis, pictures = spans([(low, mid, high) for low, mid, high in drawn.tolist()], half=half)
+    marks = {None: "", True: "✓ yes", False: "✗ no"}
+    said = representation_sentences(facts)
+    if half is not None:
+        said[-1] += f" The dashed line is at that half, {number(half, '+')}."
+    return {
+        "question": QUESTION,
+        "axis": axis,
+        "rows": [
+            {"name": cells[0], "cells": cells[1:-1], "picture": picture,
+             "mark": marks[row["holds"]]}
+            for cells, picture, row in zip(representation_cells(facts), pictures, rows, strict=True)
+        ],
+        "sentences": said,
+    }  # fmt: skip
 
 
 def _file(name: str) -> str:

@@ -14,6 +14,7 @@ from spibb.inspection.inspect import Inspection
 from spibb.pictures import own_settings, to_png, to_svg
 from spibb.report.log_picture import log_picture
 from spibb.whole_files import write_whole
+from spibb.words import percent
 
 _ROWS, _BASELINE = "#63b3ed", "#f6ad55"
 _MOST_STATES = 2_000
@@ -32,8 +33,20 @@ def render_inspection(found: Inspection | None) -> str:
     source = folder.joinpath("templates/inspection.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     return environment.from_string(source).render(
-        inspection=found, picture=Markup(log_picture(found))
+        inspection=found, picture=Markup(log_picture(found)), told=format_place
     )
+
+
+def format_place(name: str, value: Any) -> str:
+    """Return a value of a finding's table in words; what is called "of ..." is a share.
+
+    Example:
+        >>> format_place("of actions", 0.031), format_place("in_log", 0.72)
+        ('3.1 %', '0.72')
+    """
+    if isinstance(value, float):
+        return percent(value) if name.startswith("of ") else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def check_picture(path: Path, *, overwrite: bool = True) -> None:

@@ -60,6 +60,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "version": 2,
         "spibb": spibb.__version__,
         "verdict": _verdict(assessment.verdict),
+        "pilot": None if assessment.pilot is None else _plain_facts(asdict(assessment.pilot)),
         "answers": [
             asdict(one) | {"sentence": one.sentence} for one in answer(assessment, changes)
         ],
@@ -95,6 +96,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "limits": _limits(assessment),
         "risk": _risk(assessment),
         "choice": _choice(assessment),
+        **representation_facts(assessment),
         "inspection": None if assessment.inspection is None else assessment.inspection.to_dict(),
         "n_states_changed": len(changes),
         "moved": share_moved(assessment),
@@ -105,6 +107,15 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
             _facts(other, "theorem", "is_exact", "bound", "delta", "summary")
             for other in certificate.others
         ],
+    }
+
+
+def representation_facts(assessment: Assessment) -> dict[str, Any]:
+    """Return the gain in finer states, or null and why there is none."""
+    found = assessment.representation
+    return {
+        "representation": None if found is None else found.to_dict(),
+        "representation_remark": assessment.representation_remark or None,
     }
 
 
@@ -130,6 +141,7 @@ def _advice(result: Improvement) -> str:
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     conditions = [_facts(one, "name", "statement", "found", "holds") for one in verdict.conditions]
     said = _facts(verdict, "headline", "sentence", "rule", "more_episodes")
+    said["doubt"] = verdict.doubt or None
     return {"decision": str(verdict.decision), **said, "conditions": conditions}
 
 

@@ -11,7 +11,8 @@ correlated, and the standard error of gain - claim / 2 is that of the summed inf
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,9 +21,16 @@ from spibb.data.log import Log
 from spibb.representation.refine import Refiner
 from spibb.representation.refined_gain import RefinedGain
 from spibb.representation.steps import Array, Steps
+from spibb.strict_json import strict_json
+from spibb.words import percent
 
 # The share of the claim that must survive, and by how many standard errors.
 SURVIVING_SHARE, ERRORS = 0.5, 1.0
+RULE = (
+    f"The rule: in every refinement more than {percent(SURVIVING_SHARE)} of the gain in the states "
+    f"must be left, by {ERRORS:g} standard error."
+)
+NO_COLUMNS = "no raw columns were given (--features)"
 # A loss of so many standard errors is one.
 LOSS_ERRORS = 2.0
 # Each set of states is a linear system.
@@ -65,12 +73,16 @@ class Agreement:
         claim: Gain of the policy over the behaviour in the model of labels.
         claim_error: Its standard error.
         refinements: The gain in each refinement.
+        n_states: Number of labels with data.
+        unsupported: Share of the policy's decisions without data, in labels.
     """
 
     columns: tuple[str, ...]
     claim: float
     claim_error: float
     refinements: tuple[RefinedClaim, ...]
+    n_states: int = 0
+    unsupported: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -87,6 +99,12 @@ class Agreement:
         """The refinement in which least is left, of those that contradict the claim if any do."""
         return min(self.refinements, key=lambda one: (one.holds, one.gain))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return strict JSON values."""
+        said = {"rule": RULE, "holds": self.holds, "is_loss": self.is_loss}
+        found: dict[str, Any] = strict_json({**asdict(self), **said})
+        return found
+
 
 def find_agreement(
     log: Log, table: Array, baseline: Array, gamma: float, features: Features | None = None
@@ -102,7 +120,7 @@ def find_agreement(
     """
     features = log.features if features is None else features
     if features is None:
-        return "no raw columns were given (--features)"
+        return NO_COLUMNS
     if log.n_states > MOST_STATES:
         return f"there are {log.n_states:,} states, more than {MOST_STATES:,}"
     features = features.checked(len(log))
@@ -112,7 +130,9 @@ def find_agreement(
     refiner = Refiner.of(steps, features.values, table, baseline, gamma)
     claim = refiner.claim
     found = tuple(_beside(name, one, claim) for name, one in refiner.gains())
-    return Agreement(features.names, claim.gain, claim.error, found)
+    return Agreement(
+        features.names, claim.gain, claim.error, found, claim.n_states, claim.unsupported
+    )
 
 
 def _beside(name: str, found: RefinedGain, claim: RefinedGain) -> RefinedClaim:
