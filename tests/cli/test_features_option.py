@@ -215,9 +215,7 @@ def test_audit_and_evaluate_agree_with_improve(queues, spibb):
     policy = log.parent / "bad" / "policy.csv"
     given = (log, "--baseline", "estimate", "--gamma", "0.95", "--policy", policy)
     for command in ("audit", "evaluate"):
-        found = json.loads(
-            spibb(command, *given, "--features", COLUMNS, "--format", "json").out
-        )
+        found = json.loads(spibb(command, *given, "--features", COLUMNS, "--format", "json").out)
         for one, other in zip(
             found["representation"]["refinements"], summary["representation"]["refinements"],
             strict=True,
@@ -292,9 +290,7 @@ def test_data_frames_take_features_as_well(ward, table):
 def test_features_do_not_change_the_policy(ward, table, spibb):
     improved(spibb, ward, table, out="with")
     spibb(*ward.improve(log=table, out="without"))
-    one, other = (
-        (ward.folder / name / "policy.csv").read_bytes() for name in ("with", "without")
-    )
+    one, other = ((ward.folder / name / "policy.csv").read_bytes() for name in ("with", "without"))
     assert one == other
 
 
@@ -403,9 +399,7 @@ def test_python_refuses_features_of_what_has_its_own(ward, table):
             with pytest.raises(SettingsError, match=r"give features to read_log, or Log\.with_fea"):
                 call(data, baseline=rule, gamma=0.9, features=["lactate"])
         with pytest.raises(SettingsError, match="give features to read_log"):
-            spibb.evaluate_policy(
-                data, policy=rule, baseline=rule, gamma=0.9, features=["lactate"]
-            )
+            spibb.evaluate_policy(data, policy=rule, baseline=rule, gamma=0.9, features=["lactate"])
     with pytest.raises(DataError, match=r"write features=\['lactate'\]"):
         spibb.read_log(table, features="lactate")
     with pytest.raises(DataError, match="features name 7"):
