@@ -125,7 +125,9 @@ class _ByChance:
         """Return the variance of SS_between by the rows of each quarter, shape (strata, 4)."""
         n, t, q, f = self.n, self.total, self.fourth, self.products
         df = np.maximum((n_quarter > 0).sum(axis=1) - 1.0, 0.0)
-        h = (1.0 / np.maximum(n_quarter, 1)).sum(axis=1, where=n_quarter > 0) - (df + 1.0) / _positive(n)
+        h = (1.0 / np.maximum(n_quarter, 1)).sum(axis=1, where=n_quarter > 0) - (
+            df + 1.0
+        ) / _positive(n)
         h -= (df + 1.0) / _positive(n) - 1.0 / _positive(n)
         found = np.zeros(len(n))
         two, three = n > 2.0, n > 3.0
