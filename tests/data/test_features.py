@@ -16,7 +16,8 @@ from spibb.errors import DataError
 NAN = float("nan")
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=3)
-    | st.decimals(allow_nan=False) | st.binary(max_size=2) | st.dates() | st.lists(st.integers(), max_size=2)
+    | st.decimals(allow_nan=False) | st.binary(max_size=2) | st.dates()
+    | st.lists(st.integers(), max_size=2)
 )  # fmt: skip
 
 
