@@ -122,7 +122,9 @@ def _is_missing(value: Any) -> bool:
     # A value that is not known, such as pandas' NA, does not say whether it equals itself.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
-    return isinstance(value, float | Decimal | np.floating) and bool(value != value)
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _number(value: Any) -> float:

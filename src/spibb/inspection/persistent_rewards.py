@@ -47,7 +47,9 @@ class PersistentRewards(Check):
         log = evidence.log_without_copies
         found = _persistence(log)
         if found is None:
-            yield self.not_run("no row is known to follow another one, or rewards do not vary")
+            yield self.not_run(
+                "no row is known to follow another one, or state and action decide the reward"
+            )
             return
         share, p_value = found
         yield self.result(p_value)
@@ -85,6 +87,8 @@ def _persistence(log: Log) -> tuple[float, float] | None:
     size = log.n_states * log.n_actions
     n = np.bincount(pair, minlength=size)
     residual = reward - (np.bincount(pair, reward, size) / np.maximum(n, 1))[pair]
+    if float(residual.std()) <= 1e-9:  # state and action decide the reward, up to rounding
+        return None
     product = residual[row] * residual[row + 1]
     sums = np.bincount(blocks(log.is_first, len(log))[row], product)
     n_blocks, total = len(sums), float(sums.sum())

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from spibb.data.features import Features
 from spibb.data.log import Log
 from spibb.representation.dependence import Dependence, dependence, explained_by_stratum
+from spibb.representation.outcome_dependence import outcome_dependence
 from spibb.representation.refined_gain import label_values
 from spibb.representation.splitters import Tree
 from spibb.representation.steps import Array, Codes, Steps
@@ -58,7 +59,7 @@ class HiddenColumns:
         if self._steps is None:
             return None
         own = self.features.values[self._steps.row]
-        return dependence(own, self._pair, self._steps.state, self._targets)
+        return outcome_dependence(own, self._steps, self._pair, self._targets)
 
     def parts(self, column: int, *, of_actions: bool) -> list[HiddenPart]:
         """Return the labels in which a column explains most, the first ones first.

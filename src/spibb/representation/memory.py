@@ -14,6 +14,7 @@ import numpy as np
 from spibb.data.log import Log
 from spibb.representation.dependence import Dependence, dependence
 from spibb.representation.history import history_columns
+from spibb.representation.outcome_dependence import outcome_dependence
 from spibb.representation.refined_gain import label_values
 from spibb.representation.steps import Steps
 from spibb.representation.targets import outcome_targets
@@ -52,5 +53,5 @@ def find_memory(log: Log, gamma: float) -> Memory | None:
     return Memory(
         past.names,
         dependence(own, steps.state, steps.state, taken),
-        dependence(own, pair, steps.state, targets),
+        outcome_dependence(own, steps, pair, targets),
     )

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Row = tuple[int, int, float, bool]
 Episodes = Sequence[Sequence[Row]]
+# Rows whose orders can be listed.
+_MOST_LISTED = 6
 # A process may never end in a model.
 LARGEST_DISCOUNT = 1.0 - 1e-6
 
@@ -239,6 +241,9 @@ def dependence(
 ) -> tuple[float, float, float, float]:
     """Return the share that one column explains, SS_between, its mean and its variance by chance.
 
+    Chance is every order of the column's quarters within each stratum. The variance is NaN where a
+    stratum has more rows than can be listed.
+
     Args:
         column: The column, shape (n,).
         stratum: What is held fixed.
@@ -255,14 +260,23 @@ def dependence(
         rows = [i for i in range(n) if stratum[i] == s]
         centred = targets[rows] - targets[rows].mean(axis=0)
         total += float((centred**2).sum())
-        sigma = centred.T @ centred / max(1, len(rows) - 1)
-        cells = sorted({quarters[i] for i in rows})
-        for q in cells:
-            own = [place for place, i in enumerate(rows) if quarters[i] == q]
-            between += len(own) * float((centred[own].mean(axis=0) ** 2).sum())
-        mean += (len(cells) - 1) * float(np.trace(sigma))
-        variance += 2.0 * (len(cells) - 1) * float(np.trace(sigma @ sigma))
+        own = [quarters[i] for i in rows]
+        between += _between(centred, own)
+        mean += (len(set(own)) - 1) * float((centred**2).sum()) / max(1, len(rows) - 1)
+        if len(rows) > _MOST_LISTED:
+            variance = math.nan
+        else:
+            listed = [_between(centred, list(order)) for order in itertools.permutations(own)]
+            variance += float(np.var(listed))
     return ((between - mean) / total if total > 0.0 else 0.0), between, mean, variance
+
+
+def _between(centred: Array, quarters: list[int]) -> float:
+    found = 0.0
+    for q in set(quarters):
+        own = centred[[i for i in range(len(quarters)) if quarters[i] == q]]
+        found += len(own) * float((own.mean(axis=0) ** 2).sum())
+    return found
 
 
 def predicted(
