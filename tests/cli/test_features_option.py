@@ -40,7 +40,7 @@ def ward_table(ward, **more):
     frame = pd.read_csv(ward.log)
     rng = np.random.default_rng(5)
     n = len(frame)
-    lactate = rng.normal(2.0, 1.0, n)
+    lactate = rng.normal(2.0, 1.0, n).round(3)  # as JSON of pandas keeps them
     lactate[::7] = np.nan
     frame["lactate"] = lactate
     frame["unit"] = np.where(rng.random(n) < 0.5, "icu", "ward b")
@@ -140,7 +140,7 @@ def test_the_page_of_a_plain_log_says_that_states_were_taken_as_given(queues):
     said = page[page.index('id="states"') :].split("</p>")[0]
     assert "The states were taken as given: name raw columns with --features" in said
     assert "(memory, persistent rewards) found something: " in said
-    assert "finer states" not in queues["good"][1].split('id="states"')[0] or True
+    assert 'id="states"' not in queues["good"][1]
 
 
 def test_answers_are_conditional_where_the_states_are_in_doubt(queues):
@@ -215,9 +215,7 @@ def test_audit_and_evaluate_agree_with_improve(queues, spibb):
     policy = log.parent / "bad" / "policy.csv"
     given = (log, "--baseline", "estimate", "--gamma", "0.95", "--policy", policy)
     for command in ("audit", "evaluate"):
-        found = json.loads(
-            spibb(command, *given, "--features", COLUMNS, "--format", "json").out
-        )
+        found = json.loads(spibb(command, *given, "--features", COLUMNS, "--format", "json").out)
         for one, other in zip(
             found["representation"]["refinements"], summary["representation"]["refinements"],
             strict=True,
@@ -292,9 +290,7 @@ def test_data_frames_take_features_as_well(ward, table):
 def test_features_do_not_change_the_policy(ward, table, spibb):
     improved(spibb, ward, table, out="with")
     spibb(*ward.improve(log=table, out="without"))
-    one, other = (
-        (ward.folder / name / "policy.csv").read_bytes() for name in ("with", "without")
-    )
+    one, other = ((ward.folder / name / "policy.csv").read_bytes() for name in ("with", "without"))
     assert one == other
 
 
@@ -317,7 +313,7 @@ def test_features_do_not_change_the_policy(ward, table, spibb):
         ("", ["empty name"]),
         (" , ", ["empty name"]),
         ("day", ["feature day", "holds dates", "the hour"]),
-        ("note", ["feature note has 350 different texts", "at most 200 categories"]),
+        ("note", ["feature note has 250 different texts", "at most 200 categories"]),
         ("typo", ["feature typo holds numbers, and 'n/a'", "leave the cell empty"]),
         ("huge", ["feature huge is infinite", "row 3"]),
         ("blank", ["feature blank has no value in any row", "leave this column out"]),
@@ -326,7 +322,7 @@ def test_features_do_not_change_the_policy(ward, table, spibb):
 @pytest.mark.parametrize("command", ["improve", "inspect"])
 def test_columns_that_cannot_judge_are_refused(ward, refused, features, said, command):
     def few(make):
-        return lambda n: [make(k % 350) for k in range(n)]
+        return lambda n: [make(k % 250) for k in range(n)]
 
     frame = ward_table(
         ward,
@@ -336,7 +332,6 @@ def test_columns_that_cannot_judge_are_refused(ward, refused, features, said, co
         huge=few(lambda k: "inf" if k == 2 else k),
         blank=few(lambda k: ""),
     )
-    assert len(frame) >= 350 or features not in ("note", "typo")
     path = ward.folder / "raw.csv"
     frame.to_csv(path, index=False)
     words = ward.improve(log=path) if command == "improve" else ["inspect", path]
@@ -403,9 +398,7 @@ def test_python_refuses_features_of_what_has_its_own(ward, table):
             with pytest.raises(SettingsError, match=r"give features to read_log, or Log\.with_fea"):
                 call(data, baseline=rule, gamma=0.9, features=["lactate"])
         with pytest.raises(SettingsError, match="give features to read_log"):
-            spibb.evaluate_policy(
-                data, policy=rule, baseline=rule, gamma=0.9, features=["lactate"]
-            )
+            spibb.evaluate_policy(data, policy=rule, baseline=rule, gamma=0.9, features=["lactate"])
     with pytest.raises(DataError, match=r"write features=\['lactate'\]"):
         spibb.read_log(table, features="lactate")
     with pytest.raises(DataError, match="features name 7"):
