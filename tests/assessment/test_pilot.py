@@ -67,7 +67,7 @@ def test_there_is_a_plan_for_a_pilot_alone(judged):
         plan = plan_pilot(known)
         assert (plan is not None) == (decision is Decision.PILOT)
     plan = plan_pilot(with_known(judged, verdict=Verdict(Decision.PILOT, "it is so", ())))
-    assert "by a coin flip for each episode before it starts" in plan.steps[0]
+    assert "by a weighted coin flip for each episode before it starts" in plan.steps[0]
     assert f"About {plan.episodes_per_group:,} episodes" in plan.steps[2]
     assert plan.detected_gain == pytest.approx(judged.risk.least_mean / 2)
 

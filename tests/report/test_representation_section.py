@@ -58,6 +58,8 @@ def test_a_gain_far_away_leaves_room_for_the_others():
         for row in shown["rows"]
     ]
     assert places[4] < places[3] < places[0]
+    assert shown["sentences"][-1].endswith("What lies beyond the picture stands at its end.")
+    assert "beyond the picture" not in finer_states(agreement().to_dict())["sentences"][-1]
     assert places[0] - places[3] > 3.0, "what is near is still told apart"
     assert "-1,000,000,000" in shown["rows"][4]["cells"][1] or "e" in shown["rows"][4]["cells"][1]
 
