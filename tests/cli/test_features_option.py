@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sqlite3
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -129,7 +130,7 @@ def test_the_page_draws_the_gain_in_each_set_of_states(queues):
     assert section.count('class="half"') == section.count('class="span"') - 1
     assert "✗ no" in section
     assert "✓ yes" not in section
-    assert summary["representation"]["rule"] in section
+    assert summary["representation"]["rule"] in section.replace("\u00a0", " ")
     assert "dashed line" in section
     assert "would itself lose up to" in section
 
@@ -404,6 +405,24 @@ def test_python_refuses_features_of_what_has_its_own(ward, table):
     with pytest.raises(DataError, match="features name 7"):
         spibb.read_log(table, features=[7])
     assert spibb.Problem.of(log, baseline=rule, gamma=0.9, features=[]).log.features is None
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.array(["2024-01-01"] * 2, dtype="datetime64[D]"), "holds dates"),
+        ([datetime(2024, 1, 1), None], "holds dates"),
+        ([np.inf, 1.0], "is infinite"),
+        ([None, None], "has no value in any row"),
+        ([np.nan, np.nan], "has no value in any row"),
+        ([1.0], "have 1 rows"),
+        ([[1.0], [2.0]], r"has shape \(2, 1\)"),
+    ],
+)
+def test_arrays_that_cannot_judge_are_refused(values, said):
+    log = spibb.Log.from_arrays(state=[0, 0], action=[0, 1], reward=[0.0, 1.0], episode=[0, 1])
+    with pytest.raises(DataError, match=said):
+        log.with_features({"x": values})
 
 
 def test_where_nothing_can_be_checked_it_is_said(ward, table, spibb):
