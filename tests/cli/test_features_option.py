@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import sqlite3
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -40,7 +41,7 @@ def ward_table(ward, **more):
     frame = pd.read_csv(ward.log)
     rng = np.random.default_rng(5)
     n = len(frame)
-    lactate = rng.normal(2.0, 1.0, n)
+    lactate = rng.normal(2.0, 1.0, n).round(3)  # as JSON of pandas keeps them
     lactate[::7] = np.nan
     frame["lactate"] = lactate
     frame["unit"] = np.where(rng.random(n) < 0.5, "icu", "ward b")
@@ -129,7 +130,7 @@ def test_the_page_draws_the_gain_in_each_set_of_states(queues):
     assert section.count('class="half"') == section.count('class="span"') - 1
     assert "✗ no" in section
     assert "✓ yes" not in section
-    assert summary["representation"]["rule"] in section
+    assert summary["representation"]["rule"] in section.replace("\u00a0", " ")
     assert "dashed line" in section
     assert "would itself lose up to" in section
 
@@ -140,7 +141,7 @@ def test_the_page_of_a_plain_log_says_that_states_were_taken_as_given(queues):
     said = page[page.index('id="states"') :].split("</p>")[0]
     assert "The states were taken as given: name raw columns with --features" in said
     assert "(memory, persistent rewards) found something: " in said
-    assert "finer states" not in queues["good"][1].split('id="states"')[0] or True
+    assert 'id="states"' not in queues["good"][1]
 
 
 def test_answers_are_conditional_where_the_states_are_in_doubt(queues):
@@ -313,7 +314,7 @@ def test_features_do_not_change_the_policy(ward, table, spibb):
         ("", ["empty name"]),
         (" , ", ["empty name"]),
         ("day", ["feature day", "holds dates", "the hour"]),
-        ("note", ["feature note has 350 different texts", "at most 200 categories"]),
+        ("note", ["feature note has 250 different texts", "at most 200 categories"]),
         ("typo", ["feature typo holds numbers, and 'n/a'", "leave the cell empty"]),
         ("huge", ["feature huge is infinite", "row 3"]),
         ("blank", ["feature blank has no value in any row", "leave this column out"]),
@@ -322,7 +323,7 @@ def test_features_do_not_change_the_policy(ward, table, spibb):
 @pytest.mark.parametrize("command", ["improve", "inspect"])
 def test_columns_that_cannot_judge_are_refused(ward, refused, features, said, command):
     def few(make):
-        return lambda n: [make(k % 350) for k in range(n)]
+        return lambda n: [make(k % 250) for k in range(n)]
 
     frame = ward_table(
         ward,
@@ -332,7 +333,6 @@ def test_columns_that_cannot_judge_are_refused(ward, refused, features, said, co
         huge=few(lambda k: "inf" if k == 2 else k),
         blank=few(lambda k: ""),
     )
-    assert len(frame) >= 350 or features not in ("note", "typo")
     path = ward.folder / "raw.csv"
     frame.to_csv(path, index=False)
     words = ward.improve(log=path) if command == "improve" else ["inspect", path]
@@ -405,6 +405,24 @@ def test_python_refuses_features_of_what_has_its_own(ward, table):
     with pytest.raises(DataError, match="features name 7"):
         spibb.read_log(table, features=[7])
     assert spibb.Problem.of(log, baseline=rule, gamma=0.9, features=[]).log.features is None
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (np.array(["2024-01-01"] * 2, dtype="datetime64[D]"), "holds dates"),
+        ([datetime(2024, 1, 1), None], "holds dates"),
+        ([np.inf, 1.0], "is infinite"),
+        ([None, None], "has no value in any row"),
+        ([np.nan, np.nan], "has no value in any row"),
+        ([1.0], "have 1 rows"),
+        ([[1.0], [2.0]], r"has shape \(2, 1\)"),
+    ],
+)
+def test_arrays_that_cannot_judge_are_refused(values, said):
+    log = spibb.Log.from_arrays(state=[0, 0], action=[0, 1], reward=[0.0, 1.0], episode=[0, 1])
+    with pytest.raises(DataError, match=said):
+        log.with_features({"x": values})
 
 
 def test_where_nothing_can_be_checked_it_is_said(ward, table, spibb):

@@ -107,7 +107,7 @@ class Algorithm(Settings):
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
                 unseen, model, states_complete, never_ends, successors, accept_baseline, limits,
-                improve_on.
+                improve_on, features.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         self.check(problem)

@@ -66,8 +66,8 @@ def plan_pilot(assessment: Assessment) -> PilotPlan | None:
         if found.n_truncated:
             size += " Episodes of the log were cut short; longer ones may vary more."
     steps = (
-        f"Choose {_SHARE} of the new episodes at random, by a coin flip for each episode before it "
-        "starts. They follow the new policy; all others go on as today.",
+        f"Choose {_SHARE} of the new episodes at random, by a weighted coin flip for each episode "
+        "before it starts. They follow the new policy; all others go on as today.",
         "Log both groups, and which group each episode belongs to.",
         size,
         "Compare the mean returns of the two groups. Stop the pilot when the new policy's mean is "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,9 @@ def _column(name: str, values: Any) -> tuple[NDArray[np.float64], tuple[str, ...
     array = _array(values)
     if array.ndim != 1:
         raise DataError(f"feature {name} has shape {array.shape}", expected="one value a row")
+    values_given = array.tolist() if array.dtype.kind == "O" else ()
+    if array.dtype.kind in "mM" or any(isinstance(value, date) for value in values_given):
+        raise _holds_dates(name)
     if array.dtype.kind in "biuf":
         return _checked_numbers(name, array.astype(np.float64)), None
     if array.dtype.kind not in "OUT":
@@ -240,7 +244,7 @@ def _read(column: Any, name: str, path: str | Path) -> Any:
     if kinds.is_boolean(kind):
         column = column.cast(pa.int8())
     if kinds.is_temporal(kind):
-        raise _holds_dates(name, path)
+        raise _holds_dates(f"{name} of {path}")
     if kinds.is_null(kind):
         raise _all_missing(name)
     if not (kinds.is_string(kind) or kinds.is_large_string(kind) or kinds.is_dictionary(kind)):
@@ -261,12 +265,12 @@ def _read(column: Any, name: str, path: str | Path) -> Any:
         text.cast(pa.timestamp("us"))
     except pa.ArrowException:
         return np.array(text.to_pylist(), dtype=object)
-    raise _holds_dates(name, path)
+    raise _holds_dates(f"{name} of {path}")
 
 
-def _holds_dates(name: str, path: str | Path) -> DataError:
+def _holds_dates(name: str) -> DataError:
     return DataError(
-        f"feature {name} of {path} holds dates",
+        f"feature {name} holds dates",
         expected="numbers or categories",
         hint="give a number made of it: the hour, the month, or the days since the start",
     )

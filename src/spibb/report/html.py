@@ -117,6 +117,7 @@ def finer_states(facts: dict[str, Any] | None) -> dict[str, Any] | None:
     rows, claim = representation_rows(facts), facts["claim"]
     farthest = _FARTHEST * max(abs(claim), claim - rows[0]["ends"][0])
     drawn = np.array([(row["ends"][0], row["gain"], row["ends"][1]) for row in rows])
+    is_cut = bool((np.abs(drawn) > farthest).any())
     drawn = np.clip(drawn, -farthest, farthest)
     half = SURVIVING_SHARE * claim if claim > 0.0 else None
     axis, pictures = spans([(low, mid, high) for low, mid, high in drawn.tolist()], half=half)
@@ -124,6 +125,8 @@ def finer_states(facts: dict[str, Any] | None) -> dict[str, Any] | None:
     said = representation_sentences(facts)
     if half is not None:
         said[-1] += f" The dashed line is at that half, {number(half, '+')}."
+    if is_cut:
+        said[-1] += " What lies beyond the picture stands at its end."
     return {
         "question": QUESTION,
         "axis": axis,

@@ -130,6 +130,9 @@ def find_agreement(
     refiner = Refiner.of(steps, features.values, table, baseline, gamma)
     claim = refiner.claim
     found = tuple(_beside(name, one, claim) for name, one in refiner.gains())
+    gains = [(claim.gain, claim.error), *((one.gain, one.error) for one in found)]
+    if not np.isfinite(gains).all():
+        return "gains in finer states are no finite numbers on this log"
     return Agreement(
         features.names, claim.gain, claim.error, found, claim.n_states, claim.unsupported
     )
