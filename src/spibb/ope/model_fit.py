@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from spibb.data.log import Log
 from spibb.mdp.batch import ModelArrays
+from spibb.words import several
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -105,8 +106,8 @@ class ModelFit:
         what = "pieces of records" if self.are_pieces else "records"
         start = "" if one.state is None else " that begin in one state"
         return (
-            f"over the first {one.horizon:,} steps of {one.n:,} {what}{start} the model puts the "
-            f"baseline at {one.model:.4g}, while the log shows {one.log:.4g}"
+            f"over the first {several(one.horizon, 'step')} of {one.n:,} {what}{start} "
+            f"the model puts the baseline at {one.model:.4g}, while the log shows {one.log:.4g}"
         )
 
     def worst(self, least: float = 0.0) -> Difference | None:
