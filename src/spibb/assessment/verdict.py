@@ -35,11 +35,12 @@ from typing import TYPE_CHECKING
 from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.certify.certificate import Certificate
 from spibb.inspection.finding import Finding
+from spibb.inspection.memory import STRONG_SHARE
 from spibb.ope.support import HARDLY
 from spibb.posterior.choice import Choice
 from spibb.posterior.more import more_episodes, more_for_choice
 from spibb.posterior.risk import Risk
-from spibb.representation.agreement import ERRORS, SURVIVING_SHARE
+from spibb.representation.agreement import ERRORS, SURVIVING_SHARE, Agreement
 from spibb.words import interval, number, percent, several
 
 if TYPE_CHECKING:
@@ -152,9 +153,9 @@ def decide(assessment: Assessment, *, with_columns: bool = True) -> Verdict:
     if found.decision not in (Decision.DEPLOY, Decision.MONITOR):
         return found
     if not with_columns:
-        return _checked_by_states(found, (_hidden(assessment, is_finer=False),))
+        return _checked_by_states(found, (_hidden(assessment, None),))
     finer, agreement = _finer(assessment), assessment.representation
-    hidden = _hidden(assessment, is_finer=agreement is not None and agreement.holds)
+    hidden = _hidden(assessment, agreement)
     if agreement is not None and agreement.is_loss:
         return Verdict(Decision.KEEP, finer.objection, (*found.conditions, hidden, finer))
     return _checked_by_states(found, (hidden, finer))
@@ -170,23 +171,35 @@ def _checked_by_states(found: Verdict, criteria: tuple[Criterion, ...]) -> Verdi
     return Verdict(Decision.PILOT, reason + " and ".join(against), conditions)
 
 
-def _hidden(assessment: Assessment, *, is_finer: bool) -> Criterion:
+def _hidden(assessment: Assessment, agreement: Agreement | None) -> Criterion:
     """Ask whether a check of the log shows that the states hide what matters.
 
-    Where the gain survives in finer states, these have judged persistent rewards more directly.
+    Where the gain survives in finer states, these have judged the hidden part more directly.
     """
     asked = "nothing in the log shows that the states hide what decides"
-    overruled = ("persistent-rewards",) if is_finer else ()
     stopping = [
         one
         for one in _findings(assessment)
-        if one.verdict_effect == "pilot" and one.check not in overruled
+        if one.verdict_effect == "pilot" and not _is_judged(one, agreement)
     ]
     if not stopping:
         return Criterion("states", asked, "nothing found", True, "")
     told = stopping[0].found
     doubt = "the log contradicts that the recorded state is all that matters"
     return Criterion("states", asked, told, False, _clause(told), doubt)
+
+
+def _is_judged(one: Finding, agreement: Agreement | None) -> bool:
+    """Return whether the gain in finer states overrules a finding of the log.
+
+    Persistent rewards are overruled where the gain survives. So is a weak trace in the past where
+    nearly all of the gain does; a strong one never is.
+    """
+    if agreement is None:
+        return False
+    if one.check == "memory":
+        return agreement.is_strong and one.share < STRONG_SHARE
+    return one.check == "persistent-rewards" and agreement.holds
 
 
 def _finer(assessment: Assessment) -> Criterion:

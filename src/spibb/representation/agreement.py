@@ -31,6 +31,9 @@ RULE = (
     f"must be left, by {ERRORS:g} standard error."
 )
 NO_COLUMNS = "no raw columns were given (--features)"
+# Where the past leaves a trace of something hidden, so much must survive: of adequate states on the
+# development half 95 % keep it.
+STRONG_SURVIVING_SHARE = 0.8
 # A loss of so many standard errors is one.
 LOSS_ERRORS = 2.0
 # Each set of states is a linear system.
@@ -88,6 +91,11 @@ class Agreement:
     def holds(self) -> bool:
         """Whether enough of the claim survives in every refinement."""
         return all(one.holds for one in self.refinements)
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether nearly all of the claim survives in every refinement."""
+        return self.holds and all(one.share >= STRONG_SURVIVING_SHARE for one in self.refinements)
 
     @property
     def is_loss(self) -> bool:
