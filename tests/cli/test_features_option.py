@@ -139,7 +139,7 @@ def test_the_page_of_a_plain_log_says_that_states_were_taken_as_given(queues):
     _, page, _, _ = queues["plain"]
     assert 'id="finer-section"' not in page
     said = page[page.index('id="states"') :].split("</p>")[0]
-    assert "The states were taken as given: name raw columns with --features" in said
+    assert "The states were taken as given: to have them checked, name raw columns" in said
     assert "(memory, persistent rewards) found something: " in said
     assert 'id="states"' not in queues["good"][1]
 

@@ -89,7 +89,7 @@ def test_what_lasts_is_found_in_few_records():
         {"reward": [1.0, 2.0, 3.0], "n_states": 9, "n_actions": 4},
     ],
 )
-@pytest.mark.parametrize("raw", [[0.0], [float("nan")], ["a"], [1e300, -1e300]])
+@pytest.mark.parametrize("raw", [[0.0], [1.0, float("nan")], ["a"], [1e300, -1e300]])
 def test_small_and_odd_logs(columns, raw):
     log = log_of(**{"rewards" if k == "reward" else k: v for k, v in columns.items()})
     log = log.with_features({"x": (raw * len(log))[: len(log)]})

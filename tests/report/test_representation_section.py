@@ -128,7 +128,7 @@ def test_what_is_said_without_raw_columns(tests, findings, said):
     log = SimpleNamespace(features=None)
     judged = SimpleNamespace(inspection=inspection, problem=SimpleNamespace(log=log))
     told = states_remark(judged)
-    assert told.startswith("The states were taken as given: name raw columns with --features")
+    assert told.startswith("The states were taken as given: to have them checked, name raw columns")
     assert told.endswith(f"(memory, persistent rewards) {said}")
     counts = SimpleNamespace(inspection=None, problem=SimpleNamespace(log=None))
     assert "counts keep neither raw columns nor the past" in states_remark(counts)

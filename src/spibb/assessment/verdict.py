@@ -205,8 +205,8 @@ def _is_judged(one: Finding, agreement: Agreement | None) -> bool:
 def _finer(assessment: Assessment) -> Criterion:
     """Ask whether the gain survives in finer states made of raw columns."""
     asked = (
-        f"in every refinement of the states by raw columns, more than {percent(SURVIVING_SHARE)} "
-        f"of the gain is left, by {ERRORS:g} standard error"
+        f"more than {percent(SURVIVING_SHARE)} of the gain is left wherever the states are split "
+        f"further by raw columns, by {ERRORS:g} standard error"
     )
     agreement = assessment.representation
     if agreement is None:

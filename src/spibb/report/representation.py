@@ -102,7 +102,10 @@ def least_gain(agreement: Agreement) -> str:
 def states_remark(assessment: Assessment) -> str:
     """Say that the states were taken as given, or were not checked, and what else checked them."""
     log = assessment.problem.log
-    told = "The states were taken as given: name raw columns with --features to have them checked"
+    told = (
+        "The states were taken as given: to have them checked, name raw columns of the log "
+        "(spibb improve ... --features COLUMN,...)"
+    )
     if log is None:
         return "The states were taken as given: counts keep neither raw columns nor the past."
     if log.features is not None:
