@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import spibb
+from spibb.assessment.criteria import Criterion
 from spibb.assessment.pilot import episodes_per_group, plan_pilot
-from spibb.assessment.verdict import Criterion, Decision, Verdict, decide
+from spibb.assessment.verdict import Decision, Verdict, decide
 from spibb.ope.log_return import LogReturn
 from spibb.posterior.risk import Gain, Risk
 from spibb.report.answers import answer

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import spibb
-from spibb.assessment.verdict import MOST_HARDLY, MOST_HARM, Decision, decide
+from spibb.assessment.criteria import MOST_HARDLY, MOST_HARM
+from spibb.assessment.verdict import Decision, decide
 from spibb.inspection.finding import Finding
 from spibb.posterior.risk import Gain, Risk
 from spibb.report.summary import result_summary

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spibb.assessment.assessment import Assessment
-from spibb.assessment.verdict import MOST_HARM
+from spibb.assessment.criteria import MOST_HARM
 from spibb.certify.certificate import StateAudit
 from spibb.mdp.policy import TabularPolicy
 from spibb.posterior.states import StateRisks

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from spibb.assessment.assessment import Assessment
-from spibb.assessment.verdict import MOST_HARM
+from spibb.assessment.criteria import MOST_HARM
 from spibb.data.groups import natural
 from spibb.posterior.risk import told_share
 from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
