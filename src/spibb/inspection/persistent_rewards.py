@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
 
 # The share of the variance of rewards from which on the finding limits the verdict to a pilot. On
-# the development half of the study `representations` adequate states stay below .14 and inadequate
-# ones that no other check finds reach .17 (docs/representations.md).
+# the development half of the study `representations` adequate states are at .14 or below in the
+# median, and inadequate ones that no other check finds at .17 or above (docs/representations.md).
 LEAST_SHARE = 0.15
 
 

@@ -87,7 +87,7 @@ class Tree:
     Attributes:
         values: Raw columns, shape (n, K).
         least: Rows that a cell must keep, by label.
-        targets: What is to be told apart, centred within pairs, shape (n, T).
+        targets: What splits are to separate, centred within pairs, shape (n, T).
         group: Group of actions of each row, shape (n,).
     """
 
