@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 # Share of the variance of actions, and of outcomes, that a trace of the past must explain.
 LEAST_SHARE = 0.01
 # A trace of this size counts even where nearly all of the gain survives in finer states made of raw
-# columns. On the development half significant traces of adequate states stay below .02; those of most
-# harmful ones are above .03.
+# columns. On the development half significant traces of adequate states stay below .02; most of
+# those of harmful ones are above .03.
 STRONG_SHARE = 0.03
 # Significance level of outcomes; that of actions is the check's own, over all columns.
 _OUTCOME_LEVEL = 0.05
