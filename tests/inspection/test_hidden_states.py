@@ -121,7 +121,8 @@ def test_history_is_that_of_the_past_alone():
     )  # fmt: skip
     found = history_columns(log, np.array([1.0, 3.0]), 0.9)
     assert (found.values[::20, :6] == 0.0).all()
-    assert (found.values[::20, 6:] == 50.0).all()
+    assert (found.values[::20, 6:8] == 50.0).all()
+    assert (found.values[::20, 8:] == 0.0).all()
     names = list(found.names)
     for row in range(n):
         start = row - row % 20
@@ -133,6 +134,9 @@ def test_history_is_that_of_the_past_alone():
             took = [k for k in past if log.action[k] == a]
             since = row - took[-1] if took else 50.0
             assert found.values[row, names.index(f"steps since {a}")] == since
+            lately = sum(0.3 * 0.7 ** (row - 1 - k) for k in took)
+            among = found.values[row, names.index(f"{a} among the last three actions")]
+            assert among == pytest.approx(lately)
         same = 0
         while row - same > start and log.state[row - same - 1] == log.state[row]:
             same += 1

@@ -3,7 +3,9 @@
 Those who act look at more than the recorded state if their actions depend on the past, given the
 state. Where outcomes depend on the same trace of the past, what they look at matters: the state
 confounds actions with outcomes, and a model of states mistakes who was treated for what treatment
-does. The check asks for both, by size as well as by p-value.
+does. The check asks for both. Actions are explained by all columns of the past together
+(:mod:`spibb.representation.joint_dependence`), and must be by a share that is material. Outcomes
+must depend on a column, whatever the share: the past is a poor trace of what is hidden.
 
 On the development half of the study `representations` this separates adequate from inadequate
 states (docs/representations.md); dependence of outcomes alone does not.
@@ -26,13 +28,15 @@ from spibb.words import percent
 if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
 
-# Share of the variance of actions, and of outcomes, that a trace of the past must explain.
-LEAST_SHARE = 0.01
+# Share of the variance of actions that the past must explain. On the development half of the study
+# `representations` adequate states of large logs are at .0024 or below, and inadequate states that
+# lead to harm, and that no other check finds, at .0069 or above.
+LEAST_SHARE = 0.005
 # A trace of this size counts even where nearly all of the gain survives in finer states made of raw
-# columns. On the development half significant traces of adequate states stay below .02; most of
-# those of harmful ones are above .03.
-STRONG_SHARE = 0.03
-# Significance level of outcomes; that of actions is the check's own, over all columns.
+# columns. On the development half significant traces of adequate states stay below .015; most of
+# those of harmful ones are above .04.
+STRONG_SHARE = 0.04
+# Significance level of outcomes, over all columns; that of actions is the check's own.
 _OUTCOME_LEVEL = 0.05
 _N_SHOWN = 5
 
@@ -47,7 +51,7 @@ class Memory(Check):
     verdict_effect = "pilot"
 
     def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
-        """Test the actions, and measure the outcomes."""
+        """Test the actions, then the outcomes."""
         if evidence.has_several_policies:
             yield self.not_run(
                 "several policies acted: improve_on says which of them is asked about"
@@ -58,37 +62,29 @@ class Memory(Check):
         if memory is None:
             yield self.not_run("no row is known to follow another one")
             return
-        n_columns = len(memory.names)
-        p_value = float(np.minimum(n_columns * memory.actions.p_value.min(), 1.0))
-        result = self.result(p_value, remark)
+        result = self.result(memory.together.p_value, remark)
         yield result
-        assert self.level is not None
-        is_trace = (
-            (memory.actions.share >= LEAST_SHARE)
-            & (memory.actions.p_value <= self.level / n_columns)
-            & (memory.outcomes.share >= LEAST_SHARE)
-            & (memory.outcomes.p_value <= _OUTCOME_LEVEL)
-        )
-        if is_trace.any():
-            yield _finding(memory, is_trace.nonzero()[0], p_value)
+        of_outcomes = len(memory.names) * float(memory.outcomes.p_value.min())
+        is_material = memory.together.share >= LEAST_SHARE and of_outcomes <= _OUTCOME_LEVEL
+        if result.is_significant and is_material:
+            yield _finding(memory)
 
 
-def _finding(memory: Traces, traces: np.ndarray, p_value: float) -> Finding:
-    by_size = traces[np.argsort(-memory.actions.share[traces], kind="stable")]
-    first = int(by_size[0])
+def _finding(memory: Traces) -> Finding:
+    by_size = np.argsort(-memory.actions.share, kind="stable")
+    first, share = int(by_size[0]), memory.together.share
     return Finding(
         check="memory",
         severity="biased",
-        found=f"Actions depend on the past, given the state: '{memory.names[first]}' explains "
-        f"{percent(float(memory.actions.share[first]))} of their variance and "
-        f"{percent(float(memory.outcomes.share[first]))} of that of what follows.",
+        found=f"Actions depend on the past, given the state: the past explains {percent(share)} of "
+        f"their variance, most of it '{memory.names[first]}'.",
         effect="Those who acted looked at something that the state does not hold, and it matters "
         "for what follows. Expected gains and probabilities of harm assume that the state is all "
         "that matters.",
         advice="Add to the state what those who act look at, or name raw columns (--features) to "
         "see in which finer states the gain survives.",
-        share=float(memory.actions.share[first]),
-        p_value=p_value,
+        share=share,
+        p_value=memory.together.p_value,
         places=[
             {
                 "trace of the past": memory.names[int(k)],

@@ -5,7 +5,8 @@ Where labels hold all that matters, nothing of the past tells anything more. Col
 * means of past temporal-difference errors of the behaviour, exponentially weighted over about two
   and ten steps; the last reward beyond the mean of its pair, and the mean of such over about five;
 * the mean of past values of labels, over about five steps;
-* how many steps the process has been in its label, and since each action was last taken.
+* how many steps the process has been in its label, and since each action was last taken;
+* how often each action was taken lately, over about three steps.
 """
 
 from __future__ import annotations
@@ -66,8 +67,11 @@ def history_columns(log: Log, v: Array, gamma: float) -> History:
         _past_mean(np.asarray(v)[log.state], is_first, 0.8),
         _time_in_state(log.state, is_first),
         *(_since(log.action == a, is_first) for a in often),
+        *(_past_mean((log.action == a).astype(np.float64), is_first, 0.7) for a in often),
     ]
-    names = (*_NAMES, *(f"steps since {log.actions[int(a)]}" for a in often))
+    labels = [log.actions[int(a)] for a in often]
+    names = (*_NAMES, *(f"steps since {one}" for one in labels),
+             *(f"{one} among the last three actions" for one in labels))  # fmt: skip
     return History(np.column_stack(columns), names)
 
 

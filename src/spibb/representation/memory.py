@@ -14,6 +14,7 @@ import numpy as np
 from spibb.data.log import Log
 from spibb.representation.dependence import Dependence, dependence
 from spibb.representation.history import history_columns
+from spibb.representation.joint_dependence import JointDependence, joint_dependence
 from spibb.representation.outcome_dependence import outcome_dependence
 from spibb.representation.refined_gain import label_values
 from spibb.representation.steps import Steps
@@ -27,11 +28,13 @@ class Memory(NamedTuple):
         names: The columns.
         actions: Of the logged actions, given the label.
         outcomes: Of what follows, given label and action.
+        together: Of the logged actions, given the label, by all columns at once.
     """
 
     names: tuple[str, ...]
     actions: Dependence
     outcomes: Dependence
+    together: JointDependence
 
 
 def find_memory(log: Log, gamma: float) -> Memory | None:
@@ -54,4 +57,5 @@ def find_memory(log: Log, gamma: float) -> Memory | None:
         past.names,
         dependence(own, steps.state, steps.state, taken),
         outcome_dependence(own, steps, pair, targets),
+        joint_dependence(own, steps.state, taken, steps.block),
     )

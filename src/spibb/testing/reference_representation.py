@@ -279,6 +279,33 @@ def _between(centred: Array, quarters: list[int]) -> float:
     return found
 
 
+def beyond_other_blocks(values: Array, label: Sequence[int], block: Sequence[int]) -> Array:
+    """Return the mean difference to rows of the label in other blocks, in shares of its rows."""
+    n, found = len(values), np.zeros(values.shape)
+    for i in range(n):
+        own = [j for j in range(n) if label[j] == label[i]]
+        for j in own:
+            if block[j] != block[i]:
+                found[i] += (values[i] - values[j]) / len(own)
+    return found
+
+
+def permuted_moments(x: Array, y: Array, label: Sequence[int]) -> tuple[float, float, float]:
+    """Return what a regression on x explains of y, its mean and its variance by chance.
+
+    Chance is every order of the rows of x within each label; x and y are centred within labels.
+    """
+    rows = [[i for i in range(len(x)) if label[i] == s] for s in sorted(set(label))]
+    explained = []
+    for orders in itertools.product(*(itertools.permutations(own) for own in rows)):
+        z = np.empty(x.shape)
+        for own, order in zip(rows, orders, strict=True):
+            z[own] = x[list(order)]
+        fitted = z @ np.linalg.lstsq(z, y, rcond=1e-6)[0]
+        explained.append(float((fitted**2).sum()))
+    return explained[0], float(np.mean(explained)), float(np.var(explained))
+
+
 def predicted(
     transition: Array, reward: Array, square: Array, policy: Array, gamma: float, horizon: int
 ) -> tuple[Array, Array]:
