@@ -18,6 +18,7 @@ from spibb.studies.representations.proportions import clopper_pearson, excess_p,
 from spibb.studies.representations.registry import SIMULATORS
 from spibb.studies.representations.results import RepresentationsResults
 from spibb.studies.representations.simulator import behaviour_returns
+from spibb.studies.representations.trace import find_trace
 from spibb.words import number, several
 
 Flags = NDArray[np.bool_]
@@ -48,7 +49,9 @@ class _Logs:
         states = [find_states(name) for name in results.plan.states]
         self.simulator = np.array([simulator.name for simulator, _ in states])
         self.is_adequate = np.array([one.is_adequate for _, one in states])
-        self.leaves_trace = np.array([one.leaves_trace for _, one in states])
+        # States whose hidden part, if they have one, shows over time.
+        self.leaves_trace = np.array([one.is_adequate or find_trace(x, one).is_left
+                                      for x, one in states])  # fmt: skip
 
     def wrong(self, rule: str) -> Flags:
         """Tell where a policy would be deployed that is worse than the behaviour."""
@@ -65,7 +68,8 @@ def representations_pages(
 ) -> dict[str, dict[str, str]]:
     """Return what the studies say in their page."""
     parts: dict[str, Callable[[_Logs], str]] = {
-        "cells": _cells, "rates": _rates, "tests": _tests, "power": _power, "seconds": _seconds,
+        "trace": _trace, "cells": _cells, "rates": _rates, "tests": _tests, "power": _power,
+        "seconds": _seconds,
     }  # fmt: skip
     blocks = {"lot": _lot()}
     for results in given:
@@ -92,6 +96,19 @@ def _facts(results: RepresentationsResults) -> str:
         f"Plan {plan.in_words}: {several(n, 'log')} of each cell. "
         f"Run with `spibb study run {plan.name} --runs {plan.n_runs} --out DIR`."
     )
+
+
+def _trace(logs: _Logs) -> str:
+    """Say how much of what states hide the past shows."""
+    rows = []
+    for name in logs.plan.states:
+        simulator, states = find_states(name)
+        trace = find_trace(simulator, states)
+        told = "adequate" if states.is_adequate else "yes" if trace.is_left else "no"
+        shares = [_percent(x) for x in (trace.hidden, trace.past, trace.share)]
+        rows.append([simulator.title, states.title, *shares, told])
+    head = ["simulator", "states", "hidden", "past", "past / hidden", "leaves a trace"]
+    return markdown_table(head, rows)
 
 
 def _cells(logs: _Logs) -> str:
@@ -131,14 +148,14 @@ def _rates(logs: _Logs) -> str:
     rows = []
     for rule in (BEFORE, COLUMNS, LABELS):
         meant = logs.leaves_trace if rule == LABELS else every
-        kind = " that leave a trace" if rule == LABELS and not meant.all() else ""
+        kind = ", hidden causes leave a trace" if not meant.all() else ""
         scopes = [
-            _Scope(f"all{kind}", meant),
-            _Scope(f"adequate{kind}", meant & logs.is_adequate),
+            _Scope("all but those reported apart" if kind else "all", meant),
+            _Scope("adequate", meant & logs.is_adequate),
             _Scope(f"not adequate{kind}", meant & ~logs.is_adequate),
         ]
         if kind:
-            scopes.append(_Scope("without a trace, reported apart", ~meant))
+            scopes.append(_Scope("reported apart: hidden causes leave no trace", ~meant))
         rows += [_rate(logs, rule, scope) for scope in scopes if scope.states.any()]
     head = ["rule", "states", "logs", "Deploy", "wrong Deploy", "of the logs (95 % interval)",
             "of the Deploy verdicts (95 % interval)", "true gain below 0"]  # fmt: skip

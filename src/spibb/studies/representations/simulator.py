@@ -92,7 +92,6 @@ class Representation:
         columns: Raw columns that it uses.
         encode: State codes of rows, from 0.
         n_states: Number of states.
-        leaves_trace: Whether what states hide can show over time; False for one-step decisions.
     """
 
     name: str
@@ -101,7 +100,6 @@ class Representation:
     columns: tuple[str, ...]
     encode: Encode
     n_states: int
-    leaves_trace: bool = True
 
     @classmethod
     def of(
@@ -110,12 +108,11 @@ class Representation:
         title: str,
         *parts: Part,
         is_adequate: bool = False,
-        leaves_trace: bool = True,
     ) -> Representation:
         """Make a representation whose states are the combinations of encoded columns."""
         encode, n_states = cross(*parts)
         columns = tuple(part.column for part in parts)
-        return cls(name, title, is_adequate, columns, encode, n_states, leaves_trace)
+        return cls(name, title, is_adequate, columns, encode, n_states)
 
 
 @dataclass(frozen=True, eq=False)

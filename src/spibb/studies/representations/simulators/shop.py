@@ -91,26 +91,21 @@ SHOP = Simulator(
             bins("visits", (1.3, 2.2, 3.5, 6.0)),
             categories("taste", _TASTES),
             is_adequate=True,
-            leaves_trace=False,
         ),
         Representation.of(
             "device-hour",
             "device x hour",
             categories("device", 3),
             bins("hour", (6.0, 12.0, 18.0)),
-            leaves_trace=False,
         ),
-        Representation.of(
-            "age", "age in groups", bins("age", (25.0, 35.0, 45.0, 55.0, 65.0)), leaves_trace=False
-        ),
+        Representation.of("age", "age in groups", bins("age", (25.0, 35.0, 45.0, 55.0, 65.0))),
         Representation.of(
             "visits-coarse",
             "few or many visits x taste",
             bins("visits", (2.2,)),
             categories("taste", _TASTES),
-            leaves_trace=False,
         ),
-        Representation.of("taste", "taste alone", categories("taste", _TASTES), leaves_trace=False),
+        Representation.of("taste", "taste alone", categories("taste", _TASTES)),
     ),
     behave=_behave,
     run=runner(_Shop()),
