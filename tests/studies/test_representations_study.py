@@ -109,7 +109,7 @@ def test_it_is_published_and_again_from_what_was_published(folder, tmp_path):
     docs.mkdir()
     (docs / PAGE.name).write_text(PAGE.read_text("utf-8"), "utf-8")
     published = publish([folder], docs)
-    places = ["cells", "rates", "tests", "power", "seconds", "figure"]
+    places = ["trace", "cells", "rates", "tests", "power", "seconds", "figure"]
     assert published.places[docs / PAGE.name] == [
         "lot", *(f"development-{name}" for name in places)
     ]  # fmt: skip
@@ -124,7 +124,9 @@ def test_it_is_published_and_again_from_what_was_published(folder, tmp_path):
     assert "smallest share of the claim left in finer states" in svg
     assert "| development | queue, machine, irrigation, shop |" in text
     assert "| judgement | plant, glucose, tutor, vitals |" in text
-    row = next(line for line in text.splitlines() if "current gauge in bins" in line)
+    row = next(
+        line for line in text.splitlines() if "current gauge in bins" in line and " → " in line
+    )
     assert "20: 2 (2) → " in row
     assert row.endswith(" → 0 (0) |")
     publish([place], docs)
