@@ -273,14 +273,15 @@ def test_a_log_of_bearable_size_is_taken_of_a_large_one():
 
 
 def test_a_problem_a_path_a_frame(tmp_path):
-    problem = spibb.Problem.of(FRAME, baseline=BASELINE, gamma=0.9, reward_range=(-10, 10))
+    # The discount of twenty steps, which a log without a problem is inspected with.
+    problem = spibb.Problem.of(FRAME, baseline=BASELINE, gamma=0.95, reward_range=(-10, 10))
     expected = inspect(FRAME, baseline=BASELINE, reward_range=(-10, 10)).to_dict()
     assert inspect(problem).to_dict() == expected
     path = DEMO / "log.csv"
     assert inspect(path, baseline=BASELINE, reward_range=(-10, 10)).to_dict() == expected
     result = spibb.PiBSPIBB(n_wedge=5).improve(problem)
     assert spibb.Assessment.of(result).inspection.to_dict() == expected
-    counted = spibb.PiBSPIBB(n_wedge=5).improve(problem.counts, baseline=BASELINE, gamma=0.9)
+    counted = spibb.PiBSPIBB(n_wedge=5).improve(problem.counts, baseline=BASELINE, gamma=0.95)
     assert spibb.Assessment.of(counted).inspection is None
 
 
