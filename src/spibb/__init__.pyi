@@ -31,6 +31,8 @@ from spibb.algorithms.spibb_family import PiLeqBSPIBB as PiLeqBSPIBB
 from spibb.assessment.assessment import Assessment as Assessment
 from spibb.certify.audit import audit as audit
 from spibb.certify.certificate import Certificate as Certificate
+from spibb.confounding.sensitivity import Sensitivity as Sensitivity
+from spibb.confounding.sensitivity import sensitivity as sensitivity
 from spibb.data.baseline import estimate_baseline as estimate_baseline
 from spibb.data.counting import count_log as count_log
 from spibb.data.counts import Counts as Counts

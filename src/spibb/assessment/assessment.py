@@ -14,6 +14,7 @@ from spibb.assessment.pilot import PilotPlan, plan_pilot
 from spibb.assessment.verdict import Verdict, decide
 from spibb.certify.audit import audit
 from spibb.certify.certificate import Certificate
+from spibb.confounding.sensitivity import Sensitivity, find_sensitivity
 from spibb.display import Card, Display
 from spibb.errors import SettingsError
 from spibb.inspection.inspect import Inspection, inspect_problem
@@ -185,6 +186,21 @@ class Assessment(Display):
             return "the policy is the baseline"
         tell(Progress("gains in finer states"))
         return find_agreement(log, *tables, problem.gamma)
+
+    @property
+    def sensitivity(self) -> Sensitivity | None:
+        """How strong an unrecorded cause must be to cancel the gain; None: not computed."""
+        return None if isinstance(self._sensitivity, str) else self._sensitivity
+
+    @property
+    def sensitivity_remark(self) -> str:
+        """Why that was not computed; empty where it was."""
+        return self._sensitivity if isinstance(self._sensitivity, str) else ""
+
+    @cached_property
+    def _sensitivity(self) -> Sensitivity | str:
+        tables = self.policy.probabilities, self.problem.baseline.probabilities
+        return find_sensitivity(self.problem.log, *tables, self.problem.gamma)
 
     @cached_property
     def risk(self) -> Risk | None:

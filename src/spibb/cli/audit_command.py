@@ -52,7 +52,7 @@ def audit(
     from spibb.cli.result_printing import change_records, print_audit
     from spibb.cli.settings import find_error
     from spibb.report.changes import list_changes
-    from spibb.report.summary import representation_facts
+    from spibb.report.summary import representation_facts, sensitivity_facts
 
     mask = read_mask(log, allowed, allowed_column, columns, query)
     limits = read_limits(
@@ -71,12 +71,15 @@ def audit(
         problem, policy=judged, delta=delta, epsilon=epsilon, n_wedge=n_wedge, error=chosen
     )
     changes = list_changes(judged, problem.baseline, certificate.states)
-    found = representation_facts(spibb.Assessment.of(problem, judged))
+    assessment = spibb.Assessment.of(problem, judged)
+    found, told = representation_facts(assessment), sensitivity_facts(assessment)
     print_as(
         printed,
-        json=lambda: certificate.to_dict() | ({} if features is None else found),
+        json=lambda: certificate.to_dict() | ({} if features is None else found) | told,
         csv=lambda: change_records(changes),
-        table=lambda: print_audit(certificate, changes, found, has_columns=features is not None),
+        table=lambda: print_audit(
+            certificate, changes, found | told, has_columns=features is not None
+        ),
     )
     asked = [] if epsilon is None else [certificate.check("constraint")]
     if n_wedge is not None:

@@ -11,6 +11,7 @@ from rich.table import Column
 
 from spibb.cli import printing as p
 from spibb.cli.representation_printing import print_representation
+from spibb.cli.sensitivity_printing import print_sensitivity
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
 from spibb.representation.agreement import NO_COLUMNS
@@ -54,6 +55,8 @@ def _describe(found: PolicyEvaluation, facts: dict[str, Any]) -> None:
     )
     has_columns = found.representation_remark != NO_COLUMNS
     print_representation(facts, has_columns=has_columns)
+    if found.sensitivity is not None:
+        print_sensitivity(facts)
     told = [(part.estimator, text) for part in found.estimates for text in part.warnings]
     for title, texts in (
         ("Warnings", [*found.warnings, *said_once(told)]),

@@ -13,6 +13,7 @@ from spibb.assessment.assessment import Assessment
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
 from spibb.cli.representation_printing import print_representation
+from spibb.cli.sensitivity_printing import print_sensitivity
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report.changes import Change, result_changes
@@ -46,6 +47,8 @@ def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> Non
     _print_pilot(summary["pilot"])
     log = assessment.problem.log
     print_representation(summary, has_columns=log is not None and log.features is not None)
+    if summary["n_states_changed"]:
+        print_sensitivity(summary)
     _print_changes(result_changes(assessment))
     _print_groups(summary["groups"])
     _print_log(assessment)
@@ -217,7 +220,8 @@ def print_audit(
     Args:
         certificate: The certificate.
         changes: Where the policy differs from the baseline.
-        finer: The gain in finer states, as JSON has it.
+        finer: The gain in finer states, and its sensitivity to an unrecorded cause, as JSON has
+            them.
         has_columns: Whether raw columns were given.
     """
     if certificate.origin is not None:
@@ -225,5 +229,7 @@ def print_audit(
     p.print_title("Checks")
     p.print_bullets(check.summary for check in certificate.checks)
     print_representation(finer, has_columns=has_columns)
+    if changes:
+        print_sensitivity(finer)
     _print_changes(changes)
     _print_guarantee(certificate)

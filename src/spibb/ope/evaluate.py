@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from spibb.confounding.sensitivity import Sensitivity, find_sensitivity
 from spibb.data.log import Log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
@@ -57,6 +58,9 @@ class PolicyEstimate:
     warnings: tuple[str, ...]
 
 
+_NO_POLICY = "only probabilities of logged actions are known, not a policy of states"
+
+
 @dataclass(frozen=True, repr=False)
 class PolicyEvaluation(Display):
     """What the log says of a policy it was not made by.
@@ -85,6 +89,9 @@ class PolicyEvaluation(Display):
         representation: The gain of the policy in finer states made of raw columns; None where the
             log has none, or they cannot be used.
         representation_remark: Why there is no gain in finer states; empty where there is one.
+        sensitivity: How strong an unrecorded cause must be to cancel the policy's gain; None: not
+            computed.
+        sensitivity_remark: Why that was not computed; empty where it was.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -105,6 +112,8 @@ class PolicyEvaluation(Display):
     improved_on: str | None = None
     representation: Agreement | None = None
     representation_remark: str = ""
+    sensitivity: Sensitivity | None = None
+    sensitivity_remark: str = ""
 
     def __getitem__(self, estimator: str) -> PolicyEstimate:
         """Return one estimate by the estimator's id."""
@@ -127,9 +136,11 @@ class PolicyEvaluation(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
-        found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **asdict(self)}
-        if self.representation is not None:
-            found["representation"] = self.representation.to_dict()
+        plain_fields = asdict(replace(self, representation=None, sensitivity=None))
+        found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **plain_fields}
+        for name in ("representation", "sensitivity"):
+            part = getattr(self, name)
+            found[name] = None if part is None else part.to_dict()
         plain: dict[str, Any] = strict_json(found)
         return plain
 
@@ -236,7 +247,7 @@ def evaluate_policy(
     if issubclass(kind, ApproximateBound):
         rare = kind(ESTIMATORS["is"], level, known, largest=off.largest_weight).rare(off.plain)
     is_known = known is not None and known.is_known(*chosen)
-    finer = _gain_in_finer_states(problem, policy)
+    finer, sensitivity = _gain_in_finer_states(problem, policy), _sensitivity(problem, policy)
     return PolicyEvaluation(
         estimates=tuple(made),
         baseline=replace(mean, estimator="mean"),
@@ -270,7 +281,17 @@ def evaluate_policy(
         return_range=None if known is None else (known.low, known.high),
         representation=None if isinstance(finer, str) else finer,
         representation_remark=finer if isinstance(finer, str) else "",
+        sensitivity=None if isinstance(sensitivity, str) else sensitivity,
+        sensitivity_remark=sensitivity if isinstance(sensitivity, str) else "",
     )
+
+
+def _sensitivity(problem: Problem, policy: TabularPolicy | None) -> Sensitivity | str:
+    """Return how strong an unrecorded cause must be to cancel a policy's gain, or why not."""
+    if policy is None:
+        return _NO_POLICY
+    tables = policy.probabilities, problem.baseline.probabilities
+    return find_sensitivity(problem.log, *tables, problem.gamma)
 
 
 def _gain_in_finer_states(problem: Problem, policy: TabularPolicy | None) -> Agreement | str:
@@ -278,7 +299,7 @@ def _gain_in_finer_states(problem: Problem, policy: TabularPolicy | None) -> Agr
     if problem.log is None or problem.log.features is None:
         return NO_COLUMNS
     if policy is None:
-        return "only probabilities of logged actions are known, not a policy of states"
+        return _NO_POLICY
     tables = policy.probabilities, problem.baseline.probabilities
     if np.array_equal(*tables):
         return "the policy is the baseline"

@@ -8,6 +8,7 @@ from typing import Any
 
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
+from spibb.report import sensitivity
 from spibb.whole_files import write_json, write_whole
 from spibb.whole_folders import write_folder
 from spibb.words import number, several
@@ -82,7 +83,8 @@ def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
     ]  # fmt: skip
     return render_page(
         "evaluation.html", found=found, facts=facts, axis=axis, rows=rows,
-        finer=finer_states(facts["representation"]),
+        finer=finer_states(facts["representation"]), sensitivity_question=sensitivity.QUESTION,
+        sensitivity=sensitivity.sensitivity_sentences(facts),
     )  # fmt: skip
 
 

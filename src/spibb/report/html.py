@@ -16,6 +16,7 @@ from spibb.assessment.assessment import Assessment
 from spibb.assessment.criteria import MOST_HARM
 from spibb.data.groups import natural
 from spibb.posterior.risk import told_share
+from spibb.report import sensitivity
 from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
 from spibb.report.representation import (
     QUESTION,
@@ -63,6 +64,8 @@ def render_report(assessment: Assessment, summary: dict[str, Any], log_section: 
         log_section=Markup(log_section),
         finer=finer_states(summary["representation"]),
         states_remark=states_remark(assessment),
+        sensitivity_question=sensitivity.QUESTION,
+        sensitivity=sensitivity.sensitivity_sentences(summary),
     )
 
 

@@ -1,0 +1,1 @@
+"""How strong an unrecorded cause of actions and outcomes must be to cancel an expected gain."""

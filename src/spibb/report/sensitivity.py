@@ -1,0 +1,42 @@
+"""What is said of the strength that an unrecorded cause needs to cancel a gain."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from spibb.confounding.sensitivity import MEMORY, in_words
+
+QUESTION = "Could something that nobody recorded explain the gain?"
+
+
+def sensitivity_sentences(facts: dict[str, Any]) -> list[str]:
+    """Say how strong an unrecorded cause must be, and what is taken for granted there.
+
+    Args:
+        facts: What JSON has under ``sensitivity`` and ``sensitivity_remark``.
+    """
+    found = facts["sensitivity"]
+    if found is None:
+        return [f"Not computed: {facts['sensitivity_remark']}."]
+    # JSON has no infinity, but "inf".
+    point, lower = float(found["odds_ratio"]), float(found["lower_odds_ratio"])
+    if point == 1.0:
+        return ["By the frequencies of the log alone there is no gain that it could explain."]
+    return [
+        "Only if, among cases in the same state, it changes the odds of the action that was taken "
+        f"by a factor of {_factor(point)}, up or down, and the outcome with it; {_limit(lower)}.",
+        "A factor of 2 turns a chance of 50 % into 67 % or 33 %. The larger the factor, the less a "
+        f"hidden cause can explain. {MEMORY}",
+    ]
+
+
+def _factor(odds_ratio: float) -> str:
+    said = in_words(odds_ratio)
+    return said if math.isinf(odds_ratio) else f"{said} or more"
+
+
+def _limit(odds_ratio: float) -> str:
+    if odds_ratio == 1.0:
+        return "with chance allowed for (95 %), none is needed"
+    return f"with chance allowed for (95 %), of {_factor(odds_ratio)}"
