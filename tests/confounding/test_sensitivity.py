@@ -9,9 +9,15 @@ import pandas as pd
 import pytest
 
 import spibb
-from spibb.confounding.sensitivity import MOST_ROWS, MOST_STATES, find_sensitivity, in_words
+from spibb.confounding.sensitivity import (
+    MOST_ROWS,
+    MOST_STATES,
+    Sensitivity,
+    find_sensitivity,
+    in_words,
+)
 from spibb.errors import DataError, SettingsError
-from spibb.report.sensitivity import QUESTION, sensitivity_sentences
+from spibb.report.sensitivity import QUESTION, sensitivity_line, sensitivity_sentences
 from spibb.testing.confounded import PROCESSES, lasting
 
 # Logs of the statistical tests, and episodes of each.
@@ -200,6 +206,9 @@ def told(tmp_path_factory):
 
     printed = {"improve": run("improve", path, *common, "--out", out)}
     policy = str(folder / "out" / "policy.csv")
+    algorithms = "pi-b-spibb,basic-rl"
+    compared = str(folder / "compared")
+    printed["compare"] = run("improve", path, *common, "--compare", algorithms, "--out", compared)
     for command in ("audit", "evaluate"):
         words = (command, path, "--policy", policy, *common)
         printed[command] = run(*words)
@@ -233,3 +242,31 @@ def test_every_page_tells_it(told, page):
     text = (folder / page).read_text("utf-8")
     assert '<p id="sensitivity">' in text
     assert sensitivity_sentences(summary)[0] in text
+
+
+def test_a_comparison_tells_it_of_each_algorithm(told):
+    folder, printed = told
+    facts = json.loads((folder / "compared" / "comparison.json").read_text("utf-8"))
+    text = (folder / "compared" / "report.html").read_text("utf-8")
+    assert QUESTION in text
+    for name, one in zip(("pi-b-spibb", "basic-rl"), facts["settings"], strict=True):
+        said = f"by a factor of {in_words(one['sensitivity']['odds_ratio'])} or more"
+        assert f"{name}: only one that changes odds of actions {said}" in text
+        assert said in " ".join(printed["compare"].split())
+
+
+@pytest.mark.parametrize(
+    ("odds_ratios", "said"),
+    [
+        ((1.0, 1.0), "there is no gain by the frequencies of the log alone"),
+        ((1.5, 1.0), "by a factor of 1.5 or more; with chance allowed for (95 %), none is needed"),
+        (
+            (math.inf, 3.0),
+            "a factor of more than 100; with chance allowed for (95 %), of 3 or more",
+        ),
+    ],
+)
+def test_a_line(odds_ratios, said):
+    found = Sensitivity(0.1, *odds_ratios, None)
+    assert said in sensitivity_line(found, "")
+    assert sensitivity_line(None, "only counts are known") == "not computed: only counts are known"

@@ -16,6 +16,7 @@ from spibb.cli.representation_printing import print_representation
 from spibb.cli.sensitivity_printing import print_sensitivity
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
+from spibb.report import sensitivity
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
 from spibb.report.representation import QUESTION
@@ -94,6 +95,8 @@ def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printe
         if found.lines:
             p.print_title(QUESTION)
             p.print_bullets(found.lines)
+        p.print_title(sensitivity.QUESTION)
+        p.print_bullets(found.sensitivity_lines)
         p.print_sentence("\n".join(found.remarks))
         p.print_written(out)
 

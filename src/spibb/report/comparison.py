@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Unpack
@@ -22,6 +22,7 @@ from spibb.report.comparison_page import comparison_statement, render_comparison
 from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result
 from spibb.report.representation import representation_line
+from spibb.report.sensitivity import sensitivity_line
 from spibb.report.summary import made_by_algorithm, result_facts
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.whole_files import write_json, write_whole
@@ -116,11 +117,21 @@ class Comparison(Display):
         log = self.problem.log
         if log is None or log.features is None:
             return ()
-        names = (row.algorithm for row in self.rows[1:])
-        return tuple(
-            f"{name}: {representation_line(one.representation, one.representation_remark)}"
-            for name, one in zip(names, self.assessments, strict=True)
+        return self._by_name(
+            representation_line(one.representation, one.representation_remark)
+            for one in self.assessments
         )
+
+    @property
+    def sensitivity_lines(self) -> tuple[str, ...]:
+        """How strong a hidden cause must be to explain each gain, a line each."""
+        return self._by_name(
+            sensitivity_line(one.sensitivity, one.sensitivity_remark) for one in self.assessments
+        )
+
+    def _by_name(self, lines: Iterable[str]) -> tuple[str, ...]:
+        names = [row.algorithm for row in self.rows[1:]]
+        return tuple(f"{name}: {line}" for name, line in zip(names, lines, strict=True))
 
     def _card(self) -> Card:
         facts = {"remarks": f"{len(self.remarks)}, in .remarks; write(folder) writes all results"}
@@ -168,7 +179,8 @@ class Comparison(Display):
             write_whole(part / "comparison.csv", text.getvalue().encode())
             write_json(part / "comparison.json", facts)
             write_whole(
-                part / "report.html", render_comparison(facts, self.remarks, self.lines).encode()
+                part / "report.html",
+                render_comparison(facts, self.remarks, self.lines, self.sensitivity_lines).encode(),
             )
             for name, one in zip(names, self.assessments, strict=True):
                 (part / name).mkdir()

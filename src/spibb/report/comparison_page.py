@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from spibb.assessment.verdict import Decision
+from spibb.report import sensitivity
 from spibb.report.html import render_page, spans
 from spibb.report.representation import QUESTION
 from spibb.representation.agreement import RULE
@@ -27,7 +28,10 @@ def comparison_statement(settings: list[dict[str, Any]]) -> str:
 
 
 def render_comparison(
-    facts: dict[str, Any], remarks: tuple[str, ...], lines: tuple[str, ...] = ()
+    facts: dict[str, Any],
+    remarks: tuple[str, ...],
+    lines: tuple[str, ...],
+    sensitivity_lines: tuple[str, ...],
 ) -> str:
     """Return the page of what ``comparison.json`` holds.
 
@@ -35,6 +39,7 @@ def render_comparison(
         facts: That.
         remarks: What to know of the rows.
         lines: What is left of each gain in finer states.
+        sensitivity_lines: How strong a hidden cause must be to explain each gain.
     """
     gains = [next(iter(one["risk"]["gains"].values())) if one["risk"] else None
              for one in facts["settings"]]  # fmt: skip
@@ -51,6 +56,7 @@ def render_comparison(
     earned = facts["settings"][0]["answers"][0]
     return render_page(
         "comparison.html", **facts, remarks=remarks, lines=lines, question=QUESTION, rule=RULE,
+        sensitivity_question=sensitivity.QUESTION, sensitivity_lines=sensitivity_lines,
         axis=axis, pictures=pictures, judged_axis=judged_axis, judged=judged,
         today=f"{earned['question']} {earned['figure']} {earned['text']}",
     )  # fmt: skip

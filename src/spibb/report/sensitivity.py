@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from spibb.confounding.sensitivity import MEMORY, in_words
+from spibb.confounding.sensitivity import MEMORY, Sensitivity, in_words
 
 QUESTION = "Could something that nobody recorded explain the gain?"
 
@@ -29,6 +29,23 @@ def sensitivity_sentences(facts: dict[str, Any]) -> list[str]:
         "A factor of 2 turns a chance of 50 % into 67 % or 33 %. The larger the factor, the less a "
         f"hidden cause can explain. {MEMORY}",
     ]
+
+
+def sensitivity_line(found: Sensitivity | None, remark: str) -> str:
+    """Say in a line how strong a hidden cause must be.
+
+    Args:
+        found: How strong; None: that is not known.
+        remark: Why not.
+    """
+    if found is None:
+        return f"not computed: {remark}"
+    if found.odds_ratio == 1.0:
+        return "there is no gain by the frequencies of the log alone"
+    return (
+        f"only one that changes odds of actions by a factor of {_factor(found.odds_ratio)}; "
+        f"{_limit(found.lower_odds_ratio)}"
+    )
 
 
 def _factor(odds_ratio: float) -> str:
