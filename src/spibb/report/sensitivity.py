@@ -24,8 +24,9 @@ def sensitivity_sentences(facts: dict[str, Any]) -> list[str]:
     if point == 1.0:
         return ["By the frequencies of the log alone there is no gain that it could explain."]
     return [
-        "Only if, among cases in the same state, it changes the odds of the action that was taken "
-        f"by a factor of {_factor(point)}, up or down, and the outcome with it; {_limit(lower)}.",
+        "Only if it changes the odds of actions, among cases in the same state, by a factor of "
+        f"{_factor(point)}, up or down, and the outcome with it. With chance allowed for (95 %), "
+        f"{_limit(lower)}.",
         "A factor of 2 turns a chance of 50 % into 67 % or 33 %. The larger the factor, the less a "
         f"hidden cause can explain. {MEMORY}",
     ]
@@ -44,7 +45,7 @@ def sensitivity_line(found: Sensitivity | None, remark: str) -> str:
         return "there is no gain by the frequencies of the log alone"
     return (
         f"only one that changes odds of actions by a factor of {_factor(found.odds_ratio)}; "
-        f"{_limit(found.lower_odds_ratio)}"
+        f"with chance allowed for (95 %), {_limit(found.lower_odds_ratio)}"
     )
 
 
@@ -55,5 +56,5 @@ def _factor(odds_ratio: float) -> str:
 
 def _limit(odds_ratio: float) -> str:
     if odds_ratio == 1.0:
-        return "with chance allowed for (95 %), none is needed"
-    return f"with chance allowed for (95 %), of {_factor(odds_ratio)}"
+        return "no hidden cause is needed"
+    return f"it takes a factor of {_factor(odds_ratio)}"
