@@ -239,7 +239,7 @@ def test_every_page_tells_it(told, page):
     folder, _ = told
     summary = json.loads((folder / "out" / "summary.json").read_text("utf-8"))
     text = (folder / page).read_text("utf-8")
-    assert '<p id="sensitivity">' in text
+    assert '<h2 id="sensitivity">' in text
     assert sensitivity_sentences(summary)[0] in text
 
 

@@ -84,7 +84,7 @@ def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
     return render_page(
         "evaluation.html", found=found, facts=facts, axis=axis, rows=rows,
         finer=finer_states(facts["representation"]), sensitivity_question=sensitivity.QUESTION,
-        sensitivity=sensitivity.sensitivity_sentences(facts),
+        sensitivity=sensitivity.sensitivity_sentences(facts) if found.sensitivity else [],
     )  # fmt: skip
 
 

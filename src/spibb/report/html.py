@@ -65,7 +65,9 @@ def render_report(assessment: Assessment, summary: dict[str, Any], log_section: 
         finer=finer_states(summary["representation"]),
         states_remark=states_remark(assessment),
         sensitivity_question=sensitivity.QUESTION,
-        sensitivity=sensitivity.sensitivity_sentences(summary),
+        sensitivity=sensitivity.sensitivity_sentences(summary)
+        if summary["n_states_changed"]
+        else [],
     )
 
 
