@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import nullcontext
 from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
@@ -67,11 +66,9 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
-    # A study has workers to end, and ends them itself.
-    guard = nullcontext() if "study" in sys.argv[1:2] else prompt_interrupts()
     try:
         try:
-            with guard:
+            with prompt_interrupts():
                 app()
         finally:
             sys.stdout.flush()
