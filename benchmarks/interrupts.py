@@ -89,8 +89,11 @@ def study(folder: Path, workers: int) -> Callable[[int], list[str]]:
 
 def improve(folder: Path, *more: str) -> Callable[[int], list[str]]:
     """Return the command that improves the demo's policy."""
-    command = [sys.executable, "-m", "spibb", "improve", str(DEMO / "log.csv"), "--baseline",
-               str(DEMO / "baseline.csv"), "--gamma", "0.95", "--reward-range", "-10", "10", *more]  # fmt: skip
+    command = [
+        sys.executable, "-m", "spibb", "improve", str(DEMO / "log.csv"),
+        "--baseline", str(DEMO / "baseline.csv"), "--gamma", "0.95",
+        "--reward-range", "-10", "10", *more,
+    ]  # fmt: skip
     return lambda k: [*command, "--out", str(folder / f"improved-{k}")]
 
 

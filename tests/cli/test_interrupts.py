@@ -1,4 +1,4 @@
-"""Ctrl-C ends every command with exit code 130; ``benchmarks/interrupts.py`` tries it far oftener."""
+"""Ctrl-C ends every command with exit code 130; benchmarks/interrupts.py tries it 300 times."""
 
 import ast
 import importlib.util
