@@ -58,6 +58,8 @@ def main() -> None:
     from spibb.errors import SpibbError
 
     os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
+    # The same bytes on every machine: BLAS rounds differently with each number of threads.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if _reads_a_log(sys.argv[1:]):
         leave_pandas_out()
         # What is loaded stays: to look for garbage in it takes a twentieth of a short command.
