@@ -1,6 +1,15 @@
-"""``python -m spibb`` is the command line."""
+"""``python -m spibb``, and the program ``spibb``, are the command line."""
 
-from spibb.cli.app import main
+
+def main() -> None:
+    """Run the command line; Ctrl-C is answered already while its packages are loaded."""
+    from spibb.cli.interrupts import prompt_interrupts
+
+    with prompt_interrupts():
+        from spibb.cli.app import main as run
+
+        run()
+
 
 if __name__ == "__main__":
     main()

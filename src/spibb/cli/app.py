@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from contextlib import nullcontext
 from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
@@ -59,6 +58,8 @@ def main() -> None:
     from spibb.errors import SpibbError
 
     os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
+    # The same bytes on every machine: BLAS rounds differently with each number of threads.
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if _reads_a_log(sys.argv[1:]):
         leave_pandas_out()
         # What is loaded stays: to look for garbage in it takes a twentieth of a short command.
@@ -67,11 +68,9 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             # A label that the terminal has no letters for is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
-    # A study has workers to end, and ends them itself.
-    guard = nullcontext() if "study" in sys.argv[1:2] else prompt_interrupts()
     try:
         try:
-            with guard:
+            with prompt_interrupts():
                 app()
         finally:
             sys.stdout.flush()

@@ -1,10 +1,15 @@
-"""Ctrl-C that is answered within seconds, also where compiled code does not look up.
+"""Ctrl-C that ends the command within two seconds, with exit code 130, whatever it is doing.
 
-Python tells the main thread of a signal when it is back from compiled code, and a factorisation of
-a large model may take minutes. The system's own part of the handler runs at once, and writes to a
-pipe: a thread reads it, gives the main thread time to leave in order, and then ends the process.
-What was half written lies under a name of its own, and the next run sweeps it
-(spibb.whole_folders).
+Python answers a signal by an exception in the main thread. That alone is not enough:
+
+* The exception is raised when the thread is back from compiled code. A factorisation of a large
+  model may take minutes.
+* It is dropped where Python ignores exceptions: in finalisers and in callbacks of compilers.
+* Other threads that compute keep the process from ending, and so does what catches everything.
+
+The system's own part of the handler runs at once and writes to a pipe. A thread reads it, gives the
+main thread time to leave in order, and then ends the process. What was half written lies under a
+name of its own, and the next run sweeps it (spibb.whole_folders). Workers leave with this process.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 # Seconds that leaving in order may take, and what shells expect of a program that Ctrl-C ended.
 _PATIENCE = 1.0
@@ -28,25 +34,69 @@ def prompt_interrupts() -> Iterator[None]:
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    has_left = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(reader, has_left), daemon=True)
-    watcher.start()
+    watch = _Watch()
     try:
         yield
+    except BaseException:
+        # Whatever became of the interrupt on its way here.
+        if not watch.has_come:
+            raise
     finally:
-        has_left.set()
-        signal.set_wakeup_fd(before)
-        os.close(writer)
-        watcher.join()
-        os.close(reader)
+        # After an interrupt it goes on, until the interpreter has left as well.
+        if not watch.has_come:
+            watch.end()
+    if watch.has_come:
+        watch.say()
+        sys.exit(INTERRUPTED)
 
 
-def _watch(reader: int, has_left: threading.Event) -> None:
-    while byte := os.read(reader, 1):
-        if byte[0] == signal.SIGINT and not has_left.wait(_PATIENCE):
-            shown = "\x1b[?25h" if sys.stderr.isatty() else ""  # a spinner hides the cursor
-            os.write(2, f"{shown}Interrupted.\n".encode())
-            os._exit(INTERRUPTED)
+def say_when_interrupted(words: Callable[[], str]) -> None:
+    """Set what is said when the command is interrupted.
+
+    Args:
+        words: Returns it; any thread may call it.
+    """
+    global _last_words
+    _last_words = words
+
+
+_last_words: Callable[[], str] = lambda: "Interrupted."  # noqa: E731 - replaced as a whole
+
+
+class _Watch:
+    """A thread that is told of Ctrl-C as soon as it comes."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._has_left, self._has_said = threading.Event(), threading.Lock()
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGINT, self._answer)
+
+    def end(self) -> None:
+        """Leave signals as they were."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._has_left.set()
+        signal.set_wakeup_fd(self._before)
+        os.close(self._writer)
+        self._thread.join()
+        os.close(self._reader)
+
+    def say(self) -> None:
+        """Say once that the command was interrupted."""
+        if self._has_said.acquire(blocking=False):
+            shown = "\x1b[?25h" if os.isatty(2) else ""  # a spinner hides the cursor
+            os.write(2, f"{shown}{_last_words()}\n".encode(errors="backslashreplace"))
+
+    def _answer(self, *_: Any) -> None:
+        self.has_come = True
+        raise KeyboardInterrupt
+
+    def _run(self) -> None:
+        while byte := os.read(self._reader, 1):
+            if byte[0] == signal.SIGINT and not self._has_left.wait(_PATIENCE):
+                self.say()
+                os._exit(INTERRUPTED)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option, Typer
 
-from spibb.cli.interrupts import INTERRUPTED
+from spibb.cli.interrupts import say_when_interrupted
 from spibb.cli.options import Format, PrintFormat
 
 study = Typer(no_args_is_help=True, help="Run the studies of the paper, and your own.")
@@ -98,18 +97,17 @@ def run_named_study(
         "address": address,
         "piece": piece,
     }
-    try:
-        run_with_bar(
-            plan, lambda listener: run_study(plan, out, resume=resume, listener=listener, **options)
-        )
-    except KeyboardInterrupt:
-        told = {"runs": runs, **options} | ({"engine": None} if engine == "local" else {})
-        given = [f"--baseline={file}" for file in baseline or ()]
-        given += [f"--{option}={value}" for option, value in told.items() if value is not None]
-        command = ["spibb", "study", "run", name, "--out", str(out), *given, "--resume"]
-        kept = f"what is done is kept in {out}. Go on with: {shlex.join(command)}"
-        print(f"Interrupted: {kept if out.exists() else 'nothing was done yet.'}", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+    told = {"runs": runs, **options} | ({"engine": None} if engine == "local" else {})
+    given = [f"--baseline={file}" for file in baseline or ()]
+    given += [f"--{option}={value}" for option, value in told.items() if value is not None]
+    command = shlex.join(["spibb", "study", "run", name, "--out", str(out), *given, "--resume"])
+    kept = f"what is done is kept in {out}. Go on with: {command}"
+    say_when_interrupted(
+        lambda: f"Interrupted: {kept if out.exists() else 'nothing was done yet.'}"
+    )
+    run_with_bar(
+        plan, lambda listener: run_study(plan, out, resume=resume, listener=listener, **options)
+    )
     first, last = (0, plan.n_runs) if piece is None else find_piece(plan, piece)
     print_place(f"{last - first} runs are in {out}")
 

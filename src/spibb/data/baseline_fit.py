@@ -23,15 +23,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, xlogy
+from scipy.special import gammaln, xlogy
 
+from spibb.compiled.jit import jit
 from spibb.errors import PolicyError
 from spibb.mdp.policy import TabularPolicy
 
 Array = NDArray[np.float64]
 
 # How close alternatives are to the baseline: as close as frequencies of so many rows.
-_CLOSENESS = (1.0, 10.0, 100.0, 1e3, 1e4, 1e5)
+_CLOSENESS = np.array([1.0, 10.0, 100.0, 1e3, 1e4, 1e5])
 # Both are needed to refuse a baseline: chance is ruled out, and the difference matters.
 REFUSED_P, REFUSED_DISTANCE = 1e-6, 0.02
 
@@ -75,11 +76,10 @@ def baseline_fit(n_sa: NDArray[np.int64], probabilities: Array) -> BaselineFit:
     """
     by_state = _ratios(n_sa, probabilities)
     total = by_state.sum(axis=1)
-    ratio = float(logsumexp(total)) - math.log(len(_CLOSENESS))
     distance = _distances(n_sa, probabilities)
     n = n_sa.sum(axis=1)
     return BaselineFit(
-        p_value=math.exp(min(0.0, -ratio)),
+        p_value=_p_value(total),
         distance=float(np.average(distance, weights=n)) if n.any() else 0.0,
         evidence=by_state[int(np.argmax(total))],
         by_state=distance,
@@ -89,8 +89,8 @@ def baseline_fit(n_sa: NDArray[np.int64], probabilities: Array) -> BaselineFit:
 def check_fit(n_sa: NDArray[np.int64], baseline: TabularPolicy, role: str = "baseline") -> None:
     """Refuse a baseline that the log contradicts beyond chance, and by more than it may be off."""
     b = baseline.probabilities
-    if _best_ratio(n_sa, b) <= -math.log(REFUSED_P):
-        return  # no alternative at all could say so
+    if _p_value(_ratios(n_sa, b).sum(axis=1)) >= REFUSED_P:
+        return  # the distance, which takes longer, cannot matter
     fit = baseline_fit(n_sa, b)
     if not fit.is_refused:
         return
@@ -118,23 +118,33 @@ def told_fit(fit: BaselineFit) -> str:
     )
 
 
-def _best_ratio(n_sa: NDArray[np.int64], b: Array) -> float:
-    """Return the logarithm of the ratio for the frequencies themselves: no mixture has more."""
-    x, a = np.nonzero(n_sa)
-    k = n_sa[x, a].astype(np.float64)
-    return float((k * np.log(k / (n_sa.sum(axis=1)[x] * b[x, a]))).sum())
+def _p_value(total: Array) -> float:
+    """Return the p-value by the logarithms of the ratios of each closeness, shape (C,)."""
+    largest = float(total.max())
+    ratio = largest + math.log(np.exp(total - largest).mean())
+    return math.exp(min(0.0, -ratio))
 
 
 def _ratios(n_sa: NDArray[np.int64], b: Array) -> Array:
     """Return logarithms of likelihood ratios by closeness and state."""
-    x, a = np.nonzero(n_sa)
-    k, p = n_sa[x, a].astype(np.float64), b[x, a]
-    n = n_sa.sum(axis=1).astype(np.float64)
     found = np.empty((len(_CLOSENESS), len(n_sa)))
-    for row, c in zip(found, _CLOSENESS, strict=True):
-        taken = gammaln(c * p + k) - gammaln(c * p) - k * np.log(p)
-        row[:] = np.bincount(x, taken, len(n_sa)) + (gammaln(c) - gammaln(c + n))
+    _write_ratios(n_sa, b, _CLOSENESS, found)
     return found
+
+
+@jit
+def _write_ratios(n_sa, b, closeness, found):  # type: ignore[no-untyped-def]
+    """Write the ratios; every problem of a batch asks for them, and NumPy would take longer."""
+    for i in range(len(closeness)):
+        c = closeness[i]
+        for x in range(len(n_sa)):
+            n, ratio = 0, 0.0
+            for a in range(n_sa.shape[1]):
+                k, p = n_sa[x, a], b[x, a]
+                if k > 0:
+                    n += k
+                    ratio += math.lgamma(c * p + k) - math.lgamma(c * p) - k * math.log(p)
+            found[i, x] = ratio + math.lgamma(c) - math.lgamma(c + n)
 
 
 def _distances(n_sa: NDArray[np.int64], b: Array) -> Array:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.jit import jit
 from spibb.data.estimate import average_value
 from spibb.data.log import Log
 from spibb.errors import DataError
@@ -115,7 +115,7 @@ def _after_gap(is_gap: NDArray[np.bool_], is_last: NDArray[np.bool_]) -> NDArray
     return np.asarray(earlier > np.repeat(earlier[first], lengths))
 
 
-@numba.njit(cache=True)
+@jit
 def _discounted(reward, is_last, terminated, gamma):  # type: ignore[no-untyped-def]
     """Return the discounted return from each row on, and gamma^h if it is cut off after h rows."""
     gain = np.empty(len(reward))

@@ -42,6 +42,8 @@ _PERTURBATION = 0.9
 # Without its best actions a policy may still be too good, where others are nearly as good as they:
 # it is looked at every so many perturbations of a state, and left as it is when these are gone.
 _ROUNDS, _NOTHING = 20, 1e-9
+# States are drawn in advance; where they do not suffice, all is done again with more of them.
+_FIRST_DRAWS, _MORE_DRAWS = 1_000, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,12 +137,20 @@ class Garnet:
         if not 0 <= eta <= 1:
             raise SettingsError(f"eta is {eta}", expected="a strength in [0, 1]")
 
-        pi = self._softened(self._target((1 + eta) / 2))
+        softened = self._softened(self._target((1 + eta) / 2))
         live = np.flatnonzero(~self.mdp.terminal)
         best = self.optimum.q.argmax(axis=1)
         model, initial = self._kernel_model, self.mdp.initial.copy()
-        _perturb(*(*model, initial, best, live, self._target(eta), pi, rng))
-        return TabularPolicy(pi)
+        before, n_drawn = rng.bit_generator.state, _FIRST_DRAWS
+        # Compiled functions take numbers, never the generator: see spibb.compiled.jit.
+        while True:
+            pi, drawn = softened.copy(), live[rng.integers(0, len(live), n_drawn)]
+            rng.bit_generator.state = before
+            n_used = _perturb(*(*model, initial, best, live, self._target(eta), pi, drawn))
+            if n_used >= 0:
+                rng.integers(0, len(live), n_used)  # the generator is left as if it had drawn these
+                return TabularPolicy(pi)
+            n_drawn *= _MORE_DRAWS
 
     def _target(self, strength: float) -> float:
         return strength * self.optimum.performance + (1 - strength) * self.uniform.performance
@@ -259,8 +269,10 @@ def _soften(indptr, indices, data, reward, gamma, initial, q, lowest):  # type: 
 
 
 @jit
-def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target, pi, rng):  # type: ignore[no-untyped-def]
-    """Take a tenth of the best action's probability in random states until the target is met.
+def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target, pi, drawn):  # type: ignore[no-untyped-def]
+    """Take a tenth of the best action's probability in the states drawn until the target is met.
+
+    Return how many of them were needed; -1: more than there are.
 
     A step changes one row of A = I - gamma P_pi by d, and one reward by r. With u the column of
     A^-1 at that row, V grows by u (r - d V) / (1 + d u), and A^-1 follows by Sherman and Morrison:
@@ -269,6 +281,7 @@ def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target
     n_states = len(pi)
     matrix, v = np.empty((n_states, n_states)), np.empty(n_states)
     d, u, w = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    place = 0
     while _performance(indptr, indices, data, reward, gamma, initial, pi, matrix, v) > target:
         fill_system(indptr, indices, data, reward, pi, gamma, 0, matrix, w, 0, 1)
         inverse = np.linalg.inv(matrix)
@@ -277,8 +290,11 @@ def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target
         while found > target:
             n_steps += 1
             if n_steps % (_ROUNDS * len(states)) == 0 and _is_spent(best, states, pi):
-                return
-            x = states[rng.integers(0, len(states))]
+                return place
+            if place == len(drawn):
+                return -1
+            x = drawn[place]
+            place += 1
             for y in range(n_states):
                 d[y] = 0.0
                 w[y] = 0.0
@@ -299,6 +315,7 @@ def _perturb(indptr, indices, data, reward, gamma, initial, best, states, target
                 share = u[y] / slope
                 for z in range(n_states):
                     inverse[y, z] -= share * w[z]
+    return place
 
 
 @jit

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.compiled.gpu import barrier
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
@@ -310,6 +311,7 @@ def _substitute_columns(matrix, rhs, lane, n_lanes):  # type: ignore[no-untyped-
         barrier()
 
 
+@one_blas_thread()
 def _solve_large(batch: ModelBatch, problem: int, pi: NDArray[np.float64]) -> NDArray[np.float64]:
     matrix, rhs = dense_system(batch, problem, pi)
     # Fortran order saves LAPACK a copy: factor the transpose and solve with it.

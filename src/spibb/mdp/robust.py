@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
@@ -297,6 +298,11 @@ def _evaluate_large(
 Answer = tuple[float, Callable[[], NDArray[np.float64]]]
 
 
+@one_blas_thread()
+def _solved(matrix: NDArray[np.float64], rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.linalg.solve(matrix, rhs), np.float64)
+
+
 def _answer_dense(
     one: ModelBatch, balls: Balls, weights: NDArray[np.float64], v: NDArray[np.float64]
 ) -> Answer:
@@ -308,7 +314,7 @@ def _answer_dense(
         lambda part: found.append(_fill_some(part, model, weights, v, matrix, rhs)),
         _all(v),
     )
-    return max(found), lambda: np.asarray(np.linalg.solve(matrix, rhs), np.float64)
+    return max(found), lambda: _solved(matrix, rhs)
 
 
 def _answer_sparse(

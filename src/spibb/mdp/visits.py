@@ -6,11 +6,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import dense_system, is_large
 from spibb.mdp.large import visits_large
 
 
+@one_blas_thread()
 def discounted_visits(
     batch: ModelBatch, problem: int, policy: NDArray[np.float64]
 ) -> NDArray[np.float64]:

@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from spibb.compiled.jit import jit, reciprocal_jit
 from spibb.ope.bounds import check_signs, checked_level, checked_terms
 
 Array = NDArray[np.float64]
@@ -122,7 +122,7 @@ def chosen_fractions(fraction: float) -> tuple[Array, Array]:
     return np.append(fraction, FRACTIONS), shares
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy")
+@jit
 def _bound(values, level, fractions, log_share, power):  # type: ignore[no-untyped-def]
     """Find the root of log K = level by Newton's method in log m; see the module's docstring."""
     mean, largest = values.mean(), values.max()
@@ -158,9 +158,7 @@ def _bound(values, level, fractions, log_share, power):  # type: ignore[no-untyp
     return best
 
 
-@numba.njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "arcp", "nsz"}
-)
+@reciprocal_jit
 def _log_wealth(values, largest, c, m):  # type: ignore[no-untyped-def]
     """Return log prod_i (1 - c + c Y_i / m), and how fast it falls with log m."""
     rest, scale = 1.0 - c, c / m

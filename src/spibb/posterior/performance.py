@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.compiled.jit import jit
 from spibb.compiled.threads import over_chunks
 from spibb.mdp.evaluation import LARGEST_COMPILED, eliminate
@@ -90,6 +91,7 @@ def _add_system(draws, place, policy, gamma, share, matrix, rhs):  # type: ignor
         rhs[x] = total
 
 
+@one_blas_thread()
 def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
     """Return values of one policy in K models, shape (K, S)."""
     n_models, n_states = len(draws.weights), len(policy)
@@ -122,6 +124,7 @@ def _large_values(draws: Draws, policy: Array, gamma: float) -> Array:
     return v
 
 
+@one_blas_thread()
 def values_and_visits(
     model: Draws, policies: Array, initial: Array, gamma: float
 ) -> tuple[Array, Array]:
@@ -161,6 +164,7 @@ def _solve_small(model, policies, initial, gamma, values, visits):  # type: igno
         eliminate(turned, visits[place], 0, 1)
 
 
+@one_blas_thread()
 def gains_by_state(
     draws: Draws, place: int, policy: Array, baseline: Array, start: Array, gamma: float
 ) -> Array:

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.mdp.batch import ModelArrays
 from spibb.problem import Problem
 
@@ -63,6 +64,7 @@ def owed_to_once(paid_once: Array, tried: Array, visits: Array) -> Array:
     return np.asarray((np.maximum(done[1:] - done[0], 0.0) * paid_once).sum(axis=(1, 2)))
 
 
+@one_blas_thread()
 def errors_of_advantages(
     problem: Problem,
     values: Array,

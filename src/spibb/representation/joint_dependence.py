@@ -33,6 +33,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import chi2
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.representation.steps import Array, Codes
 
 # Directions with less of the variance of the largest are rounding.
@@ -55,6 +56,7 @@ class JointDependence(NamedTuple):
     p_value: float
 
 
+@one_blas_thread()
 def joint_dependence(values: Array, label: Codes, targets: Array, block: Codes) -> JointDependence:
     """Return how much of some targets columns explain together within labels.
 

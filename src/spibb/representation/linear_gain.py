@@ -28,6 +28,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.representation.refined_gain import LARGEST_DISCOUNT, RefinedGain, behaviour_value
 from spibb.representation.steps import Array, Codes, Steps
 
@@ -207,6 +208,7 @@ def _summed(code: Codes, values: Array, size: int) -> Array:
     return np.asarray(chooser @ values)
 
 
+@one_blas_thread()
 def _both(system: Array, target: Array, weight: Array) -> tuple[NDArray[np.float64], Array]:
     """Return the solution, and that of the transposed system."""
     try:

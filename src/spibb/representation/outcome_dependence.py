@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import f as f_distribution
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.representation.dependence import BINS, Dependence, dependence, quarters
 from spibb.representation.steps import Array, Codes, Steps
 
@@ -37,6 +38,7 @@ def outcome_dependence(values: Array, steps: Steps, stratum: Codes, targets: Arr
     return found._replace(p_value=np.minimum(2.0 * np.minimum(found.p_value, by_block), 1.0))
 
 
+@one_blas_thread()
 def _p_value_by_block(column: Array, steps: Steps, stratum: Codes, y: Array) -> float:
     """Test whether the return is the same in all quarters of a column; see the module."""
     n = np.maximum(np.bincount(stratum), 1)

@@ -25,6 +25,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.representation.steps import Array, Codes, Steps
 
 # A policy may never end in a model: with gamma = 1 its values would be infinite.
@@ -166,6 +167,7 @@ class _Cells:
         total = max(float(visits.sum()), 1e-300)
         return Valued(value, influence, float(visits @ share) / total)
 
+    @one_blas_thread()
     def solved(self, weight: Array) -> tuple[Array, Array]:
         """Return values and discounted visits of the process of weighted steps."""
         flat = self.z * (self.size + 1) + self.after
