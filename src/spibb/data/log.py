@@ -62,6 +62,8 @@ class Log(Named, Display):
         cost_names: What they are called.
         is_one_step: Whether no column said what follows a row, so that each was taken for a
             decision of its own: an episode that ends with it.
+        are_ends_assumed: Whether no column said how episodes end, so that the last row of each was
+            taken for its end.
         acted: What is said of who acted, and how likely actions were; None where nothing is.
         feature_names: Names of raw columns beside the state, where any were asked for.
         feature_values: Their values, shape (rows, K); see :class:`spibb.data.features.Features`.
@@ -91,6 +93,7 @@ class Log(Named, Display):
     cost: NDArray[np.float64] | None = None
     cost_names: tuple[str, ...] = ()
     is_one_step: bool = False
+    are_ends_assumed: bool = False
     acted: Acted | None = None
     feature_names: tuple[str, ...] = ()
     feature_values: NDArray[np.float64] | None = None

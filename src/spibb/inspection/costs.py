@@ -42,7 +42,7 @@ class Costs(Check):
 
     id = "costs"
     title = "Do the actions that the baseline prefers pay no less than the others?"
-    level = 0.0037
+    level = 0.0023
     cost = "permutations"
     verdict_effect = "monitor"
 

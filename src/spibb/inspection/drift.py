@@ -39,7 +39,7 @@ class Drift(Check):
 
     id = "drift"
     title = "Do all parts of the log take the same actions in the same states?"
-    level = 0.002
+    level = 0.0016
     cost = "permutations"
     verdict_effect = "monitor"
 
