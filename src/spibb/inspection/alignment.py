@@ -42,8 +42,9 @@ Codes = NDArray[np.int64]
 
 _PARTS, _FEWEST_ROWS = 16, 320
 _LAGS = (2, 3, 4)
-# Of what there is to explain, the share that the wrong place must explain more.
-_LEAST_SHARE = 0.02
+# Of what there is to explain, the share that the wrong place must explain more. Effects of actions
+# on states are small beside those of states.
+_LEAST_SHARE, _LEAST_EFFECT = 0.02, 0.005
 # An effect of actions on the next state this small beside that of the wrong direction is none.
 _NO_EFFECT = 0.2
 # Rewards are compared in so many classes of about equal size.
@@ -75,8 +76,13 @@ class Alignment(Check):
         yield result
         assert self.level is not None
         limit = self.level / len(tested)
-        clear = [one.p_value <= limit and one.share >= _LEAST_SHARE for one in tested]
         n_lags = len(_LAGS)
+        least = [_LEAST_SHARE] * len(tested)
+        least[-2] = _LEAST_EFFECT
+        clear = [
+            one.p_value <= limit and one.share >= share
+            for one, share in zip(tested, least, strict=True)
+        ]
         if any(clear[:n_lags]):
             best = max(range(n_lags), key=lambda k: lags[k].share)
             yield _interleaved(_LAGS[best], lags[best])
@@ -274,10 +280,11 @@ def _late_state(found: Difference) -> Finding:
         check="late-state",
         severity="void",
         found="An action follows from the state of the row before, and less from that of its own "
-        f"row (p = {found.p_value:.2g}): states were recorded after the action.",
+        f"row (p = {found.p_value:.2g}): states were recorded after the action, or rows run from "
+        "late to early.",
         effect="States are taken for what the action was chosen in, and are what came of it.",
-        advice="Let each row hold the state in which its action was chosen: move the column of "
-        "states down by one row within each episode.",
+        advice="Let each row hold the state in which its action was chosen, and sort the rows of "
+        "each episode by time, the earliest first.",
         share=found.share,
         p_value=found.p_value,
     )

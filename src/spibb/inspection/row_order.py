@@ -35,10 +35,10 @@ Codes = NDArray[np.int64]
 _ROWS, _FEWEST_ROWS = 50_000, 200
 _N_ORDERS = 20
 # Resemblance within episodes beyond that of any rows: its size, and standard deviations of chance.
-_LEAST_RESEMBLANCE, _CLEAR = 0.03, 6.0
+_LEAST_RESEMBLANCE, _CLEAR = 0.01, 6.0
 # The number of changes lies this near to that of any order, as a share of what orders can make, and
 # is known that well; the order of pairs is within so many standard deviations of chance.
-_NEAR, _WITHIN = 0.1, 2.0
+_NEAR, _WITHIN = 0.1, 4.0
 
 
 class RowOrder(Check):
