@@ -12,9 +12,9 @@ are displaced:
   state does not depend on the present action: time runs backwards, or, where actions are explained
   better by the state of the row before, states were recorded after the action.
 
-What is explained is the probability that two rows of the same group agree (1 - Gini), which no
-correction for the number of groups is needed for. It is compared in sixteen parts of the log, and
-Student's t asks whether the difference is more than chance between them.
+What is explained is how much more often two rows of a group agree than any two rows. It needs no
+correction for the number of groups. It is compared in 32 parts of the log, and Student's t asks
+whether the difference is more than chance between them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-_PARTS, _FEWEST_ROWS = 16, 320
+_PARTS, _FEWEST_ROWS = 32, 320
 _LAGS = (2, 3, 4)
 # Of what there is to explain, the share that the wrong place must explain more. Effects of actions
 # on states are small beside those of states.
@@ -145,8 +145,15 @@ class Neighbours:
         return np.asarray(distinct(self.log.state * self.log.n_actions + self.log.action)[1])
 
     def interleaved(self, lag: int) -> tuple[Array, Array, Array]:
-        """Compare what the pair so many rows before explains of a state with the one before."""
-        row = np.flatnonzero(self.age >= lag)
+        """Compare what the pair so many rows before explains of a state with the one before.
+
+        Where processes that take turns end at different times, the longest one is alone in the end:
+        only the first half of each episode counts.
+        """
+        is_new = self.age == 0
+        length = np.diff(np.append(np.flatnonzero(is_new), len(self.age)))
+        is_early = 2 * self.age < np.repeat(length, length) + lag
+        row = np.flatnonzero((self.age >= lag) & is_early)
         state, part = self.log.state[row], self.part[row]
         return _explained(state, part, self.pair[row - 1], self.pair[row - lag])
 
@@ -169,12 +176,8 @@ class Neighbours:
         """What actions explain of the state after them, and of the one before, given the other."""
         row = np.flatnonzero(self.age >= 1)
         state, part = self.log.state, self.part[row]
-        _, alone, with_action = _explained(
-            state[row], part, state[row - 1], self.pair[row - 1], both=True
-        )
-        total, alone_back, with_next = _explained(
-            state[row - 1], part, state[row], self.pair[row], both=True
-        )
+        _, alone, with_action = _explained(state[row], part, state[row - 1], self.pair[row - 1])
+        total, alone_back, with_next = _explained(state[row - 1], part, state[row], self.pair[row])
         return total, with_action - alone, with_next - alone_back
 
     @property
@@ -189,9 +192,7 @@ class Neighbours:
         return bool(after.mean() <= _NO_EFFECT * before.mean())
 
 
-def _explained(
-    target: Codes, part: Codes, one: Codes, other: Codes, *, both: bool = False
-) -> tuple[Array, Array, Array]:
+def _explained(target: Codes, part: Codes, one: Codes, other: Codes) -> tuple[Array, Array, Array]:
     """Return what there is to explain, and what one and another column explain, by part.
 
     Args:
@@ -199,41 +200,39 @@ def _explained(
         part: The part of the log.
         one: A column.
         other: Another one.
-        both: Whether the other column holds the first one, and is finer.
     """
-    groups = [distinct(part * (int(column.max()) + 1) + column)[1] for column in (one, other)]
     kept = np.ones(len(target), dtype=np.bool_)
-    for group in groups[both:]:
-        kept &= (np.bincount(group) > 1)[group]
+    for column in (one, other):
+        kept &= (np.bincount(column) > 1)[column]
     target, part = target[kept], part[kept]
-    total = _disagreement(target, part, part)
-    found = [total - _disagreement(target, group[kept], part) for group in groups]
-    return total, found[0], found[1]
+    agreements = [_agreement(target, column[kept]) for column in (np.zeros_like(one), one, other)]
+    n_part = np.maximum(np.bincount(part, minlength=_PARTS), 1)
+    any_two, *found = (np.bincount(part, one, _PARTS) / n_part for one in agreements)
+    return 1.0 - any_two, found[0] - any_two, found[1] - any_two
 
 
-def _disagreement(target: Codes, group: Codes, part: Codes) -> Array:
-    """Return how often two rows of a group differ, on average over the rows of each part."""
+def _agreement(target: Codes, group: Codes) -> Array:
+    """Return how often each row has the value of another row of its group."""
     if len(target) == 0:
-        return np.zeros(_PARTS)
-    n = np.bincount(group)
-    cell, _, n_cell = distinct(group * (int(target.max()) + 1) + target)
-    same = np.bincount(cell // (int(target.max()) + 1), n_cell * (n_cell - 1.0), len(n))
-    differ = np.where(n > 1, 1.0 - same / np.maximum(n * (n - 1.0), 1.0), np.nan)[group]
-    known = ~np.isnan(differ)
-    n_part = np.bincount(part[known], minlength=_PARTS)
-    total = np.bincount(part[known], differ[known], _PARTS)
-    return np.asarray(total / np.maximum(n_part, 1))
+        return np.zeros(0)
+    _, cell, n_cell = distinct(group * (int(target.max()) + 1) + target)
+    return np.asarray((n_cell[cell] - 1.0) / np.maximum(np.bincount(group)[group] - 1.0, 1.0))
 
 
 def _test(found: tuple[Array, Array, Array]) -> Difference:
-    """Test whether the second of two places explains more than the first."""
+    """Test whether the second of two places explains more than the first.
+
+    Each agreement of two rows is in the mean twice, in the part of either row, so that parts show
+    half of the deviation of the mean.
+    """
     total, right, wrong = found
     difference = wrong - right
-    mean, error = float(difference.mean()), float(difference.std(ddof=1)) / np.sqrt(_PARTS)
-    if mean <= 0.0 or error <= 0.0:
+    mean, deviation = float(difference.mean()), 2.0 * float(difference.std(ddof=1))
+    if mean <= 0.0 or deviation <= 0.0:
         return Difference(0.0, 1.0)
+    statistic = mean / deviation * np.sqrt(_PARTS)
     return Difference(
-        mean / max(float(total.mean()), 1e-12), float(student.sf(mean / error, _PARTS - 1))
+        mean / max(float(total.mean()), 1e-12), float(student.sf(statistic, _PARTS - 1))
     )
 
 

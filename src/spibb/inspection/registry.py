@@ -7,6 +7,7 @@ from spibb.inspection.alignment import Alignment
 from spibb.inspection.assumed_ends import AssumedEnds
 from spibb.inspection.baseline_actions import BaselineActions
 from spibb.inspection.check import COSTS, Check, check_declaration
+from spibb.inspection.cost_column import CostColumn
 from spibb.inspection.costs import Costs
 from spibb.inspection.drift import Drift
 from spibb.inspection.duplicates import Duplicates
@@ -45,6 +46,7 @@ for one in (
     ColumnValues(),
     UnknownNextStates(),
     Propensities(),
+    CostColumn(),
     Spelling(),
     AssumedEnds(),
     RepeatedOutcome(),

@@ -87,7 +87,7 @@ def plain_spelling(label: str) -> str:
 
 
 def _is_between_digits(text: str, start: int, end: int) -> bool:
-    return 0 < start and end < len(text) and text[start - 1].isdigit() and text[end].isdigit()
+    return start > 0 and end < len(text) and text[start - 1].isdigit() and text[end].isdigit()
 
 
 def _finding(

@@ -20,7 +20,7 @@ from spibb.ope.confidence import BOUNDS, ApproximateBound, Bound
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.log_return import LogReturn
 from spibb.ope.off_policy import OffPolicy
-from spibb.ope.return_range import ReturnRange
+from spibb.ope.return_range import Outcome, ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Baseline, Problem, ProblemOptions
 from spibb.problem.origin import Origin, policy_origin
@@ -216,9 +216,10 @@ def evaluate_policy(
         episodes.check_propensities(problem.baseline)
     unfit = unfit_estimators(off, problem)
     chosen = chosen_estimators(estimators, kind, problem, unfit)
-    known = None
-    if kind.is_exact or return_range is not None or gamma < 1.0:
-        known = ReturnRange.of(problem.values, return_range, off.plain.gain)
+    known, outcome = None, Outcome.of(episodes, problem.values)
+    is_bounded = gamma < 1.0 or (outcome is not None and problem.values.is_observed)
+    if kind.is_exact or return_range is not None or is_bounded:
+        known = ReturnRange.of(problem.values, return_range, off.plain.gain, outcome)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
     bounds = [kind(one, level, known, largest=off.largest_weight) for one in chosen]
