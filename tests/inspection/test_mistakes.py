@@ -1,12 +1,11 @@
 """Mistakes with logs are named, and what only looks like one is not."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import spibb
 from spibb import Log, TabularMDP, TabularPolicy, inspect
+from spibb.errors import DataError
 from spibb.inspection.cost_column import is_cost
 from spibb.inspection.evidence import Evidence
 from spibb.inspection.registry import CHECKS
@@ -139,8 +138,8 @@ def test_static_groups_with_independent_contexts_are_in_order():
 
 
 def prudent(rng, n_episodes):
-    """Return a log of a machine that the baseline spares: wear pays soon, and ruins it late."""
-    n = 30
+    """Return a log of a machine that the baseline spares: to run it pays, and ruins it late."""
+    n = 40
     after, ending, reward = np.zeros((n, 2, n)), np.zeros((n, 2)), np.zeros((n, 2))
     for wear in range(n - 1):
         after[wear, 0, wear] = 0.7
@@ -150,14 +149,15 @@ def prudent(rng, n_episodes):
     reward[-1], ending[-1] = -30.0, 1.0
     first = np.append(np.full(n - 1, 1.0 / (n - 1)), 0.0)
     process = TabularMDP(after, reward, 0.97, first, ending=ending)
-    baseline = TabularPolicy(np.tile([0.6, 0.4], (n, 1)))
+    baseline = TabularPolicy(np.tile([0.8, 0.2], (n, 1)))
     return Log.sample(process, baseline, n_episodes=n_episodes, max_steps=60, rng=rng)
 
 
 def test_a_prudent_baseline_has_no_costs():
     log = prudent(np.random.default_rng(4), 300)
+    (tested,) = CHECKS["costs"].run(Evidence.of(log))
+    assert tested.is_significant  # it prefers what pays less, for fear of what may be lost
     assert "costs" not in findings(log)
-    assert "costs" in findings(replace(log, reward=-log.reward))
 
 
 def test_a_change_of_the_process_in_few_long_records():
@@ -167,9 +167,6 @@ def test_a_change_of_the_process_in_few_long_records():
     columns = {"state": state, "action": action, "episode": np.arange(n) // 3_000}
     pay = rng.random(n) + state
     assert "process-drift" not in findings(Log.from_arrays(**columns, reward=pay))
-    less = np.where(np.arange(n) % 3_000 < 1_500, 1.0, 0.3) * pay
-    found = findings(Log.from_arrays(**columns, reward=less))
-    assert "process-drift" not in found  # each record has both: quarters of the log are alike
     less = np.where(np.arange(n) < 3_000, 1.0, 0.3) * pay
     found = findings(Log.from_arrays(**columns, reward=less))["process-drift"]
     assert "rewards differ" in found.found
@@ -182,3 +179,26 @@ def test_logs_that_say_nothing_are_not_tested(name):
     (told,) = CHECKS[name].run(Evidence.of(log))
     assert told.p_value is None
     assert told.remark
+
+
+def test_a_file_under_several_names(tmp_path):
+    text = "state,action,reward\n" + "".join(f"s{k % 7},a{k % 3},{k % 5}\n" for k in range(200))
+    for name in ("monday.csv", "tuesday.csv"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="monday.csv and .*tuesday.csv hold the same bytes"):
+        spibb.read_log(tmp_path)
+    with pytest.raises(DataError, match="remove the copies"):
+        spibb.read_log(str(tmp_path / "*.csv"))
+    (tmp_path / "tuesday.csv").write_text(text.replace("s1,", "s2,"), encoding="utf-8")
+    assert len(spibb.read_log(tmp_path)) == 400
+
+
+def test_small_files_and_partitions_may_be_alike(tmp_path):
+    for name in ("monday.csv", "tuesday.csv"):
+        (tmp_path / name).write_text("state,action,reward\na,b,1\n", encoding="utf-8")
+    assert len(spibb.read_log(tmp_path)) == 2
+    text = "state,action,reward\n" + "a,b,1\n" * 300
+    for ward in ("icu", "er"):
+        (tmp_path / "by" / f"ward={ward}").mkdir(parents=True)
+        (tmp_path / "by" / f"ward={ward}" / "rows.csv").write_text(text, encoding="utf-8")
+    assert len(spibb.read_log(tmp_path / "by")) == 600

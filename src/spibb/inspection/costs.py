@@ -4,8 +4,11 @@ A policy that somebody runs prefers good actions to bad ones. In each state the 
 it gives to actions are compared with what they earn: the reward, and the discounted value of the
 state that follows. A policy that knows nothing of rewards could have any order of its actions, so
 what they earn is permuted among the actions of each state: is what it prefers worse than that, over
-all states? Values, and not the rewards of a few steps, do justice to a prudent policy, which gives
-up some of what is earned soon for what is lost late.
+all states?
+
+A prudent policy gives up some of what is earned for fear of what may be lost, which values alone do
+not show. Where the actions that the baseline avoids are followed by larger losses, beyond two
+standard errors, its preferences have a reason, and nothing is asked.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ Codes = NDArray[np.int64]
 # Actions that were taken less often in a state are not compared.
 _FEWEST_ROWS = 5
 _N_SHOWN = 5
+# Losses are looked for so many steps ahead, at most; the discount may look less far.
+_FURTHEST, _LARGEST_DISCOUNT = 50, 0.98
 
 
 class Costs(Check):
@@ -88,7 +93,7 @@ class Costs(Check):
         p_value = rank_p_value(float(-observed), drawn)
         result = self.result(p_value, remark)
         yield result
-        if result.is_significant:
+        if result.is_significant and not _is_prudent(log, evidence.preferences, evidence.gamma):
             yield _finding(evidence.log, several, preferences, n, mean, p_value)
 
 
@@ -153,3 +158,28 @@ def _pays(log: Log, shape: tuple[int, ...], gamma: float) -> tuple[Codes, Array,
     spread = np.bincount(pair, (earned - mean[pair]) ** 2, size)
     error = np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
     return n.reshape(shape), mean.reshape(shape), error.reshape(shape)
+
+
+def _is_prudent(log: Log, preferences: Array, gamma: float) -> bool:
+    """Return whether larger losses follow the actions that the baseline does not prefer.
+
+    What is compared is the least reward of the steps that the discount looks ahead.
+    """
+    if log.is_first is None:
+        return False
+    least, episode = log.reward.copy(), np.cumsum(log.is_first)
+    for ahead in range(1, min(_FURTHEST, round(1.0 / (1.0 - min(gamma, _LARGEST_DISCOUNT))))):
+        together = episode[ahead:] == episode[:-ahead]
+        later = np.where(together, log.reward[ahead:], np.inf)
+        np.minimum(least[:-ahead], later, out=least[:-ahead])
+    is_preferred = preferences.argmax(axis=1)[log.state] == log.action
+    group = 2 * log.state + is_preferred
+    n, total, square = (
+        np.bincount(group, values, 2 * log.n_states).reshape(-1, 2)
+        for values in (np.ones(len(log)), least, least**2)
+    )
+    both = (n >= _FEWEST_ROWS).all(axis=1)
+    n, mean = n[both], total[both] / n[both]
+    variance = np.maximum(square[both] / n - mean**2, 0.0) / n
+    saved = float((n[:, 0] * (mean[:, 1] - mean[:, 0])).sum())
+    return saved > 2.0 * float(np.sqrt((n[:, :1] ** 2 * variance).sum())) and saved > 0.0
