@@ -3,11 +3,14 @@
 Twelve mistakes (spibb.testing.silent_mistakes), each on logs of five kinds, whose baseline is
 estimated from the log; and costs under the name of rewards, whose sign a log need not tell. A cell
 of the table holds the findings that name the mistake. Where none does, it holds the verdict on the
-default policy, and an exclamation mark if that begins with "Deploy". The exit code is the number of such cells.
+default policy, and an exclamation mark if that begins with "Deploy". The exit code is the number of
+such cells.
 
 The split, fixed before the rules were: they were decided on the problems maintenance, queue,
 gridworld and wet-chicken of ``spibb.studies.risk.problems``, seeds 0 to 9. The five kinds here are
-other problems, on seeds from 1,000.
+other problems, on seeds from 1,000. A first table, at seed 1,000, had one silent cell of the twelve:
+two episodes under one number, on random MDPs. What mends it was decided on random MDPs of other
+strengths, and the default seed became 2,000.
 """
 
 import argparse
@@ -51,7 +54,7 @@ def judge(asked: tuple[str, str, int, int]) -> str:
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=2_000)
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--workers", type=int, default=1)
     given = parser.parse_args()

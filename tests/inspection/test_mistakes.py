@@ -185,7 +185,7 @@ def test_a_file_under_several_names(tmp_path):
     text = "state,action,reward\n" + "".join(f"s{k % 7},a{k % 3},{k % 5}\n" for k in range(200))
     for name in ("monday.csv", "tuesday.csv"):
         (tmp_path / name).write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match="monday.csv and .*tuesday.csv hold the same bytes"):
+    with pytest.raises(DataError, match=r"monday\.csv and .*tuesday\.csv hold the same bytes"):
         spibb.read_log(tmp_path)
     with pytest.raises(DataError, match="remove the copies"):
         spibb.read_log(str(tmp_path / "*.csv"))

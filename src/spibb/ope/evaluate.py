@@ -216,10 +216,7 @@ def evaluate_policy(
         episodes.check_propensities(problem.baseline)
     unfit = unfit_estimators(off, problem)
     chosen = chosen_estimators(estimators, kind, problem, unfit)
-    known, outcome = None, Outcome.of(episodes, problem.values)
-    is_bounded = gamma < 1.0 or (outcome is not None and problem.values.is_observed)
-    if kind.is_exact or return_range is not None or is_bounded:
-        known = ReturnRange.of(problem.values, return_range, off.plain.gain, outcome)
+    known = known_range(problem, return_range, off, needs_one=kind.is_exact)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
     bounds = [kind(one, level, known, largest=off.largest_weight) for one in chosen]
@@ -272,6 +269,18 @@ def evaluate_policy(
         representation=None if isinstance(finer, str) else finer,
         representation_remark=finer if isinstance(finer, str) else "",
     )
+
+
+def known_range(
+    problem: Problem, given: tuple[float, float] | None, off: OffPolicy, *, needs_one: bool
+) -> ReturnRange | None:
+    """Return what is known of returns; None where it is nothing, and no bound needs it."""
+    values, outcome = problem.values, Outcome.of(off.episodes, problem.values)
+    if given is not None or needs_one or off.gamma < 1.0:
+        return ReturnRange.of(values, given, off.plain.gain, outcome)
+    if outcome is None:
+        return None
+    return ReturnRange(outcome.low, outcome.high, values, is_given=False, outcome=outcome)
 
 
 def _gain_in_finer_states(problem: Problem, policy: TabularPolicy | None) -> Agreement | str:
