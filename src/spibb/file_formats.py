@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ _PACKED = {".gz": "gzip", ".zst": "zstd"}
 _EXPECTED = "a table in CSV, JSON lines (.jsonl), Parquet or Arrow: a file, folder or glob"
 # What the first bytes of a database say.
 _DATABASES = {"sqlite": (0, b"SQLite format 3\x00"), "duckdb": (8, b"DUCK")}
+# Bytes below which files may be alike by chance: a day with few rows.
+_LEAST_COPY = 1_000
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -105,7 +108,39 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
             ".zst, too)",
             hint="save the table as CSV or Parquet",
         )
+    if what == "log":
+        _check_different(files, path)
     return files
+
+
+def _check_different(files: list[Path], path: str | Path) -> None:
+    """Refuse two files of a log that hold the same bytes: one was copied under another name.
+
+    Small files may be alike by chance, and partitions may be.
+    """
+    by_size: dict[int, list[Path]] = {}
+    for file in files:
+        if file.is_file() and (size := file.stat().st_size) >= _LEAST_COPY:
+            by_size.setdefault(size, []).append(file)
+    for alike in by_size.values():
+        known: dict[tuple[str, str], Path] = {}
+        for file in alike if len(alike) > 1 else ():
+            key = (_digest(file), str(partition_of(file, path)))
+            if key in known:
+                raise DataError(
+                    f"the files {known[key]} and {file} hold the same bytes",
+                    expected="files of which each holds rows of its own",
+                    hint="remove the copies: each row would count as often as there are copies",
+                )
+            known[key] = file
+
+
+def _digest(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except OSError:
+        return str(file)  # whoever reads it says what is wrong
 
 
 def _tables_in(folder: Path) -> Iterator[Path]:

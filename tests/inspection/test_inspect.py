@@ -34,7 +34,8 @@ def test_nothing_is_found_in_the_demo():
     assert not found.findings
     assert not found.is_refused
     assert {one.check for one in found.tests if one.p_value is not None} == {
-        "baseline", "duplicates", "drift", "markov", "costs", "memory", "persistent-rewards"
+        "baseline", "duplicates", "drift", "process-drift", "markov", "costs", "memory",
+        "persistent-rewards", "alignment",
     }  # fmt: skip
     assert found.facts["rows"] == len(FRAME)
     assert found.facts["episodes"] == FRAME["episode"].nunique()

@@ -38,6 +38,8 @@ def complete_episodes(columns: dict[str, Any]) -> dict[str, Any]:
         truncated = np.zeros(n_rows, dtype=np.bool_)
     terminated = columns.get("terminated")
     if terminated is None:
+        if "episode" in columns and "truncated" not in columns:
+            columns = {**columns, "are_ends_assumed": True}
         terminated = is_last & ~truncated if "episode" in columns else np.zeros(n_rows, np.bool_)
     if (terminated & truncated).any():
         # The process ended at the very step at which the record stops: the end is what counts.

@@ -62,6 +62,9 @@ class Log(Named, Display):
         cost_names: What they are called.
         is_one_step: Whether no column said what follows a row, so that each was taken for a
             decision of its own: an episode that ends with it.
+        are_ends_assumed: Whether no column said how episodes end, so that the last row of each was
+            taken for its end.
+        reward_column: What the column of rewards was called where the log comes from.
         acted: What is said of who acted, and how likely actions were; None where nothing is.
         feature_names: Names of raw columns beside the state, where any were asked for.
         feature_values: Their values, shape (rows, K); see :class:`spibb.data.features.Features`.
@@ -91,6 +94,8 @@ class Log(Named, Display):
     cost: NDArray[np.float64] | None = None
     cost_names: tuple[str, ...] = ()
     is_one_step: bool = False
+    are_ends_assumed: bool = False
+    reward_column: str = "reward"
     acted: Acted | None = None
     feature_names: tuple[str, ...] = ()
     feature_values: NDArray[np.float64] | None = None
@@ -138,6 +143,7 @@ class Log(Named, Display):
         policy: ArrayLike | None = None,
         cost: Mapping[str, ArrayLike] | None = None,
         features: Mapping[str, Any] | Features | None = None,
+        reward_column: str = "reward",
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -165,6 +171,7 @@ class Log(Named, Display):
             cost: Costs of each row by their names, which limits may speak of.
             features: Raw columns beside the state by their names, numbers or texts, with None or
                 NaN where a value is missing: policies are judged in finer states made of them.
+            reward_column: What rewards are called where they come from: "cost" is questioned.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
@@ -200,6 +207,7 @@ class Log(Named, Display):
             policy_names=names,
             cost_names=tuple(cost or ()),
             features=raw,
+            reward_column=reward_column,
         )
 
     @classmethod
@@ -215,6 +223,7 @@ class Log(Named, Display):
         policy_names: tuple[str, ...] = (),
         cost_names: Sequence[str] = (),
         features: Features | None = None,
+        reward_column: str = "reward",
     ) -> Log:
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
@@ -234,6 +243,7 @@ class Log(Named, Display):
             cost_names=tuple(cost_names),
             feature_names=() if features is None else features.names,
             feature_categories=() if features is None else features.categories,
+            reward_column=reward_column,
         )
         if given_step is None and log.episode is not None:
             del log.__dict__["step"]  # numbered where it is looked at, which is hardly ever

@@ -90,7 +90,7 @@ def read_log(
     if by is None and query is None and not costs and not features:
         with suppress(NotStreamedError):
             found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True, **given)
-            return Log.of_columns(found, **sizes)
+            return Log.of_columns(found, **sizes, reward_column=_reward_column(columns))
     # All rows at once, to be read as what they are, or to say what is wrong with which.
     table = _table(path, columns, by, query, costs, checked_feature_names(features))
     return log_from_table(table, columns, path, by, costs, features, **given)
@@ -203,12 +203,15 @@ def log_from_table(
         given_columns(table, columns, path, **sizes), _ours(table, columns, path), path
     )
     told = {name: size for name, size in sizes.items() if size is not None}
-    cost = {name: _cost(table, name, path) for name in costs}
+    more: dict[str, Any] = {
+        "cost": {name: _cost(table, name, path) for name in costs},
+        "reward_column": _reward_column(columns),
+    }
     if not features:
-        return Log.from_arrays(**{**given, **told}, **groups, cost=cost)
+        return Log.from_arrays(**{**given, **told}, **groups, **more)
     names, used = checked_feature_names(features), {*_used(table, columns), *costs}
     raw = encode_features(without_unnamed(table, path), names, path, used)
-    log = Log.from_arrays(**{**given, **told}, **groups, cost=cost, features=raw)
+    log = Log.from_arrays(**{**given, **told}, **groups, **more, features=raw)
     if log.episode is None:
         raise DataError(
             f"features need to know which row follows which, and {path} has no column 'episode'",
@@ -216,6 +219,10 @@ def log_from_table(
             hint="say --columns episode=COLUMN if it is called otherwise, or leave out --features",
         )
     return log
+
+
+def _reward_column(columns: Mapping[str, str] | None) -> str:
+    return (columns or {}).get("reward", "reward")
 
 
 def _used(table: pa.Table, columns: Mapping[str, str] | None) -> set[str]:

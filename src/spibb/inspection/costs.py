@@ -1,9 +1,14 @@
 """Are these costs, coded as rewards of the other sign?
 
 A policy that somebody runs prefers good actions to bad ones. In each state the probabilities that
-it gives to actions are compared with what the next steps paid after them. A policy that knows
-nothing of rewards could have any order of its actions, so what they paid is permuted among the
-actions of each state: is what it prefers worse than that, over all states?
+it gives to actions are compared with what they earn: the reward, and the discounted value of the
+state that follows. A policy that knows nothing of rewards could have any order of its actions, so
+what they earn is permuted among the actions of each state: is what it prefers worse than that, over
+all states?
+
+A prudent policy gives up some of what is earned for fear of what may be lost, which values alone do
+not show. Where the actions that the baseline avoids are followed by larger losses, beyond two
+standard errors, its preferences have a reason, and nothing is asked.
 """
 
 from __future__ import annotations
@@ -14,11 +19,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.compiled.jit import jit
 from spibb.data.log import Log
 from spibb.inspection.check import Check
 from spibb.inspection.finding import Finding, TestResult
 from spibb.inspection.permutation import rank_p_value
+from spibb.inspection.windows import windows
+from spibb.representation.refined_gain import label_values
+from spibb.representation.steps import Steps
 
 if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
@@ -26,11 +33,11 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# What an action pays is judged by the rewards of so many steps.
-_STEPS = 10
 # Actions that were taken less often in a state are not compared.
 _FEWEST_ROWS = 5
-_ROWS, _N_SHOWN = 2_000_000, 5
+_N_SHOWN = 5
+# Losses are looked for so many steps ahead, at most; the discount may look less far.
+_FURTHEST, _LARGEST_DISCOUNT = 50, 0.98
 
 
 class Costs(Check):
@@ -42,14 +49,15 @@ class Costs(Check):
 
     id = "costs"
     title = "Do the actions that the baseline prefers pay no less than the others?"
-    level = 0.0037
+    level = 0.0023
     cost = "permutations"
     verdict_effect = "monitor"
 
     def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
         """Permute the rewards among the actions of each state."""
-        log, preferences = evidence.log_without_copies, evidence.preferences
-        n, mean, error = _paid(log, preferences.shape)
+        log, remark = windows(evidence.log_without_copies)
+        preferences = evidence.preferences
+        n, mean, error = _pays(log, preferences.shape, evidence.gamma)
         several = np.flatnonzero((n >= _FEWEST_ROWS).sum(axis=1) > 1)
         n, mean, error, preferences = (
             n[several],
@@ -83,10 +91,10 @@ class Costs(Check):
             return float(-(weighted * np.take_along_axis(pays, keys.argsort(axis=1), axis=1)).sum())
 
         p_value = rank_p_value(float(-observed), drawn)
-        result = self.result(p_value)
+        result = self.result(p_value, remark)
         yield result
-        if result.is_significant:
-            yield _finding(log, several, preferences, n, mean, p_value)
+        if result.is_significant and not _is_prudent(log, evidence.preferences, evidence.gamma):
+            yield _finding(evidence.log, several, preferences, n, mean, p_value)
 
 
 def _finding(
@@ -103,8 +111,8 @@ def _finding(
     return Finding(
         check="costs",
         severity="biased",
-        found="The more the baseline prefers an action, the less the next "
-        f"{_STEPS} steps paid (p = {p_value:.2g}); in {int(is_worst.sum())} of {len(states)} "
+        found="The more the baseline prefers an action, the less it earns "
+        f"(p = {p_value:.2g}); in {int(is_worst.sum())} of {len(states)} "
         "states the action that it prefers is the worst one.",
         effect="Are these costs, coded as rewards of the other sign? Then everything would be made "
         "worse, and called better.",
@@ -131,46 +139,47 @@ def _centred(values: Array, known: NDArray[np.bool_]) -> Array:
     return np.where(known, values - mean, 0.0)
 
 
-def _paid(log: Log, shape: tuple[int, ...]) -> tuple[Codes, Array, Array]:
-    """Return rows of each pair whose next steps are recorded, or end, their mean pay, its error.
+def _pays(log: Log, shape: tuple[int, ...], gamma: float) -> tuple[Codes, Array, Array]:
+    """Return rows of each pair, the mean of what they earn, and its standard error.
 
-    All of shape (S, A).
+    What a row earns is its reward and the discounted value of the state that follows, under the
+    policy that made the log. All are of shape (S, A).
     """
-    n = min(len(log), _ROWS)
-    ends = np.ones(n, np.bool_)
-    if log.episode is not None:
-        np.not_equal(log.episode[1:n], log.episode[: n - 1], out=ends[:-1])
-        ends |= log.terminated[:n]
-        ends |= log.is_gap[:n]
-    # A row without an episode is followed by nothing.
-    terminated = ends if log.episode is None else log.terminated[:n]
-    rows = log.state[:n], log.action[:n], log.reward[:n], ends, terminated
-    n_pair, paid, spread, none = np.zeros(shape, np.int64), *np.zeros((3, *shape))
-    _add_up(*rows, none, False, n_pair, paid)
-    mean = paid / np.maximum(n_pair, 1)
-    _add_up(*rows, mean, True, np.zeros_like(n_pair), spread)
-    return n_pair, mean, np.sqrt(spread / np.maximum(n_pair - 1, 1) / np.maximum(n_pair, 1))
+    steps = Steps.of(log)
+    if steps is None:  # a row without an episode is followed by nothing
+        pair, earned = log.state * shape[1] + log.action, log.reward
+    else:
+        v = np.append(label_values(steps, None, (shape[0], shape[1]), gamma), 0.0)
+        after = np.where(steps.following >= 0, log.state[steps.following], shape[0])
+        pair, earned = steps.state * shape[1] + steps.action, steps.reward + gamma * v[after]
+    size = shape[0] * shape[1]
+    n = np.bincount(pair, minlength=size)
+    mean = np.bincount(pair, earned, size) / np.maximum(n, 1)
+    spread = np.bincount(pair, (earned - mean[pair]) ** 2, size)
+    error = np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
+    return n.reshape(shape), mean.reshape(shape), error.reshape(shape)
 
 
-@jit
-def _add_up(state, action, reward, ends, terminated, mean, is_squared, n, found):  # type: ignore[no-untyped-def]
-    """Count the rows of each pair, and add up what they paid, or its square, beyond the mean.
+def _is_prudent(log: Log, preferences: Array, gamma: float) -> bool:
+    """Return whether larger losses follow the actions that the baseline does not prefer.
 
-    What the next steps paid is the difference of two sums of rewards from the first row on.
+    What is compared is the least reward of the steps that the discount looks ahead.
     """
-    first, before, behind, stop = 0, 0.0, 0.0, 0
-    while first < len(state):
-        last = first
-        while not ends[last]:
-            last += 1
-        for row in range(first, last + 1):
-            if terminated[last] or row + (_STEPS - 1) <= last:
-                while stop <= min(last, row + (_STEPS - 1)):
-                    behind += reward[stop]
-                    stop += 1
-                x, a = state[row], action[row]
-                off = behind - before - mean[x, a]
-                n[x, a] += 1
-                found[x, a] += off * off if is_squared else off
-            before += reward[row]
-        first = last + 1
+    if log.is_first is None:
+        return False
+    least, episode = log.reward.copy(), np.cumsum(log.is_first)
+    for ahead in range(1, min(_FURTHEST, round(1.0 / (1.0 - min(gamma, _LARGEST_DISCOUNT))))):
+        together = episode[ahead:] == episode[:-ahead]
+        later = np.where(together, log.reward[ahead:], np.inf)
+        np.minimum(least[:-ahead], later, out=least[:-ahead])
+    is_preferred = preferences.argmax(axis=1)[log.state] == log.action
+    group = 2 * log.state + is_preferred
+    n, total, square = (
+        np.bincount(group, values, 2 * log.n_states).reshape(-1, 2)
+        for values in (np.ones(len(log)), least, least**2)
+    )
+    both = (n >= _FEWEST_ROWS).all(axis=1)
+    n, mean = n[both], total[both] / n[both]
+    variance = np.maximum(square[both] / n - mean**2, 0.0) / n
+    saved = float((n[:, 0] * (mean[:, 1] - mean[:, 0])).sum())
+    return saved > 2.0 * float(np.sqrt((n[:, :1] ** 2 * variance).sum())) and saved > 0.0

@@ -39,7 +39,7 @@ class Drift(Check):
 
     id = "drift"
     title = "Do all parts of the log take the same actions in the same states?"
-    level = 0.002
+    level = 0.0016
     cost = "permutations"
     verdict_effect = "monitor"
 
@@ -150,8 +150,8 @@ def _finding(
         f"by a total variation of {mean:.2g} on average.",
         effect="No single policy made this log: weights of off-policy estimates are wrong, and the "
         "return of the log is that of a mixture.",
-        advice="Use the part since the last change, with the policy of that time, or estimate the "
-        "baseline from it.",
+        advice="Check that each action has the same meaning in all parts. Use the part since the "
+        "last change, with the policy of that time, or estimate the baseline from it.",
         share=mean,
         p_value=p_value,
         places=list(places.values()),

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from spibb.errors import SettingsError
+from spibb.inspection.alignment import Alignment
+from spibb.inspection.assumed_ends import AssumedEnds
 from spibb.inspection.baseline_actions import BaselineActions
 from spibb.inspection.check import COSTS, Check, check_declaration
+from spibb.inspection.cost_column import CostColumn
 from spibb.inspection.costs import Costs
 from spibb.inspection.drift import Drift
 from spibb.inspection.duplicates import Duplicates
 from spibb.inspection.markov import Markov
 from spibb.inspection.memory import Memory
 from spibb.inspection.persistent_rewards import PersistentRewards
+from spibb.inspection.process_drift import ProcessDrift
 from spibb.inspection.propensities import Propensities
 from spibb.inspection.raw_columns import ColumnsOfActions, ColumnsOfOutcomes
+from spibb.inspection.repeated_outcome import RepeatedOutcome
+from spibb.inspection.row_order import RowOrder
+from spibb.inspection.spelling import Spelling
 from spibb.inspection.structure import (
     ColumnValues,
     EpisodeOrder,
@@ -39,6 +46,12 @@ for one in (
     ColumnValues(),
     UnknownNextStates(),
     Propensities(),
+    CostColumn(),
+    Spelling(),
+    AssumedEnds(),
+    RepeatedOutcome(),
+    RowOrder(),
+    Alignment(),
     Memory(),
     PersistentRewards(),
     ColumnsOfActions(),
@@ -46,6 +59,7 @@ for one in (
     BaselineActions(),
     Duplicates(),
     Drift(),
+    ProcessDrift(),
     Markov(),
     Costs(),
 ):

@@ -181,15 +181,19 @@ def _unrelated(log: Log) -> Iterator[Finding]:
     agreement = (_pairs(n_same) / of_pair - chance) / (1.0 - chance)
     deviation = np.sqrt(chance * (1.0 - chance) / disjoint) / (1.0 - chance)
     if agreement + 2.0 * deviation < _UNRELATED:
+        # Steps that are numbered without gaps say which row follows which.
+        if log.given_step is not None and log.episode is not None and log.n_gaps == 0:
+            return
         yield Finding(
             check="unrelated",
-            severity="biased",
+            severity="biased" if log.episode is None else "weaker",
             found="The next state has next to nothing to do with state and action: two visits to "
             f"the same pair agree on it in {100 * (chance + agreement * (1 - chance)):.1f} % of "
             f"the cases, any two rows in {100 * chance:.1f} %.",
-            effect="If rows of different episodes were mixed, the model is one of noise.",
-            advice="Check the episode column (shuffled, or sorted apart from the others); where "
-            "states really come independently of each other, all is well.",
+            effect="If rows were shuffled, or episodes mixed, the model is one of noise. If states "
+            "come independently of each other, all is well.",
+            advice="Check that rows are in order and that the episode column belongs to them. "
+            "Numbered steps (a column 'step') would show it.",
             share=1.0,
         )
 

@@ -21,7 +21,7 @@ from spibb.ope.confidence import BOUNDS, ApproximateBound, Bound
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.log_return import LogReturn
 from spibb.ope.off_policy import OffPolicy
-from spibb.ope.return_range import ReturnRange
+from spibb.ope.return_range import Outcome, ReturnRange
 from spibb.ope.weights import effective_sample_size, largest_share
 from spibb.problem import Baseline, Problem, ProblemOptions
 from spibb.problem.origin import Origin, policy_origin
@@ -227,9 +227,7 @@ def evaluate_policy(
         episodes.check_propensities(problem.baseline)
     unfit = unfit_estimators(off, problem)
     chosen = chosen_estimators(estimators, kind, problem, unfit)
-    known = None
-    if kind.is_exact or return_range is not None or gamma < 1.0:
-        known = ReturnRange.of(problem.values, return_range, off.plain.gain)
+    known = known_range(problem, return_range, off, needs_one=kind.is_exact)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
     bounds = [kind(one, level, known, largest=off.largest_weight) for one in chosen]
@@ -292,6 +290,18 @@ def _sensitivity(problem: Problem, policy: TabularPolicy | None) -> Sensitivity 
         return _NO_POLICY
     tables = policy.probabilities, problem.baseline.probabilities
     return find_sensitivity(problem.log, *tables, problem.gamma)
+
+
+def known_range(
+    problem: Problem, given: tuple[float, float] | None, off: OffPolicy, *, needs_one: bool
+) -> ReturnRange | None:
+    """Return what is known of returns; None where it is nothing, and no bound needs it."""
+    values, outcome = problem.values, Outcome.of(off.episodes, problem.values)
+    if given is not None or needs_one or off.gamma < 1.0:
+        return ReturnRange.of(values, given, off.plain.gain, outcome)
+    if outcome is None:
+        return None
+    return ReturnRange(outcome.low, outcome.high, values, is_given=False, outcome=outcome)
 
 
 def _gain_in_finer_states(problem: Problem, policy: TabularPolicy | None) -> Agreement | str:

@@ -15,6 +15,38 @@ from spibb.problem.ranges import ValueRange
 
 if TYPE_CHECKING:
     from spibb.ope.estimators.base import Estimator
+    from spibb.ope.trajectories import Trajectories
+
+# Paid episodes without which nothing is known of when an episode pays.
+_FEWEST_PAID = 5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The range of returns where each episode pays once, as it ends.
+
+    Attributes:
+        low: Smallest return.
+        high: Largest return.
+        is_probability: Whether each episode of the log pays 0 or 1.
+    """
+
+    low: float
+    high: float
+    is_probability: bool
+
+    @classmethod
+    def of(cls, episodes: Trajectories, rewards: ValueRange) -> Outcome | None:
+        """Return the range; None where an episode of the log pays before it ends, or none pays."""
+        is_paid = episodes.reward != 0.0
+        is_last = np.zeros(len(is_paid), dtype=np.bool_)
+        is_last[episodes.start[1:] - 1] = True
+        n_paid = int(is_paid.sum())
+        if n_paid < _FEWEST_PAID or (is_paid & ~(is_last & episodes.ended)).any():
+            return None
+        low, high = min(0.0, rewards.low), max(0.0, rewards.high)
+        is_probability = bool((episodes.reward[is_paid] == 1.0).all())
+        return cls(low, high, is_probability)
 
 
 @dataclass(frozen=True)
@@ -26,20 +58,33 @@ class ReturnRange:
         high: Largest return.
         rewards: The range of rewards.
         is_given: Whether the user gave the range of returns itself.
+        outcome: The range of returns where each episode of the log pays once, as it ends.
     """
 
     low: float
     high: float
     rewards: ValueRange
     is_given: bool
+    outcome: Outcome | None = None
 
     @classmethod
-    def of(cls, rewards: ValueRange, given: tuple[float, float] | None, gain: Array) -> ReturnRange:
-        """Take the given range, after checking it against the log, or what the rewards imply."""
+    def of(
+        cls,
+        rewards: ValueRange,
+        given: tuple[float, float] | None,
+        gain: Array,
+        outcome: Outcome | None = None,
+    ) -> ReturnRange:
+        """Take the given range, after checking it against the log, or what the rewards imply.
+
+        Where each episode pays once and the range of rewards is that of the log, returns lie in it.
+        """
+        if given is None and outcome is not None and rewards.is_observed:
+            return cls(outcome.low, outcome.high, rewards, is_given=False, outcome=outcome)
         if given is None:
             hint = "give return_range, use gamma < 1, or another bound"
             streams = _streams(rewards, "a range of returns for an exact bound", hint)
-            return cls(*streams, rewards, is_given=False)
+            return cls(*streams, rewards, is_given=False, outcome=outcome)
         low, high = checked_range(given)
         if gain.min() < low or gain.max() > high:
             raise SettingsError(
@@ -48,6 +93,10 @@ class ReturnRange:
                 hint="widen return_range: it must hold every possible return",
             )
         return cls(low, high, rewards, is_given=True)
+
+    @property
+    def _rests_on_outcome(self) -> bool:
+        return self.outcome is not None and not self.is_given and self.rewards.is_observed
 
     def is_known(self, *estimators: Estimator) -> bool:
         """Whether nothing of it was read off the log, as far as these estimators rest on it."""
@@ -59,14 +108,30 @@ class ReturnRange:
 
         A range that was only observed is no reason to move them, but one to be told.
         """
-        outside = math.isfinite(estimate) and not self.low <= estimate <= self.high
-        told, found = f"[{self.low:g}, {self.high:g}]", np.array([estimate, *interval])
-        text = f"The estimate is outside of {told}, which the rewards of the log imply."
+        low, high = self.low, self.high
+        found = np.array([estimate, *interval])
         if self.is_known():
-            text = f"The estimate was {estimate:.4g}, outside of the known range of returns {told}."
-            found = np.where(np.isfinite(found), np.clip(found, self.low, self.high), found)
+            found = np.where(np.isfinite(found), np.clip(found, low, high), found)
+        if self.outcome is not None and self.outcome.is_probability:
+            low, high = self.outcome.low, self.outcome.high
+            # An exact interval rests on the range that was given, not on what the log shows.
+            moved = found[:1] if self.is_known() else found
+            moved[:] = np.where(np.isfinite(moved), np.clip(moved, low, high), moved)
         inside, lower, upper = found.tolist()
-        return inside, (lower, upper), (text,) if outside else ()
+        outside = math.isfinite(estimate) and not low <= estimate <= high
+        return inside, (lower, upper), (self._outside(estimate, low, high),) if outside else ()
+
+    def _outside(self, estimate: float, low: float, high: float) -> str:
+        """Return in words that an estimate is outside of a range, and whose range it is."""
+        told = f"[{low:g}, {high:g}]"
+        if self.outcome is not None and self.outcome.is_probability:
+            return (
+                f"The estimate was {estimate:.4g}, outside of {told}: each episode of the log pays "
+                "0 or 1, once, so this is a probability."
+            )
+        if self.is_known():
+            return f"The estimate was {estimate:.4g}, outside of the known range of returns {told}."
+        return f"The estimate is outside of {told}, which the rewards of the log imply."
 
     def streams(self, estimator: str) -> tuple[float, float]:
         """Return the least and the largest reward for ever, or refuse that for gamma = 1."""
@@ -80,6 +145,12 @@ class ReturnRange:
             texts.append(
                 f"Returns, from any step on, lie in [{self.low:g}, {self.high:g}], as given."
             )
+        if self._rests_on_outcome and any(one.is_of_returns for one in estimators):
+            texts.append(
+                f"Each episode pays once, as it ends, so that returns lie in [{self.low:g}, "
+                f"{self.high:g}], as observed in the log, not given."
+            )
+            of_returns = [one.is_of_returns for one in estimators]
         if not all(of_returns):
             origin = "as observed in the log, not given" if self.rewards.is_observed else "as given"
             texts.append(f"Rewards lie in [{self.rewards.low:g}, {self.rewards.high:g}], {origin}.")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import OffPolicy, effective_sample_size, student_t
 from spibb.ope.caveats import few_warnings, log_warnings, sample_warnings, weight_warnings
-from spibb.ope.return_range import ReturnRange
+from spibb.ope.evaluate import known_range
 from spibb.posterior.halves import FEWEST_EPISODES
 from spibb.problem import Problem
 
@@ -52,8 +52,8 @@ def cross_fit(
         warnings = (*log_warnings(off, problem), *sample_warnings(off, problem, delta))
     warnings += tuple(weight_warnings(weight))
     estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
-    if problem.gamma < 1.0:
-        reach = ReturnRange.of(problem.values, None, terms)
+    reach = known_range(problem, None, off, needs_one=False)
+    if reach is not None:
         estimate, ends, told = reach.kept_inside(estimate, ends)
         warnings += told
     numbers = {"off_policy": estimate, "off_policy_low": ends[0], "off_policy_high": ends[1]}

@@ -1,0 +1,111 @@
+"""Where each episode pays once, as it ends, returns lie in the range of rewards."""
+
+import numpy as np
+import pytest
+
+from spibb import Log, TabularPolicy, evaluate_policy
+from spibb.errors import SettingsError
+from spibb.ope.return_range import Outcome
+from spibb.ope.trajectories import Trajectories
+from spibb.problem.ranges import ValueRange
+
+UNIFORM = TabularPolicy(np.full((3, 2), 0.5))
+ALWAYS = TabularPolicy(np.tile([0.02, 0.98], (3, 1)))
+
+
+def stays(n_episodes, n_steps, rng, paid=1.0):
+    """Return stays whose outcome, good more often after action 1, is on the last row."""
+    n = n_episodes * n_steps
+    action = rng.integers(0, 2, n)
+    often = action.reshape(n_episodes, n_steps).mean(axis=1)
+    good = rng.random(n_episodes) < 0.5 + 0.45 * (often > 0.5)
+    reward = np.zeros((n_episodes, n_steps))
+    reward[:, -1] = paid * good
+    return Log.from_arrays(
+        state=rng.integers(0, 3, n), action=action, reward=reward.ravel(),
+        episode=np.arange(n) // n_steps,
+    )  # fmt: skip
+
+
+def found_on(log, **more):
+    given = {"policy": ALWAYS, "baseline": UNIFORM, "gamma": 0.99, "estimators": ["is", "pdis"]}
+    return evaluate_policy(log, **given | more)
+
+
+def unlikely_log():
+    """Return the first log whose plain weighted mean is no probability."""
+    for seed in range(50):
+        log = stays(60, 6, np.random.default_rng(seed))
+        episode = np.arange(len(log)) // 6
+        weight = np.exp(np.bincount(episode, np.log(np.where(log.action == 1, 1.96, 0.04))))
+        if (weight * np.bincount(episode, log.reward)).mean() > 1.2:
+            return log
+    raise AssertionError("no such log")
+
+
+@pytest.mark.parametrize("gamma", [0.99, 1.0])
+@pytest.mark.parametrize("reward_range", [None, (0.0, 1.0)])
+def test_a_probability_is_at_most_one(gamma, reward_range):
+    log = unlikely_log()
+    found = found_on(log, gamma=gamma, reward_range=reward_range)
+    for one in found.estimates:
+        assert one.estimate == 1.0
+        assert any("so this is a probability" in text for text in one.warnings)
+    if reward_range is None:
+        assert all(one.interval[1] <= 1.0 for one in found.estimates)
+        assert found.return_range == (0.0, 1.0)
+    assert not found.is_exact
+
+
+def test_sums_of_rewards_are_no_probability():
+    log = unlikely_log()
+    twice = log.reward.copy()
+    twice[-6:] = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    columns = {name: getattr(log, name) for name in ("state", "action", "episode")}
+    found = found_on(Log.from_arrays(**columns, reward=twice))
+    assert found["is"].estimate > 1.1
+    assert found.return_range == pytest.approx((0.0, 100.0))
+
+
+def test_what_other_outcomes_could_pay_is_only_told():
+    log = stays(60, 6, np.random.default_rng(0), paid=3.0)
+    found = found_on(log)
+    assert found.return_range == (0.0, 3.0)
+    assert not any("probability" in text for one in found.estimates for text in one.warnings)
+
+
+def test_an_exact_bound_says_that_the_range_was_observed():
+    log = stays(400, 2, np.random.default_rng(1))
+    found = found_on(log, estimators=["is"], bound="betting", gamma=1.0)
+    low, high = found["is"].interval
+    assert 0.0 < low < high <= 1.0
+    assert not found.is_exact
+    assert any("Each episode pays once" in text for text in found.assumptions)
+    assert any("exact only" in text for text in found.warnings)
+    # A range of rewards that is given is no range of sums of them.
+    with pytest.raises(SettingsError, match="gamma is 1"):
+        found_on(log, estimators=["is"], bound="betting", gamma=1.0, reward_range=(0.0, 1.0))
+    with_range = found_on(log, estimators=["is"], bound="betting", reward_range=(0.0, 1.0))
+    assert with_range.is_exact
+    assert with_range.return_range == pytest.approx((0.0, 100.0))
+
+
+@pytest.mark.parametrize(
+    ("reward", "flags", "expected"),
+    [
+        ([0, 1, 0, 1], {}, Outcome(0.0, 1.0, True)),
+        ([0, 1, 0, -1], {}, Outcome(-1.0, 1.0, False)),
+        ([1, 0, 0, 1], {}, None),
+        ([0, 1, 0, 1], {"truncated": [False, True, False, True]}, None),
+        ([0, 0, 0, 0], {}, None),
+    ],
+)
+def test_which_episodes_pay_once(reward, flags, expected):
+    n = 10
+    columns = {name: np.tile(values, n) for name, values in flags.items()}
+    log = Log.from_arrays(
+        state=np.zeros(4 * n, int), action=np.zeros(4 * n, int), reward=np.tile(reward, n),
+        episode=np.arange(4 * n) // 2, **columns,
+    )  # fmt: skip
+    values = ValueRange(float(min(reward)), float(max(reward)), 0.9, is_observed=True)
+    assert Outcome.of(Trajectories.from_log(log), values) == expected
