@@ -146,6 +146,7 @@ def inspect(
     baseline: Baseline | None = None,
     reward_range: tuple[float, float] | None = None,
     improve_on: str | None = None,
+    minimize: bool = False,
 ) -> Inspection:
     """Say what a log holds, whether the baseline made it, and what would spoil a result.
 
@@ -160,6 +161,7 @@ def inspect(
         reward_range: Smallest and largest reward that are possible, if they are known.
         improve_on: Which policy runs today, where the log names several: actions are held to its
             own baseline, in its own episodes.
+        minimize: Whether the rewards of a path or a table are costs, of which less is better.
 
     Example:
         >>> from spibb import Log, TabularPolicy
@@ -170,7 +172,13 @@ def inspect(
         (True, ['baseline', 'reward-range'])
     """
     missing = _load_checks()
-    evidence = Evidence.of(log, baseline=baseline, reward_range=reward_range, improve_on=improve_on)
+    evidence = Evidence.of(
+        log,
+        baseline=baseline,
+        reward_range=reward_range,
+        improve_on=improve_on,
+        minimize=minimize,
+    )
     findings, tests = _run_checks(evidence)
     tests += missing
     policy = evidence.baseline

@@ -189,7 +189,10 @@ def evaluate_policy(
     """
     kind, level = checked_entry(bound, BOUNDS, "bound"), checked_level(delta) / 2.0
     kind.check_level(level)
-    data = log if isinstance(log, Problem) else log_of(log, features=options.pop("features", ()))
+    data = log
+    if not isinstance(log, Problem):
+        features, minimize = options.pop("features", ()), options.pop("minimize", False)
+        data = log_of(log, features=features, minimize=minimize)
     if baseline is None and _has(data, "propensity"):
         # What it is for, beside weights, is to say which actions the log hardly shows.
         baseline = "estimate"
