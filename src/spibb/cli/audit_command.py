@@ -76,9 +76,15 @@ def audit(
     found = representation_facts(spibb.Assessment.of(problem, judged))
     print_as(
         printed,
-        json=lambda: certificate.to_dict() | ({} if features is None else found),
+        json=lambda: (
+            {"objective": problem.objective.to_dict()}
+            | certificate.to_dict()
+            | ({} if features is None else found)
+        ),
         csv=lambda: change_records(changes),
-        table=lambda: print_audit(certificate, changes, found, has_columns=features is not None),
+        table=lambda: print_audit(
+            certificate, problem.objective, changes, found, has_columns=features is not None
+        ),
     )
     asked = [] if epsilon is None else [certificate.check("constraint")]
     if n_wedge is not None:

@@ -13,6 +13,7 @@ from spibb.assessment.assessment import Assessment
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
 from spibb.cli.representation_printing import print_representation
+from spibb.data.objective import Objective
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report.changes import Change, result_changes
@@ -42,6 +43,7 @@ def print_improvement(
 
 def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> None:
     """Print a result for people: the verdict and the answers first, what they rest on after."""
+    p.print_objective(assessment.problem.objective)
     _print_answers(summary)
     _print_pilot(summary["pilot"])
     log = assessment.problem.log
@@ -80,6 +82,7 @@ def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printe
     """Print several results in one table, and where they were written."""
 
     def show() -> None:
+        p.print_objective(found.problem.objective)
         p.print_title("Compared")
         head = (Column(HEAD[0], no_wrap=True), *map(p.right, HEAD[1:]))
         p.print_table(head, (row.cells for row in found.rows))
@@ -210,16 +213,23 @@ def _print_guarantee(certificate: Certificate) -> None:
 
 
 def print_audit(
-    certificate: Certificate, changes: list[Change], finer: dict[str, Any], *, has_columns: bool
+    certificate: Certificate,
+    objective: Objective,
+    changes: list[Change],
+    finer: dict[str, Any],
+    *,
+    has_columns: bool,
 ) -> None:
     """Print what was checked, where the policy differs, and what is guaranteed of it.
 
     Args:
         certificate: The certificate.
+        objective: What is better, and what episodes look like.
         changes: Where the policy differs from the baseline.
         finer: The gain in finer states, as JSON has it.
         has_columns: Whether raw columns were given.
     """
+    p.print_objective(objective)
     if certificate.origin is not None:
         p.print_sentence(certificate.origin)
     p.print_title("Checks")

@@ -54,7 +54,20 @@ def check_range(
             if is_mirrored
             else f"widen {name}, or correct the log",
         )
-    if minimize and other != given and _holds(other, seen):
+    check_sign(given, seen, name=name, what=what, minimize=minimize)
+
+
+def check_sign(
+    given: tuple[float, float],
+    seen: tuple[float, float],
+    *,
+    name: str,
+    what: str,
+    minimize: bool,
+) -> None:
+    """Refuse a range that holds what a log of costs holds, and would do so with the other sign."""
+    other = (-given[1] + 0.0, -given[0] + 0.0)
+    if minimize and other != given and _holds(given, seen) and _holds(other, seen):
         raise SettingsError(
             f"{name} = {given} holds the {what} of the log with either sign, and with minimize "
             "they are costs with their sign turned",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spibb.data.baseline import align_policy
 from spibb.data.baseline_fit import BaselineFit, baseline_fit
 from spibb.data.counts import Counts
+from spibb.data.direction import check_sign
 from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import DataError, SettingsError
@@ -71,6 +72,9 @@ class Evidence:
             refuse_turning(data)
         if reward_range is not None:
             reward_range = _checked_range(reward_range)
+            seen = float(data.reward.min()), float(data.reward.max())
+            known = {"name": "reward_range", "what": "rewards", "minimize": data.minimize}
+            check_sign(reward_range, seen, **known)
         improved, given = None, baseline
         if given is not None or improve_on is not None:
             improved = checked_improved(data, improve_on)

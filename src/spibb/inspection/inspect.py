@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.baseline_fit import BaselineFit
+from spibb.data.objective import Objective
 from spibb.display import Card, Display
 from spibb.errors import SettingsError
 from spibb.inspection.check import run_check
@@ -39,6 +40,7 @@ class Inspection(Display):
         n_sa: How often each action was taken, shape (S, A).
         lengths: Rows of each episode; None without episodes.
         is_without_baseline: Whether no baseline was given: then coverage is that of the rows.
+        objective: What is better, and what a good and a bad episode look like.
     """
 
     facts: dict[str, Any]
@@ -49,6 +51,7 @@ class Inspection(Display):
     n_sa: NDArray[np.int64]
     lengths: NDArray[np.int64] | None
     is_without_baseline: bool
+    objective: Objective
 
     @property
     def is_refused(self) -> bool:
@@ -124,6 +127,7 @@ class Inspection(Display):
         found = {
             "format": "spibb-inspection",
             "version": FORMAT_VERSION,
+            "objective": self.objective.to_dict(),
             "statement": self.statement,
             "is_refused": self.is_refused,
             "verdict_effect": self.verdict_effect,
@@ -191,6 +195,7 @@ def inspect(
         n_sa=evidence.counts.n_sa,
         lengths=episode_lengths(evidence.log),
         is_without_baseline=policy is None,
+        objective=Objective.of(evidence.log),
     )
 
 

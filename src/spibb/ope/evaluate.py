@@ -10,6 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from spibb.data.log import Log
+from spibb.data.objective import Objective
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
@@ -85,6 +86,7 @@ class PolicyEvaluation(Display):
         representation: The gain of the policy in finer states made of raw columns; None where the
             log has none, or they cannot be used.
         representation_remark: Why there is no gain in finer states; empty where there is one.
+        objective: What is better, and what a good and a bad episode of the log look like.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -101,6 +103,7 @@ class PolicyEvaluation(Display):
     assumptions: tuple[str, ...]
     is_exact: bool
     return_range: tuple[float, float] | None
+    objective: Objective
     origin: Origin = "unknown"
     improved_on: str | None = None
     representation: Agreement | None = None
@@ -127,7 +130,8 @@ class PolicyEvaluation(Display):
 
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
-        found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **asdict(self)}
+        head = {"format": "spibb-evaluation", "version": FORMAT_VERSION}
+        found = {**head, **asdict(self), "objective": self.objective.to_dict()}
         if self.representation is not None:
             found["representation"] = self.representation.to_dict()
         plain: dict[str, Any] = strict_json(found)
@@ -271,6 +275,7 @@ def evaluate_policy(
         # A part of the episodes, as concentration tests, need not hold the policies in proportion.
         and (bound == "betting" or not off.is_mixed),
         return_range=None if known is None else (known.low, known.high),
+        objective=problem.objective,
         representation=None if isinstance(finer, str) else finer,
         representation_remark=finer if isinstance(finer, str) else "",
     )

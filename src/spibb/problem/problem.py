@@ -16,6 +16,7 @@ from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
 from spibb.data.log import Log
+from spibb.data.objective import Objective
 from spibb.data.once import paid_once
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
@@ -206,6 +207,11 @@ class Problem(Display):
     def minimize(self) -> bool:
         """Whether the rewards are costs with their sign turned."""
         return self.counts.minimize
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is better, and what a good and a bad episode of the baseline look like."""
+        return Objective.of(self.counts if self.log is None else self.log, self.gamma)
 
     @property
     def whole(self) -> Log | None:
