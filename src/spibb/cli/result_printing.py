@@ -13,7 +13,7 @@ from spibb.assessment.assessment import Assessment
 from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
 from spibb.cli.representation_printing import print_representation
-from spibb.data.objective import Objective
+from spibb.data.objective import FEWEST_EPISODES, Objective
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report.changes import Change, result_changes
@@ -161,6 +161,8 @@ def _print_groups(groups: list[dict[str, Any]]) -> None:
                 "" if one["log_return"] is None else number(one["log_return"]),
                 percent(one["moved"]),
             )
+            if one["n_rows"] is not None
+            else (p.short_name(one["name"]), "", f"fewer than {FEWEST_EPISODES}", "", "")
             for one in shown
         ),
     )

@@ -136,7 +136,7 @@ process ends.
         """Return plain JSON values."""
         return {
             "direction": "minimize" if self.minimize else "maximize",
-            "sentences": self.sentences,
+            "sentences": list(self.sentences),
             "gamma": self.gamma,
             "good_episode": None if self.good is None else {"quantile": _GOOD, **asdict(self.good)},
             "bad_episode": None if self.bad is None else {"quantile": _BAD, **asdict(self.bad)},
