@@ -47,7 +47,8 @@ def test_every_result_begins_with_what_is_better(charged, spibb):
     for name, command in commands.items():
         ran = spibb(*command)
         assert ran.code == 0, ran
-        assert lines(ran).startswith(f"{COSTS} Every reward, return and estimate is {TURNED}"), name
+        assert lines(ran).startswith(f"{COSTS} What is called reward, return, "), name
+        assert f"{TURNED}: -3 is a cost of 3. A gain is cost saved." in lines(ran), name
         assert "A good episode (90 % quantile): " in ran.out, name
         assert "A bad episode (10 % quantile): " in ran.out, name
         assert max(map(len, ran.out.splitlines()[:8])) <= 80

@@ -106,8 +106,8 @@ process ends.
         if not self.minimize:
             return "Higher rewards are better."
         return (
-            "Lower costs are better (minimize). Every reward, return and estimate is a cost with "
-            "its sign turned: -3 is a cost of 3. A gain is cost saved."
+            "Lower costs are better (minimize). What is called reward, return, value, estimate or "
+            "earned is a cost with its sign turned: -3 is a cost of 3. A gain is cost saved."
         )
 
     @property

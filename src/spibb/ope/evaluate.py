@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from spibb.data.direction import TURNED
 from spibb.data.log import Log
 from spibb.data.objective import Objective
 from spibb.display import Card, Display
@@ -119,7 +120,8 @@ class PolicyEvaluation(Display):
         return Card(
             f"PolicyEvaluation: {self.n_episodes:,} episodes, {self.n_rows:,} rows; "
             f"{100 * (1 - self.delta):g} % intervals by {self.bound}, {kind}",
-            {"warnings": " ".join(self.warnings)} if self.warnings else {},
+            ({"warnings": " ".join(self.warnings)} if self.warnings else {})
+            | ({"costs": TURNED} if self.objective.minimize else {}),
             ("estimator", "estimate", "from", "to", "warnings"),
             [
                 (one.estimator, *(f"{x:.4g}" for x in (one.estimate, *one.interval)),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
 from spibb.data.counts import Counts
+from spibb.data.direction import TURNED
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
 from spibb.data.log import Log
@@ -185,7 +186,7 @@ class Problem(Display):
             "log": f"{int(counts.n_sa.sum()):,} rows, {int(counts.n_initial.sum()):,} episodes",
             "baseline": "estimated from the log" if self.baseline.is_estimated else "given",
             "rewards": f"from {values.low:g} to {values.high:g}, {origin}",
-        }
+        } | self.objective_facts
         if self.declared.statements:
             facts["declared"] = " ".join(self.declared.statements)
         if self.loggers is not None:
@@ -207,6 +208,11 @@ class Problem(Display):
     def minimize(self) -> bool:
         """Whether the rewards are costs with their sign turned."""
         return self.counts.minimize
+
+    @property
+    def objective_facts(self) -> dict[str, str]:
+        """What objects show where costs are minimized: figures have their sign turned."""
+        return {"costs": TURNED} if self.minimize else {}
 
     @cached_property
     def objective(self) -> Objective:
