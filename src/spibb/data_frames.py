@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,8 @@ from spibb.table_files import decoded
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# A value that Arrow could not convert, which may be the id of an episode.
+_VALUE = re.compile(r"Could not convert .*? with type", re.DOTALL)
 # What messages call a table that is no file.
 FRAME = "the data frame"
 
@@ -32,8 +35,9 @@ def arrow_table(frame: Any) -> pa.Table:
         return pa.Table.from_pandas(_with_index(frame), preserve_index=False)
     except (pa.ArrowException, AttributeError, TypeError, ValueError) as error:
         is_path = isinstance(frame, str | Path)
+        told = _VALUE.sub("Could not convert a value with type", str(error))
         raise DataError(
-            f"{str(frame)!r} is no table" if is_path else f"cannot read the data frame: {error}",
+            f"{str(frame)!r} is no table" if is_path else f"cannot read the data frame: {told}",
             expected="a pandas, polars or Arrow table whose columns hold one kind of value",
             hint="read a file by spibb.read_log or TabularPolicy.read" if is_path else None,
         ) from None

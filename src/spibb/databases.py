@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # What stands before the first word.
 _BEFORE = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
+# A value that DuckDB could not convert, which may be the id of an episode.
+_VALUE = re.compile(r"string '.*?'(?= )")
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
 _READING = {
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
@@ -58,7 +60,7 @@ def read_query(
     first = re.match(r"[a-z]*", query[_BEFORE.match(query).end() :], re.IGNORECASE)  # type: ignore[union-attr]
     if first is None or first[0].upper() not in ("SELECT", "WITH"):
         raise _refused(path, f"it begins with {first[0] if first and first[0] else 'nothing'}")
-    table = (_from_sqlite if kind == "sqlite" else _from_duckdb)(path, query, wanted)
+    table = (_from_sqlite if kind == "sqlite" else _from_duckdb)(path, query, wanted, whole)
     check_once(table.column_names, "the result of the query")
     if table.num_rows == 0:
         raise DataError(
@@ -87,6 +89,7 @@ def _refused(path: str | Path, problem: str) -> DataError:
 
 def _failed(path: str | Path, error: BaseException) -> DataError:
     said = " ".join(str(error).split("\n\nLINE")[0].split())
+    said = _VALUE.sub("a text", said)
     if any(word in said for word in ("not authorized", "authorization", "Permission Error")):
         return _refused(path, f"it does more than to read ({said})")
     return DataError(
@@ -96,7 +99,7 @@ def _failed(path: str | Path, error: BaseException) -> DataError:
     )
 
 
-def _from_duckdb(path: str | Path, query: str, wanted: Collection[str]) -> pa.Table:
+def _from_duckdb(path: str | Path, query: str, wanted: Collection[str], whole: str) -> pa.Table:
     duckdb = import_extra("duckdb", f"{path} is a file of DuckDB, which is not installed", "tables")
     try:
         with closing(duckdb.connect(str(path), read_only=True, config=_CLOSED)) as connection:
@@ -110,7 +113,7 @@ def _from_duckdb(path: str | Path, query: str, wanted: Collection[str]) -> pa.Ta
         raise _failed(path, error) from None
 
 
-def _from_sqlite(path: str | Path, query: str, wanted: Collection[str]) -> pa.Table:
+def _from_sqlite(path: str | Path, query: str, wanted: Collection[str], whole: str) -> pa.Table:
     # Whoever reads a file with a write-ahead log leaves two files beside it, unless told that
     # nobody writes: which is so where nobody has left such files.
     with Path(path).open("rb") as stream:
@@ -125,7 +128,7 @@ def _from_sqlite(path: str | Path, query: str, wanted: Collection[str]) -> pa.Ta
             names = [column[0] for column in cursor.description]
             check_once([name.strip() for name in names], "the result of the query")
             rows = _rows(cursor, names)
-            return table_of_rows(rows, names, wanted, "row", f"the query of {path}")
+            return table_of_rows(rows, names, wanted, "row", f"the query of {path}", whole)
     except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
         if "one statement" in str(error):
             raise _refused(path, "it has several statements") from None

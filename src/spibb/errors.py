@@ -25,6 +25,8 @@ class SpibbError(ValueError):
         where: The first place where it is wrong: a row, a state, a file.
         expected: What would have been accepted.
         hint: What to do about it.
+        episode: The id of the episode that is meant. It is no part of the message, since logs are
+            about patients; it is kept as an attribute, and --show-ids prints it.
 
     Example:
         >>> print(SpibbError("epsilon is -1", expected="a number >= 0", hint="drop the sign"))
@@ -38,7 +40,9 @@ class SpibbError(ValueError):
         where: str | None = None,
         expected: str | None = None,
         hint: str | None = None,
+        episode: object = None,
     ) -> None:
+        self.episode = None if episode is None else str(episode)
         message = what
         if where is not None:
             message += f" (first at {where})"

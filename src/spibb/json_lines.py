@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def read_json_lines(file: Path, *, what: str, wanted: Collection[str]) -> pa.Table:
+def read_json_lines(
+    file: Path, *, what: str, wanted: Collection[str], hidden: str | None = None
+) -> pa.Table:
     """Read some columns; the others are there by name, but empty.
 
     Numbers are numbers and texts are texts, as they are written: dates stay texts.
@@ -24,8 +26,9 @@ def read_json_lines(file: Path, *, what: str, wanted: Collection[str]) -> pa.Tab
         file: The file.
         what: What it is to the user, for messages.
         wanted: Columns to read.
+        hidden: Column whose values no message shows.
     """
-    return table_of_rows(_objects(file, what), (), wanted, "line", str(file))
+    return table_of_rows(_objects(file, what), (), wanted, "line", str(file), hidden)
 
 
 def _objects(file: Path, what: str) -> Iterator[dict[str, Any]]:

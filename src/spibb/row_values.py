@@ -18,7 +18,7 @@ _KINDS = {bool: "true or false", int: "numbers", float: "numbers", str: "text", 
 
 def table_of_rows(
     rows: Iterable[Mapping[str, Any]], names: Iterable[str], wanted: Collection[str], row: str,
-    source: str,
+    source: str, hidden: str | None = None,
 ) -> pa.Table:  # fmt: skip
     """Make a table of rows; of columns that nobody wants, the names alone.
 
@@ -30,14 +30,15 @@ def table_of_rows(
         wanted: Columns that are kept.
         row: What messages call a row, as "line".
         source: What they call the source.
+        hidden: Column of which they show no values: ids of episodes.
     """
     import pyarrow as pa
 
     left, n_rows = iter(rows), 0
-    columns: dict[str, _Column] = {name: _Column(name, row, source) for name in names}
+    columns: dict[str, _Column] = {name: _Column(name, row, source, hidden) for name in names}
     while chunk := list(islice(left, _ROWS)):
         for name in dict.fromkeys(name for one in chunk for name in one):
-            columns.setdefault(name, _Column(name, row, source))
+            columns.setdefault(name, _Column(name, row, source, hidden))
         for name, column in columns.items():
             if name.strip() in wanted:
                 column.add([one.get(name) for one in chunk], n_rows)
@@ -49,8 +50,9 @@ def table_of_rows(
 class _Column:
     """One column, as it comes."""
 
-    def __init__(self, name: str, row: str, source: str) -> None:
+    def __init__(self, name: str, row: str, source: str, hidden: str | None) -> None:
         self.name, self._row, self._source = name.strip(), row, source
+        self._is_hidden = self.name == hidden
         self._kind: str | None = None
         self._parts: list[Any] = []
         self._n_rows = 0
@@ -67,11 +69,13 @@ class _Column:
             part = pa.array(values)
         except (pa.ArrowException, OverflowError):
             large = next(k for k, v in enumerate(values) if isinstance(v, int) and abs(v) >= 2**63)
+            told = "a number" if self._is_hidden else str(values[large])
             raise DataError(
-                f"{self.name} {values[large]} is out of range",
+                f"{self.name} {told} is out of range",
                 where=self._place(first + large),
                 expected="numbers below 2^63, or text",
                 hint="write identifiers as text",
+                episode=values[large] if self._is_hidden else None,
             ) from None
         self._parts += [pa.nulls(first - self._n_rows), part]
         self._n_rows = first + len(values)
@@ -82,11 +86,13 @@ class _Column:
             expected = "one number or label in each row"
         else:
             expected = f"{self._kind}, as before"
+        told = _KINDS.get(kind, "a list or so") if self._is_hidden else repr(values[row])
         raise DataError(
-            f"column {self.name!r} holds {values[row]!r}",
+            f"column {self.name!r} holds {told}",
             where=self._place(first + row),
             expected=expected,
             hint="write all values of a column alike",
+            episode=values[row] if self._is_hidden else None,
         )
 
     def _place(self, row: int) -> str:

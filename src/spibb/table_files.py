@@ -55,7 +55,7 @@ def read_table(
     tables: dict[Path, pa.Table] = {}
     for file in find_files(path, what=what):
         with naming(file, what):
-            table = _read_file(file, what, {*texts, *chain(*names)}, numbers)
+            table = _read_file(file, what, {*texts, *chain(*names)}, numbers, whole)
         tables[file] = _partitioned(table, partition_of(file, path))
     for group in names:
         _decide(tables, group, may_lack)
@@ -113,20 +113,27 @@ def _check_unshared(tables: Mapping[Path, pa.Table], name: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    owner: dict[Any, Path] = {}
+    owner: dict[str, tuple[Path, Any]] = {}
+
+    def place(file: Path, value: Any) -> str:
+        column = plain(tables[file][name])
+        return f"row {pc.index(column, pa.scalar(value, column.type)).as_py() + 1} of {file}"
+
     for file, table in tables.items():
         # Lists for cells are refused later.
         if name not in table.column_names or pa.types.is_nested(table[name].type):
             continue
         # As text, which a column is as soon as it is in one of the files.
-        for value in map(str, pc.unique(plain(table[name])).to_pylist()):
-            if value in owner:
+        for value in pc.unique(plain(table[name])).to_pylist():
+            if str(value) in owner:
                 raise DataError(
-                    f"{name} {value!r} is in {owner[value]} and in {file}",
+                    f"the same {name} is in two files: {place(*owner[str(value)])}, and "
+                    f"{place(file, value)}",
                     expected=f"each {name} in one file, or a column 'step' that orders its rows",
                     hint=f"number the {name}s of all files in one go, or put the files together",
+                    episode=value,
                 )
-            owner[value] = file
+            owner[str(value)] = file, value
 
 
 _ADVICE = {
@@ -137,7 +144,9 @@ _ADVICE = {
 }
 
 
-def _read_file(file: Path, what: str, names: Collection[str], numbers: Collection[str]) -> pa.Table:
+def _read_file(
+    file: Path, what: str, names: Collection[str], numbers: Collection[str], whole: str | None
+) -> pa.Table:
     if not file.is_file():
         raise DataError(
             f"cannot read the {what} {file}: it is no file, but a pipe or a device",
@@ -149,7 +158,8 @@ def _read_file(file: Path, what: str, names: Collection[str], numbers: Collectio
         return without_unnamed(read_csv(file, what=what, names=names, numbers=numbers), file)
     if kind == "json":
         wanted = {*names, *numbers}
-        return without_unnamed(read_json_lines(file, what=what, wanted=wanted), file)
+        found = read_json_lines(file, what=what, wanted=wanted, hidden=whole)
+        return without_unnamed(found, file)
     read = _read_parquet if kind == "parquet" else _read_arrow
     return read(file, what, {*names, *numbers})
 

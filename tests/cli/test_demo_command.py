@@ -75,11 +75,12 @@ def test_demo_fits_eighty_columns(tmp_path, monkeypatch):
 
 
 def test_the_demo_answers_in_ten_lines(tmp_path, monkeypatch):
-    """Verdict and answers come first, as they stand in the JSON."""
+    """What is better comes first, then verdict and answers, as they stand in the JSON."""
     monkeypatch.setenv("COLUMNS", "80")
     ran = CliRunner().invoke(app, ["demo", "--out", str(tmp_path / "demo")])
     summary = json.loads((tmp_path / "demo/summary.json").read_text("utf-8"))
-    told = ran.output.split("safely?\n\n")[1].split("Where it differs")[0]
+    first, told = ran.output.split("safely?\n\n")[1].split("Where it differs")[0].split("\n\n")
+    assert first.split() == " ".join(summary["objective"]["sentences"]).split()
     assert len(told.splitlines()) <= 10
     said = " ".join(told.split())
     assert said.startswith(summary["verdict"]["sentence"])

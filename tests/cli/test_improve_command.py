@@ -130,7 +130,8 @@ def test_the_result_folder(ward, spibb):
     assert earned["n_episodes"] == 80
     assert earned["low"] < earned["mean"] < earned["high"]
     assert f"The baseline earned {earned['mean']:.4g} an episode in the log" in ran.out
-    assert " ".join(ran.out.split()).startswith(summary["verdict"]["sentence"])
+    begun = " ".join([*summary["objective"]["sentences"], summary["verdict"]["sentence"]])
+    assert " ".join(ran.out.split()).startswith(begun)
     assert summary["command"].endswith("--gamma 0.9 --algorithm approx-soft-spibb --out DIR")
     assert summary["hashes"]["policy.csv"] == sha256((out / "policy.csv").read_bytes()).hexdigest()
     assert [row["state"] for row in summary["changes"]] == ["fever", "calm"]

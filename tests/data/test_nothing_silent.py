@@ -154,8 +154,9 @@ def test_files_that_each_count_their_episodes_are_refused(tmp_path):
     folder.mkdir()
     for name in ("north", "south"):
         csv(folder / f"{name}.csv", HEAD + "0,0,0,1\n0,1,0,1\n")
-    with pytest.raises(DataError, match=r"episode '0' is in .*north\.csv and in .*south\.csv"):
+    with pytest.raises(DataError, match=r"row 1 of .*north\.csv, and row 1 of .*south") as told:
         read_log(folder)
+    assert told.value.episode == "0"
     # With steps, an episode may go on in another file; the same step twice is refused.
     for k, name in enumerate(("north", "south")):
         csv(folder / f"{name}.csv", "episode,step,state,action,reward\n" + f"0,{k},{k},0,1\n")

@@ -70,7 +70,8 @@ def test_the_command_writes_a_folder(tmp_path, monkeypatch, capsys):
         main()
     assert not left.value.code
     facts = json.loads((tmp_path / "out/evaluation.json").read_text("utf-8"))
-    assert " ".join(capsys.readouterr().out.split()).startswith(facts["statement"])
+    begun = " ".join([*facts["objective"]["sentences"], facts["statement"]])
+    assert " ".join(capsys.readouterr().out.split()).startswith(begun)
     assert facts["command"].endswith("--estimator dr --out DIR")
     with pytest.raises(SystemExit) as left:
         main()

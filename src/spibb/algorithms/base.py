@@ -107,7 +107,7 @@ class Algorithm(Settings):
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
                 unseen, model, states_complete, never_ends, successors, accept_baseline, limits,
-                improve_on, features.
+                improve_on, features, minimize.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
         self.check(problem)
@@ -119,6 +119,7 @@ class Algorithm(Settings):
             counts.state_labels,
             counts.action_labels,
             log_hash=None if problem.whole is None else problem.whole.content_hash,
+            minimize=problem.minimize,
         )
         values = Evaluation.of(problem.model, policy, found.v[0], found.q[0])
         # Guarantees are about the counts, whatever model the policy was made on.

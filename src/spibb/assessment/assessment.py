@@ -288,5 +288,6 @@ class Assessment(Display):
             facts["verdict"] = known["verdict"].sentence
         else:
             facts["more"] = "verdict, risk and inspection are computed when they are read"
+        facts |= self.problem.objective_facts
         made = "" if self.algorithm is None else f" made by {in_words(self.algorithm)}"
         return Card(f"Assessment of a policy{made}", facts)

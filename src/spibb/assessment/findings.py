@@ -22,7 +22,7 @@ def list_findings(assessment: Assessment) -> tuple[str, ...]:
         f"{int(counts.n_sa.sum()):,} rows, {counts.n_states} states, {counts.n_actions} "
         f"actions; {n_unseen} pairs never tried",
         *_data_remarks(problem),
-        *(() if log is None else _describe_return(log)),
+        *(() if log is None else _describe_return(log, minimize=problem.minimize)),
         describe_values(assessment),
         *_describe_limits(assessment),
         *start_remarks(problem),
@@ -91,12 +91,13 @@ def _describe_limits(assessment: Assessment) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _describe_return(found: LogReturn) -> tuple[str, ...]:
+def _describe_return(found: LogReturn, *, minimize: bool) -> tuple[str, ...]:
     low, high = found.interval
     ends = "" if math.isinf(low) else f", from {low:.4g} to {high:.4g} at 95 %, approximately"
     cut = f"; {found.n_truncated:,} records stop early" if found.n_truncated else ""
+    cost = f" (a cost of {0.0 - found.mean:.4g})" if minimize else ""
     return (
-        f"The baseline earned {found.mean:.4g} an episode in the log{ends}{cut}.",
+        f"The baseline earned {found.mean:.4g} an episode in the log{cost}{ends}{cut}.",
         *(f"  {text}" for text in found.warnings),
     )
 

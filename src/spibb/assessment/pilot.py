@@ -44,6 +44,15 @@ class PilotPlan:
     detected_gain: float | None = None
 
 
+# How the groups are compared, by whether costs are minimized.
+_COMPARED = {
+    False: "Compare the mean returns of the two groups. Stop the pilot when the new policy's mean "
+    "is lower than the other group's by more than the loss that was fixed.",
+    True: "Compare the mean costs of the two groups. Stop the pilot when the new policy's mean "
+    "cost is higher than the other group's by more than the loss that was fixed.",
+}
+
+
 def plan_pilot(assessment: Assessment) -> PilotPlan | None:
     """Return how to run a pilot of a policy; None where the verdict is another one.
 
@@ -70,8 +79,7 @@ def plan_pilot(assessment: Assessment) -> PilotPlan | None:
         "before it starts. They follow the new policy; all others go on as today.",
         "Log both groups, and which group each episode belongs to.",
         size,
-        "Compare the mean returns of the two groups. Stop the pilot when the new policy's mean is "
-        "lower than the other group's by more than the loss that was fixed.",
+        _COMPARED[assessment.problem.minimize],
         "Put what the findings on the log name into the state, and run spibb again.",
     )
     return PilotPlan(steps, needed, detected)

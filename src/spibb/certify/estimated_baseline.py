@@ -82,6 +82,8 @@ def recorded_in_full(log: Log) -> tuple[Condition, int, int]:
     longest = int(lengths.max())
     last = np.append(first[1:], len(log)) - 1
     short = ~log.terminated[last] & (lengths < longest)
-    where = f"episode {log.episode[first][np.argmax(short)]}" if short.any() else None
+    k = int(np.argmax(short))
+    rows = f"rows {first[k] + 1} to {last[k] + 1} of the log, sorted by episode and step"
+    where = rows if short.any() else None
     condition = none_of("full-record", statement, int(short.sum()), where)
     return condition, len(first), longest

@@ -75,7 +75,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except SpibbError as error:
-        _fail(str(error))
+        _fail(str(error) + _named(error.episode))
     except MemoryError as error:
         _fail(f"this does not fit into memory ({error}).")
     except OSError as error:
@@ -89,6 +89,15 @@ def main() -> None:
 
 def _reads_a_log(arguments: list[str]) -> bool:
     return arguments[:1] in [[name] for name in _READING] and "--help" not in arguments
+
+
+def _named(episode: str | None) -> str:
+    """Name the episode that an error is about, or say how to see it."""
+    if episode is None:
+        return ""
+    if "--show-ids" in sys.argv:
+        return f" The episode is {episode!r}."
+    return " The id of the episode is not shown; --show-ids shows it."
 
 
 def _fail(message: str) -> NoReturn:

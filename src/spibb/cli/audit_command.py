@@ -37,6 +37,8 @@ def audit(
     query: o.Query = None,
     columns: o.Columns = None,
     features: o.Features = None,
+    minimize: o.Minimize = False,
+    show_ids: o.ShowIds = False,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
@@ -60,7 +62,7 @@ def audit(
     )
     problem = read_problem(
         log, baseline, gamma, columns, None, query, features,
-        reward_range=reward_range, initial=initial,
+        minimize=minimize, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,
@@ -75,10 +77,19 @@ def audit(
     found, told = representation_facts(assessment), sensitivity_facts(assessment)
     print_as(
         printed,
-        json=lambda: certificate.to_dict() | ({} if features is None else found) | told,
+        json=lambda: (
+            {"objective": problem.objective.to_dict()}
+            | certificate.to_dict()
+            | ({} if features is None else found)
+            | told
+        ),
         csv=lambda: change_records(changes),
         table=lambda: print_audit(
-            certificate, changes, found | told, has_columns=features is not None
+            certificate,
+            problem.objective,
+            changes,
+            found | told,
+            has_columns=features is not None,
         ),
     )
     asked = [] if epsilon is None else [certificate.check("constraint")]

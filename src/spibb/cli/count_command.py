@@ -21,6 +21,8 @@ def count(
     returns: Annotated[float | None, Option(metavar="GAMMA", help=_RETURNS)] = None,
     query: o.Query = None,
     columns: o.Columns = None,
+    minimize: o.Minimize = False,
+    show_ids: o.ShowIds = False,
     overwrite: o.Overwrite = False,
 ) -> None:
     """Count a log of any length, for later; or add tomorrow's log to what was counted.
@@ -35,6 +37,7 @@ def count(
     from spibb.data.counts_file import check_counts_name, is_counts_file
     from spibb.errors import OutputError
     from spibb.mdp.model import checked_gamma
+    from spibb.problem.direction import refuse_turning
 
     check_counts_name(out)
     is_same = added is not None and Path(added).exists() and out.exists() and out.samefile(added)
@@ -46,11 +49,13 @@ def count(
         gamma = before.returns.gamma
     if is_counts_file(log) and query is None:
         found = Counts.load(log)
+        if minimize and not found.minimize:
+            refuse_turning(found)
     else:
         with shown_progress("Counting", "rows") as progress:
             found = count_log(
                 log, parse_columns(columns), keep_ends=True, gamma=gamma, query=query,
-                progress=progress,
+                minimize=minimize, progress=progress,
             )  # fmt: skip
     if before is not None:
         found = before.update(found)

@@ -43,6 +43,8 @@ def evaluate(
     query: o.Query = None,
     columns: o.Columns = None,
     features: o.Features = None,
+    minimize: o.Minimize = False,
+    show_ids: o.ShowIds = False,
     same_log: SameLog = False,
     all_episodes: AllEpisodes = False,
     accept_baseline: o.AcceptBaseline = False,
@@ -64,7 +66,7 @@ def evaluate(
         check_inputs_outside(out, log, policy, *(baseline or []))
     given = read_given(
         log, baseline, gamma, columns, None, query, features,
-        reward_range=reward_range, unseen=unseen,
+        minimize=minimize, reward_range=reward_range, unseen=unseen,
         accept_baseline=accept_baseline, improve_on=improve_on,
     )  # fmt: skip
     judged = None if policy is None else spibb.TabularPolicy.read(policy)

@@ -24,6 +24,7 @@ def print_evaluation(
     """Print what the estimators found, and where it was written, if it was."""
 
     def show() -> None:
+        p.print_objective(found.objective)
         p.print_title(facts["statement"])
         _describe(found, facts)
         if out is not None:

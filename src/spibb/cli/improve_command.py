@@ -66,6 +66,8 @@ def improve(
     query: o.Query = None,
     columns: o.Columns = None,
     features: o.Features = None,
+    minimize: o.Minimize = False,
+    show_ids: o.ShowIds = False,
     by: o.By = None,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
@@ -111,7 +113,7 @@ def improve(
     )
     problem = read_problem(
         log, baseline, gamma, columns, by, query, features,
-        reward_range=reward_range, initial=initial,
+        minimize=minimize, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
         successors=successors, model=model, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,

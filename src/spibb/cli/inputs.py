@@ -20,6 +20,7 @@ from spibb.errors import OutputError, SettingsError
 from spibb.file_formats import database_kind, find_files
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Limits, Problem
+from spibb.problem.direction import refuse_turning
 from spibb.problem.loggers import names_of
 
 # Options that say where a result goes, not what it is.
@@ -40,6 +41,8 @@ def read_given(
     by: str | None = None,
     query: str | None = None,
     features: str | None = None,
+    *,
+    minimize: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
     """Read what a problem is made of, as `Problem.of` takes it."""
@@ -49,7 +52,8 @@ def read_given(
         options["successors"] = read_successors(options["successors"])
     limits: Limits | None = options.get("limits")
     costs = () if limits is None else limits.cost
-    rows = read_rows(log, parse_columns(columns), by, query, costs, parse_features(features))
+    asked = parse_columns(columns), by, query, costs, parse_features(features)
+    rows = read_rows(log, *asked, minimize=minimize)
     return {"log": rows, "baseline": read_baseline(baseline, rows), "gamma": gamma, **options}
 
 
@@ -184,6 +188,8 @@ def read_rows(
     query: str | None = None,
     costs: Sequence[str] = (),
     features: Sequence[str] = (),
+    *,
+    minimize: bool = False,
 ) -> Log | Counts:
     """Read a log, or the counts of one, which know neither groups, costs nor features."""
     if is_counts_file(log):
@@ -199,11 +205,14 @@ def read_rows(
         counts = Counts.load(log)
         if not counts.n_sa.any():
             refuse_without_transitions()
+        if minimize and not counts.minimize:
+            refuse_turning(counts)
         return counts
     with shown_progress("Reading", "rows") as progress:
         return read_log(
-            log, columns, by, query=query, costs=costs, features=features, progress=progress
-        )
+            log, columns, by, query=query, costs=costs, features=features, minimize=minimize,
+            progress=progress,
+        )  # fmt: skip
 
 
 def parse_columns(columns: str | None) -> dict[str, str]:

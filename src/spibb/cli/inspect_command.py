@@ -22,6 +22,8 @@ def inspect(
     query: o.Query = None,
     columns: o.Columns = None,
     features: o.Features = None,
+    minimize: o.Minimize = False,
+    show_ids: o.ShowIds = False,
     improve_on: o.ImproveOn = None,
     picture: Picture = None,
     printed: o.PrintFormat = o.Format.table,
@@ -46,8 +48,9 @@ def inspect(
             hint="inspect the log itself",
         )  # fmt: skip
     rows = spibb.read_log(
-        log, columns=parse_columns(columns), query=query, features=parse_features(features)
-    )
+        log, columns=parse_columns(columns), query=query, features=parse_features(features),
+        minimize=minimize,
+    )  # fmt: skip
     found = spibb.inspect(
         rows,
         baseline=read_baseline(baseline, rows),

@@ -27,6 +27,7 @@ def _records(found: Inspection) -> Iterator[Any]:
 
 
 def _describe(found: Inspection) -> None:
+    p.print_objective(found.objective)
     p.print_sentence(found.headline)
     p.print_sentence(f"Content hash {found.facts['content_hash']}\n")
     if not found.findings:

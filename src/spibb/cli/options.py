@@ -104,6 +104,13 @@ _FEATURES = (
     "finer states, and do not change it."
 )
 Features = Annotated[str | None, Option("--features", metavar="COLUMN,...", help=_FEATURES)]
+_MINIMIZE = (
+    "The column of rewards holds costs: less is better. Rewards are then these costs with their "
+    "sign turned, in every figure, and in --reward-range too."
+)
+Minimize = Annotated[bool, Option("--minimize", help=_MINIMIZE)]
+_SHOW_IDS = "Name episodes in messages; without it no episode's id is shown, written or printed."
+ShowIds = Annotated[bool, Option("--show-ids", help=_SHOW_IDS)]
 PrintFormat = Annotated[Format, Option("--format", help="How to print the result.")]
 ResultFolder = Annotated[Path, Option(help="Folder for the result.")]
 Overwrite = Annotated[bool, Option("--overwrite", help="Replace an earlier result.")]

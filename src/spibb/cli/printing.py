@@ -9,13 +9,16 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
 from spibb.display import short, visible
+
+if TYPE_CHECKING:
+    from spibb.data.objective import Objective
 
 # Names are printed as Text: what stands in a log is neither markup nor an emoji code.
 console = Console(highlight=False, soft_wrap=False)
@@ -69,6 +72,11 @@ def print_title(text: str) -> None:
 def print_sentence(text: str) -> None:
     """Print a sentence, or several lines of them, that may hold names of states."""
     console.print(Text(visible(text)))
+
+
+def print_objective(objective: Objective) -> None:
+    """Print what is better, and what a good and a bad episode look like: the first lines."""
+    print_sentence("\n".join(objective.sentences) + "\n")
 
 
 def print_bullets(texts: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from spibb.certify.certificate import Certificate
 from spibb.cli import printing as p
 from spibb.cli.representation_printing import print_representation
 from spibb.cli.sensitivity_printing import print_sensitivity
+from spibb.data.objective import FEWEST_EPISODES, Objective
 from spibb.display import visible
 from spibb.posterior.risk import told_halves, told_held_out, told_share
 from spibb.report import sensitivity
@@ -44,6 +45,7 @@ def print_improvement(
 
 def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> None:
     """Print a result for people: the verdict and the answers first, what they rest on after."""
+    p.print_objective(assessment.problem.objective)
     _print_answers(summary)
     _print_pilot(summary["pilot"])
     log = assessment.problem.log
@@ -84,6 +86,7 @@ def print_comparison(found: Comparison, facts: dict[str, Any], out: Path, printe
     """Print several results in one table, and where they were written."""
 
     def show() -> None:
+        p.print_objective(found.problem.objective)
         p.print_title("Compared")
         head = (Column(HEAD[0], no_wrap=True), *map(p.right, HEAD[1:]))
         p.print_table(head, (row.cells for row in found.rows))
@@ -164,6 +167,8 @@ def _print_groups(groups: list[dict[str, Any]]) -> None:
                 "" if one["log_return"] is None else number(one["log_return"]),
                 percent(one["moved"]),
             )
+            if one["n_rows"] is not None
+            else (p.short_name(one["name"]), "", f"fewer than {FEWEST_EPISODES}", "", "")
             for one in shown
         ),
     )
@@ -216,17 +221,24 @@ def _print_guarantee(certificate: Certificate) -> None:
 
 
 def print_audit(
-    certificate: Certificate, changes: list[Change], finer: dict[str, Any], *, has_columns: bool
+    certificate: Certificate,
+    objective: Objective,
+    changes: list[Change],
+    finer: dict[str, Any],
+    *,
+    has_columns: bool,
 ) -> None:
     """Print what was checked, where the policy differs, and what is guaranteed of it.
 
     Args:
         certificate: The certificate.
+        objective: What is better, and what episodes look like.
         changes: Where the policy differs from the baseline.
         finer: The gain in finer states, and its sensitivity to an unrecorded cause, as JSON has
             them.
         has_columns: Whether raw columns were given.
     """
+    p.print_objective(objective)
     if certificate.origin is not None:
         p.print_sentence(certificate.origin)
     p.print_title("Checks")

@@ -101,7 +101,8 @@ def align_policy(
     rest = 1.0 / counts.n_actions if otherwise is None else otherwise.probabilities[lacking]
     table[lacking] = rest
     labels = counts.state_labels, counts.action_labels
-    return TabularPolicy(table, *labels, is_estimated=policy.is_estimated, log_hash=policy.log_hash)
+    made = {name: getattr(policy, name) for name in ("is_estimated", "log_hash", "minimize")}
+    return TabularPolicy(table, *labels, **made)
 
 
 def check_baseline(

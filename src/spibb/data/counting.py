@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from spibb.data import tally as t
 from spibb.data.acted import varies
 from spibb.data.count_tables import tables_of
 from spibb.data.counts import Counts, refuse_without_transitions
+from spibb.data.direction import turned
 from spibb.data.ends import Ends
 from spibb.data.episodes import (
     check_times,
@@ -40,6 +42,7 @@ def count_log(
     keep_ends: bool = False,
     gamma: float | None = None,
     query: str | None = None,
+    minimize: bool = False,
     progress: Progress | None = None,
 ) -> Counts:
     """Count the rows of a log in CSV or Parquet without holding them in memory.
@@ -57,19 +60,21 @@ def count_log(
         gamma: Count the first-visit returns at this discount, too, which some algorithms and error
             functions need; their episodes cannot go on in another file.
         query: The SELECT that finds the rows, where ``path`` is a file of DuckDB or SQLite.
+        minimize: Whether the column of rewards holds costs, of which less is better.
         progress: Told how many rows were read, and which share of all.
     """
     if query is not None or is_minari(path):
-        return _counted_in_memory(path, columns, keep_ends, gamma, query)
+        return _counted_in_memory(path, columns, keep_ends, gamma, query, minimize=minimize)
+    given: Any = {"keep_ends": keep_ends, "gamma": gamma, "minimize": minimize}
     try:
         try:
-            return _counted(path, columns, keep_ends, gamma, progress, in_between=keep_ends)
+            return _counted(path, columns, progress=progress, in_between=keep_ends, **given)
         except _UnsortedError:
             if gamma is not None:
                 raise NotStreamedError("returns of episodes side by side") from None
-            return _counted(path, columns, keep_ends, gamma, progress, in_between=True)
+            return _counted(path, columns, progress=progress, in_between=True, **given)
     except NotStreamedError:
-        return _counted_in_memory(path, columns, keep_ends, gamma)
+        return _counted_in_memory(path, columns, **given)
 
 
 def _check_one_policy(log: Log) -> None:
@@ -98,7 +103,7 @@ class _UnsortedError(Exception):
 
 def _counted(
     path: str | Path, columns: Mapping[str, str] | None, keep_ends: bool, gamma: float | None,
-    progress: Progress | None, *, in_between: bool,
+    minimize: bool, *, progress: Progress | None, in_between: bool,
 ) -> Counts:  # fmt: skip
     rows = LogRows(path, columns)
     if rows.says_who_acted:
@@ -109,6 +114,8 @@ def _counted(
     for chunk, file in rows.chunks(progress):
         if chunk.state.max() >= MOST_STATES or chunk.action.max() >= MOST_ACTIONS:
             raise NotStreamedError("more states or actions than keys can hold")
+        if minimize:
+            chunk = chunk._replace(reward=turned(chunk.reward))
         outcome = tally.add(chunk, file)
         if outcome == t.UNSORTED:
             raise _UnsortedError
@@ -121,7 +128,8 @@ def _counted(
         ends = _ends(tally, None if rows.episodes is None else rows.episodes.identifiers())
     states, actions = rows.states.decided(), rows.actions.decided()
     check_size(states[1], actions[1], path)
-    return _counts(tally, states, actions, ends, None if returns is None else returns.finished())
+    summed = None if returns is None else returns.finished()
+    return replace(_counts(tally, states, actions, ends, summed), minimize=minimize)
 
 
 def _counted_in_memory(
@@ -130,6 +138,8 @@ def _counted_in_memory(
     keep_ends: bool,
     gamma: float | None,
     query: str | None = None,
+    *,
+    minimize: bool,
 ) -> Counts:
     """Count a log that has to be read as a whole; refuse it, and say why, where it is none."""
     episodes: Any
@@ -152,6 +162,8 @@ def _counted_in_memory(
         given = {name: given[name] for name in RowChunk._fields if name in given}
     if is_one_step(given):
         given, keep_ends = with_own_episodes(given), False
+    if minimize:
+        given["reward"] = turned(given["reward"])
     tally, returns = Tally(keeps_ends=keep_ends), None
     given = sorted_rows(given) if "episode" in given else given
     for chunk in row_chunks(given):
@@ -164,7 +176,7 @@ def _counted_in_memory(
         (np.arange(sizes[f"n_{what}s"]), sizes[f"n_{what}s"], sizes[f"{what}_labels"])
         for what in ("state", "action")
     )
-    return _counts(tally, states, actions, ends, returns)
+    return replace(_counts(tally, states, actions, ends, returns), minimize=minimize)
 
 
 # What the numbers of states or actions stand for, how many there are, and their labels.

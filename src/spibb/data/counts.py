@@ -46,6 +46,7 @@ class Counts(Named):
         n_gaps: How often steps of an episode are missing, in it or before its first row.
         state_labels: Names of the states.
         action_labels: Names of the actions.
+        minimize: Whether the rewards are costs with their sign turned; see :class:`Log`.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 0], reward=[1.0, 3.0],
@@ -70,6 +71,7 @@ class Counts(Named):
     action_labels: tuple[str, ...] | None = None
     ends: Ends | None = None
     returns: ReturnSums | None = None
+    minimize: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -100,6 +102,7 @@ class Counts(Named):
             n_gaps=log.n_gaps,
             state_labels=log.state_labels,
             action_labels=log.action_labels,
+            minimize=log.minimize,
         )
 
     @classmethod
@@ -175,6 +178,11 @@ class Counts(Named):
                 expected="the same states and actions, in the same order",
                 hint="give n_states and n_actions, or labels, when building the logs",
             )
+        if self.minimize != other.minimize:
+            raise DataError(
+                "counts of costs and counts of rewards cannot be merged",
+                expected="both counted with minimize, or both without",
+            )
         both = Counts(
             n_sa=self.n_sa + other.n_sa,
             n_sas=sp.csr_array(self.n_sas + other.n_sas),
@@ -189,6 +197,7 @@ class Counts(Named):
             n_gaps=self.n_gaps + other.n_gaps,
             paid=self._paid_with(other),
             returns=self._returns_with(other),
+            minimize=self.minimize,
             state_labels=self.state_labels,
             action_labels=self.action_labels,
         )
@@ -210,7 +219,7 @@ class Counts(Named):
         more = (
             path
             if isinstance(path, Counts)
-            else count_log(path, columns, keep_ends=True, gamma=gamma)
+            else count_log(path, columns, keep_ends=True, gamma=gamma, minimize=self.minimize)
         )
         check_ends(self, more)
         names = self.states.union(more.states), self.actions.union(more.actions)

@@ -61,6 +61,7 @@ def save_counts(counts: Counts, path: Any) -> None:
         "format": _FORMAT, "version": _VERSION, "reward_range": counts.reward_range,
         "n_dropped": counts.n_dropped, "n_gaps": counts.n_gaps,
         "state_labels": counts.state_labels, "action_labels": counts.action_labels,
+        "minimize": counts.minimize,
     }  # fmt: skip
     if counts.ends is not None:
         arrays |= {f"ends.{name}": getattr(counts.ends, name) for name in COLUMNS}
@@ -142,6 +143,7 @@ def _counts(arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Counts:
         action_labels=labels[1],
         ends=ends,
         returns=returns,
+        minimize=bool(about.get("minimize", False)),
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spibb.data.episodes import count_late_starts
 from spibb.errors import DataError
+from spibb.words import several
 
 TERMINATED, TRUNCATED = 1, 2
 Integers = NDArray[np.int64]
@@ -174,17 +175,18 @@ def _check_order(one: Ends, other: Ends, is_before: NDArray[np.bool_]) -> None:
         return
     if not (one.has_steps and other.has_steps):
         raise DataError(
-            f"episode {one.episode[0]!s} is in both logs",
+            f"{several(len(one), 'episode is', 'episodes are')} in both logs",
             expected="each episode in one log, or a column 'step' that orders its rows",
             hint="number the episodes of all logs in one go, or give their steps",
+            episode=one.episode[0],
         )
     is_mixed = ~is_before & ~(other.step < one.first_step)
     if is_mixed.any():
         place = int(np.argmax(is_mixed))
         raise DataError(
-            f"episode {one.episode[place]!s} has steps {one.first_step[place]} to "
-            f"{one.step[place]} in one log and {other.first_step[place]} to {other.step[place]} "
-            "in the other",
+            f"an episode has steps {one.first_step[place]} to {one.step[place]} in one log and "
+            f"{other.first_step[place]} to {other.step[place]} in the other",
             expected="steps of which all in one log come before those in the other",
             hint="count the files of both together",
+            episode=one.episode[place],
         )

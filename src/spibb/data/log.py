@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spibb.data.acted import Acted, acted_columns, acted_of
 from spibb.data.content_hash import hash_log
+from spibb.data.direction import TURNED, turned
 from spibb.data.episodes import (
     NOT_GIVEN,
     complete_episodes,
@@ -69,6 +70,8 @@ class Log(Named, Display):
         feature_names: Names of raw columns beside the state, where any were asked for.
         feature_values: Their values, shape (rows, K); see :class:`spibb.data.features.Features`.
         feature_categories: The categories of each.
+        minimize: Whether the column of rewards held costs: each reward is a cost with its sign
+            turned.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 1], action=[1, 0], reward=[0.0, 2.0],
@@ -100,6 +103,7 @@ class Log(Named, Display):
     feature_names: tuple[str, ...] = ()
     feature_values: NDArray[np.float64] | None = None
     feature_categories: tuple[tuple[str, ...] | None, ...] = ()
+    minimize: bool = False
 
     def __len__(self) -> int:
         return len(self.state)
@@ -111,6 +115,8 @@ class Log(Named, Display):
             "actions": listed(self.actions, self.n_actions),
             "rewards": f"from {low:g} to {high:g}, {float(self.reward.mean()):.4g} on average",
         }
+        if self.minimize:
+            facts["costs"] = TURNED
         if self.n_gaps:
             facts["missing"] = f"steps in {self.n_gaps:,} places"
         return Card(
@@ -144,6 +150,7 @@ class Log(Named, Display):
         cost: Mapping[str, ArrayLike] | None = None,
         features: Mapping[str, Any] | Features | None = None,
         reward_column: str = "reward",
+        minimize: bool = False,
     ) -> Log:
         """Build a log from columns of equal length.
 
@@ -172,6 +179,8 @@ class Log(Named, Display):
             features: Raw columns beside the state by their names, numbers or texts, with None or
                 NaN where a value is missing: policies are judged in finer states made of them.
             reward_column: What rewards are called where they come from: "cost" is questioned.
+            minimize: Whether ``reward`` holds costs, of which less is better. The log then has
+                rewards that are these costs with their sign turned.
         """
         columns = _checked_columns(state, action, reward, next_state, terminated, truncated)
         if episode is not None:
@@ -208,6 +217,7 @@ class Log(Named, Display):
             cost_names=tuple(cost or ()),
             features=raw,
             reward_column=reward_column,
+            minimize=minimize,
         )
 
     @classmethod
@@ -224,9 +234,12 @@ class Log(Named, Display):
         cost_names: Sequence[str] = (),
         features: Features | None = None,
         reward_column: str = "reward",
+        minimize: bool = False,
     ) -> Log:
         """Build a log from columns of the right types, which it keeps; see :meth:`from_arrays`."""
         columns = complete_episodes(columns)
+        if minimize:
+            columns["reward"] = turned(columns["reward"])
         acted = acted_of(columns, policy_names)
         given_step = columns.pop("step", None)
         n_states = _checked_size(n_states, "state", columns["state"], columns["next_state"])
@@ -244,6 +257,7 @@ class Log(Named, Display):
             feature_names=() if features is None else features.names,
             feature_categories=() if features is None else features.categories,
             reward_column=reward_column,
+            minimize=minimize,
         )
         if given_step is None and log.episode is not None:
             del log.__dict__["step"]  # numbered where it is looked at, which is hardly ever
@@ -276,6 +290,7 @@ class Log(Named, Display):
         n_actions: int | None = None,
         costs: Sequence[str] = (),
         features: Sequence[str] = (),
+        minimize: bool = False,
     ) -> Log:
         """Build a log from a pandas, polars or Arrow table with the columns of a log file.
 
@@ -287,24 +302,26 @@ class Log(Named, Display):
             n_actions: Number of actions, likewise.
             costs: Columns of costs, which limits may speak of.
             features: Raw columns beside the state, by which policies are judged.
+            minimize: Whether the column of rewards holds costs, of which less is better.
         """
         from spibb.data.readers import log_from_table
 
         sizes = {"n_states": n_states, "n_actions": n_actions}
         table = arrow_table(frame)
-        return log_from_table(table, columns, FRAME, by, costs, features, **sizes)
+        return log_from_table(table, columns, FRAME, by, costs, features, minimize, **sizes)
 
     @classmethod
-    def from_minari(cls, dataset: Any) -> Log:
+    def from_minari(cls, dataset: Any, *, minimize: bool = False) -> Log:
         """Build a log from a data set of Minari with discrete observations and actions.
 
         Args:
             dataset: The data set, or the name of one that is on this machine.
+            minimize: Whether its rewards are costs, of which less is better.
         """
         from spibb.data.minari_sets import minari_columns
 
         columns, sizes = minari_columns(dataset)
-        return cls.from_arrays(**columns, **sizes)
+        return cls.from_arrays(**columns, **sizes, minimize=minimize)
 
     @classmethod
     def from_episodes(cls, episodes: Iterable[Mapping[str, ArrayLike]], **sizes: Any) -> Log:
@@ -314,7 +331,7 @@ class Log(Named, Display):
             episodes: Mappings with ``state, action, reward`` and, if known, ``next_state``,
                 ``terminated``, ``truncated``, ``propensity``, ``target_probability``, ``policy``;
                 every episode has the same columns.
-            **sizes: ``n_states`` and ``n_actions``.
+            **sizes: ``n_states``, ``n_actions`` and ``minimize``.
         """
         # An episode without steps says nothing, and its empty columns have no type to join.
         listed: list[dict[str, Any]] = [
@@ -471,7 +488,7 @@ class Log(Named, Display):
                 expected=f"one of {', '.join(self.cost_names)}" if self.cost_names else "costs",
                 hint=f"read it by read_log(..., costs=[{name!r}]), or give from_arrays(cost=...)",
             )
-        return replace(self, reward=self.cost[:, self.cost_names.index(name)])
+        return replace(self, reward=self.cost[:, self.cost_names.index(name)], minimize=False)
 
     def renamed(self, states: Names, actions: Names) -> Log:
         """Return the same log under larger or reordered lists of names."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from spibb.data.ends import Ends, Settled, joined
 from spibb.data.paid import Paid
 from spibb.errors import DataError
+from spibb.words import several
 
 if TYPE_CHECKING:
     from spibb.data.counts import Counts
@@ -21,8 +22,8 @@ def check_ends(one: Counts, other: Counts) -> None:
     """Refuse to add episodes to counts that do not say which they hold and how these end."""
     if other.ends is not None and len(other.ends) and one.ends is None and one.n_initial.any():
         raise DataError(
-            "the counts do not say how their episodes end, so it is not known whether episode "
-            f"{other.ends.episode[0]!s} goes on from there",
+            "the counts do not say how their episodes end, so it is not known whether those of the "
+            "other log go on from there",
             expected="counts whose ends were kept",
             hint="count the earlier files again, by spibb.count_log(..., keep_ends=True)",
         )
@@ -45,10 +46,11 @@ def with_ends_joined(one: Counts, other: Counts, both: Counts) -> Counts:
         return both
     if both.returns is not None:
         raise DataError(
-            f"episode {earlier.episode[0]!s} goes on in the other log, and the returns of its "
-            "first part are counted already",
+            f"{several(len(earlier), 'episode goes', 'episodes go')} on in the other log, and the "
+            "returns of the first part are counted already",
             expected="episodes that end in their log, where returns are counted",
             hint="count without returns, or the files of both together",
+            episode=earlier.episode[0],
         )
     return _gone_on(both, earlier, later)
 

@@ -57,6 +57,7 @@ def read_log(
     n_actions: int | None = None,
     costs: Sequence[str] = (),
     features: Sequence[str] = (),
+    minimize: bool = False,
     progress: Progress | None = None,
 ) -> Log:
     """Read a log from files, a database or a table.
@@ -77,23 +78,29 @@ def read_log(
         costs: Columns of costs, which limits may speak of.
         features: Raw columns beside the state, numbers or texts: policies are judged in finer
             states made of them, and do not depend on them.
+        minimize: Whether the column of rewards holds costs, of which less is better. The log then
+            has rewards that are these costs with their sign turned.
         progress: Told how many rows were read, and which share of all.
     """
-    given = {"n_states": n_states, "n_actions": n_actions}
+    given: dict[str, Any] = {"n_states": n_states, "n_actions": n_actions}
     if not isinstance(path, str | Path):
-        return Log.from_dataframe(path, columns, by, costs=costs, features=features, **given)
+        return Log.from_dataframe(
+            path, columns, by, costs=costs, features=features, minimize=minimize, **given
+        )
     if is_minari(path):
         asked = {"columns": columns, "by": by, "query": query, "costs": costs or None,
                  "features": features or None}  # fmt: skip
         refuse_beside_minari(path, **asked, **given)
-        return Log.from_minari(path)
+        return Log.from_minari(path, minimize=minimize)
     if by is None and query is None and not costs and not features:
         with suppress(NotStreamedError):
             found, sizes, _ = streamed_columns(path, columns, progress, with_acted=True, **given)
-            return Log.of_columns(found, **sizes, reward_column=_reward_column(columns))
+            return Log.of_columns(
+                found, **sizes, reward_column=_reward_column(columns), minimize=minimize
+            )
     # All rows at once, to be read as what they are, or to say what is wrong with which.
     table = _table(path, columns, by, query, costs, checked_feature_names(features))
-    return log_from_table(table, columns, path, by, costs, features, **given)
+    return log_from_table(table, columns, path, by, costs, features, minimize, **given)
 
 
 def streamed_columns(
@@ -195,6 +202,7 @@ def log_from_table(
     by: str | None = None,
     costs: Sequence[str] = (),
     features: Sequence[str] = (),
+    minimize: bool = False,
     **sizes: Any,
 ) -> Log:
     """Build a log from an Arrow table; sizes are those of :func:`read_log`."""
@@ -206,6 +214,7 @@ def log_from_table(
     more: dict[str, Any] = {
         "cost": {name: _cost(table, name, path) for name in costs},
         "reward_column": _reward_column(columns),
+        "minimize": minimize,
     }
     if not features:
         return Log.from_arrays(**{**given, **told}, **groups, **more)

@@ -38,6 +38,13 @@ _FEWEST_ROWS = 5
 _N_SHOWN = 5
 # Losses are looked for so many steps ahead, at most; the discount may look less far.
 _FURTHEST, _LARGEST_DISCOUNT = 50, 0.98
+# What is asked, and what to do, by whether the log was read with minimize.
+_ASKED = {False: "costs, coded as rewards of the other sign", True: "rewards, read as costs"}
+_ADVICE = {
+    False: "If they are costs, read the log with --minimize; a range of rewards (--reward-range) "
+    "would show it.",
+    True: "If they are rewards, leave out --minimize.",
+}
 
 
 class Costs(Check):
@@ -114,10 +121,9 @@ def _finding(
         found="The more the baseline prefers an action, the less it earns "
         f"(p = {p_value:.2g}); in {int(is_worst.sum())} of {len(states)} "
         "states the action that it prefers is the worst one.",
-        effect="Are these costs, coded as rewards of the other sign? Then everything would be made "
-        "worse, and called better.",
-        advice="If they are costs, change their sign; a range of rewards (--reward-range) would "
-        "show it.",
+        effect=f"Are these {_ASKED[log.minimize]}? Then everything would be made worse, and called "
+        "better.",
+        advice=_ADVICE[log.minimize],
         share=float(n[is_worst].sum() / n.sum()),
         p_value=p_value,
         places=[

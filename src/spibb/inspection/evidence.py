@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 from spibb.data.baseline import align_policy
 from spibb.data.baseline_fit import BaselineFit, baseline_fit
 from spibb.data.counts import Counts
+from spibb.data.direction import check_sign
 from spibb.data.log import Log
 from spibb.data.readers import read_log
 from spibb.errors import DataError, SettingsError
 from spibb.inspection.duplicates import are_copied, multiplicities, without_copies
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Baseline, Problem
+from spibb.problem.direction import refuse_turning
 from spibb.problem.loggers import checked_improved, names_of, own_baseline, own_rows
 from spibb.representation.hidden_columns import HiddenColumns
 
@@ -51,10 +53,11 @@ class Evidence:
         baseline: Baseline | None = None,
         reward_range: tuple[float, float] | None = None,
         improve_on: str | None = None,
+        minimize: bool = False,
     ) -> Evidence:
         """Gather what :func:`spibb.inspect` was given; its arguments are described there."""
         if isinstance(log, Problem):
-            if baseline is not None or reward_range is not None or improve_on is not None:
+            if minimize or not (baseline is None and reward_range is None and improve_on is None):
                 raise SettingsError(
                     "a problem was given, and more beside it",
                     expected="a problem alone: it has its baseline and its range of rewards",
@@ -64,9 +67,14 @@ class Evidence:
             raise DataError(
                 "only counts were given", expected="a log", hint="inspect the log itself"
             )
-        data = log if isinstance(log, Log) else _read(log)
+        data = log if isinstance(log, Log) else _read(log, minimize=minimize)
+        if minimize and not data.minimize:
+            refuse_turning(data)
         if reward_range is not None:
             reward_range = _checked_range(reward_range)
+            seen = float(data.reward.min()), float(data.reward.max())
+            known = {"name": "reward_range", "what": "rewards", "minimize": data.minimize}
+            check_sign(reward_range, seen, **known)
         improved, given = None, baseline
         if given is not None or improve_on is not None:
             improved = checked_improved(data, improve_on)
@@ -162,8 +170,9 @@ class Evidence:
         return log if self.improved is None else log.take(own_rows(log, self.improved))
 
 
-def _read(log: Any) -> Log:
-    return read_log(log) if isinstance(log, str | Path) else Log.from_dataframe(log)
+def _read(log: Any, *, minimize: bool) -> Log:
+    read = read_log if isinstance(log, str | Path) else Log.from_dataframe
+    return read(log, minimize=minimize)
 
 
 def _checked_range(reward_range: Any) -> tuple[float, float]:

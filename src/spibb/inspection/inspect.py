@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.baseline_fit import BaselineFit
+from spibb.data.objective import Objective
 from spibb.display import Card, Display
 from spibb.errors import SettingsError
 from spibb.inspection.check import run_check
@@ -39,6 +40,7 @@ class Inspection(Display):
         n_sa: How often each action was taken, shape (S, A).
         lengths: Rows of each episode; None without episodes.
         is_without_baseline: Whether no baseline was given: then coverage is that of the rows.
+        objective: What is better, and what a good and a bad episode look like.
     """
 
     facts: dict[str, Any]
@@ -49,6 +51,7 @@ class Inspection(Display):
     n_sa: NDArray[np.int64]
     lengths: NDArray[np.int64] | None
     is_without_baseline: bool
+    objective: Objective
 
     @property
     def is_refused(self) -> bool:
@@ -124,6 +127,7 @@ class Inspection(Display):
         found = {
             "format": "spibb-inspection",
             "version": FORMAT_VERSION,
+            "objective": self.objective.to_dict(),
             "statement": self.statement,
             "is_refused": self.is_refused,
             "verdict_effect": self.verdict_effect,
@@ -146,6 +150,7 @@ def inspect(
     baseline: Baseline | None = None,
     reward_range: tuple[float, float] | None = None,
     improve_on: str | None = None,
+    minimize: bool = False,
 ) -> Inspection:
     """Say what a log holds, whether the baseline made it, and what would spoil a result.
 
@@ -160,6 +165,7 @@ def inspect(
         reward_range: Smallest and largest reward that are possible, if they are known.
         improve_on: Which policy runs today, where the log names several: actions are held to its
             own baseline, in its own episodes.
+        minimize: Whether the rewards of a path or a table are costs, of which less is better.
 
     Example:
         >>> from spibb import Log, TabularPolicy
@@ -170,7 +176,13 @@ def inspect(
         (True, ['baseline', 'reward-range'])
     """
     missing = _load_checks()
-    evidence = Evidence.of(log, baseline=baseline, reward_range=reward_range, improve_on=improve_on)
+    evidence = Evidence.of(
+        log,
+        baseline=baseline,
+        reward_range=reward_range,
+        improve_on=improve_on,
+        minimize=minimize,
+    )
     findings, tests = _run_checks(evidence)
     tests += missing
     policy = evidence.baseline
@@ -183,6 +195,7 @@ def inspect(
         n_sa=evidence.counts.n_sa,
         lengths=episode_lengths(evidence.log),
         is_without_baseline=policy is None,
+        objective=Objective.of(evidence.log),
     )
 
 

@@ -27,6 +27,15 @@ _SPARSE, _SPARSE_IDS = 10, 1_000
 _UNRELATED, _UNRELATED_ROWS = 0.02, 1_000_000
 
 
+# What to do about a range that holds the rewards with the other sign, by whether the log was read
+# with minimize.
+_SIGNS = {
+    False: "If they are costs, read the log with --minimize.",
+    True: "Turn the range, too: --reward-range is about rewards.",
+}
+_WORSE = " With costs for rewards everything would be made worse, and called better."
+
+
 class RewardRange(Check):
     """Find rewards outside of the range that was given."""
 
@@ -100,15 +109,15 @@ def _rewards(log: Log, reward_range: tuple[float, float]) -> Iterator[Finding]:
     if not outside.any():
         return
     fits = bool(((-log.reward >= low) & (-log.reward <= high)).all())
-    sign = " With the other sign all of them would be inside: are they costs?" if fits else ""
+    asked = "they are costs with their sign turned" if log.minimize else "are they costs?"
+    sign = f" With the other sign all of them would be inside: {asked}" * fits
     yield Finding(
         check="reward-range",
         severity="refused",
         found=f"{int(outside.sum()):,} rewards lie outside of [{low:g}, {high:g}]: they reach "
         f"from {log.reward.min():g} to {log.reward.max():g}.{sign}",
-        effect="Commands refuse the log with this range."
-        + (" With costs for rewards everything would be made worse, and called better." * fits),
-        advice="Change their sign." if fits else "Correct the rows, or widen the range.",
+        effect="Commands refuse the log with this range." + _WORSE * (fits and not log.minimize),
+        advice=_SIGNS[log.minimize] if fits else "Correct the rows, or widen the range.",
         share=float(outside.mean()),
     )
 

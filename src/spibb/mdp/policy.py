@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 # What files call the hash of the log that a policy was made of.
 LOG_HASH = "log_hash"
+# And whether it was made to minimize costs.
+MINIMIZE = "minimize"
 # Files round to six digits: a row that misses one by this much for each action is rescaled, by
 # more it is refused.
 _SUM_TOLERANCE = 1e-6
@@ -41,6 +43,7 @@ class TabularPolicy(Named, Display):
         action_labels: Names of the actions, in order.
         is_estimated: Whether it was estimated from the log it is said to have made.
         log_hash: `Log.content_hash` of the log it was made of, where that is known.
+        minimize: Whether it was made to minimize costs; None where that is not known.
 
     Example:
         >>> policy = TabularPolicy([[0.25, 0.75], [1.0, 0.0]], action_labels=("wait", "treat"))
@@ -55,6 +58,7 @@ class TabularPolicy(Named, Display):
     action_labels: tuple[str, ...] | None = None
     is_estimated: bool = False
     log_hash: str | None = None
+    minimize: bool | None = None
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class TabularPolicy(Named, Display):
         *,
         is_estimated: bool = False,
         log_hash: str | None = None,
+        minimize: bool | None = None,
     ) -> None:
         states = None if state_labels is None else tuple(state_labels)
         actions = None if action_labels is None else tuple(action_labels)
@@ -81,6 +86,7 @@ class TabularPolicy(Named, Display):
         object.__setattr__(self, "action_labels", actions)
         object.__setattr__(self, "is_estimated", is_estimated)
         object.__setattr__(self, "log_hash", log_hash)
+        object.__setattr__(self, "minimize", minimize)
 
     @property
     def n_states(self) -> int:
@@ -200,8 +206,8 @@ class TabularPolicy(Named, Display):
 
         Args:
             path: File name; the suffix ``.csv`` or ``.parquet`` decides the format.
-            metadata: Facts to keep beside the table; only Parquet files can hold them, and the
-                hash of the log that the policy was made of.
+            metadata: Facts to keep beside the table; only Parquet files can hold them, the hash of
+                the log that the policy was made of, and whether that was to minimize costs.
             states: Which states to write, shape (S,); None: all.
         """
         import pyarrow as pa
@@ -215,8 +221,9 @@ class TabularPolicy(Named, Display):
         if path.suffix == ".csv":
             pyarrow.csv.write_csv(table, sink)
         elif path.suffix == ".parquet":
-            made = {} if self.log_hash is None else {LOG_HASH: self.log_hash}
-            known = {"format": "spibb-policy", "version": FORMAT_VERSION, **made}
+            made = {LOG_HASH: self.log_hash, MINIMIZE: self.minimize}
+            told = {name: value for name, value in made.items() if value is not None}
+            known = {"format": "spibb-policy", "version": FORMAT_VERSION, **told}
             facts = known | (metadata or {})
             keyed = {b"spibb": json.dumps(facts, sort_keys=True).encode()}
             pyarrow.parquet.write_table(table.replace_schema_metadata(keyed), sink)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spibb.data_frames import FRAME, arrow_table, as_text
 from spibb.errors import PolicyError
 from spibb.file_formats import find_files, table_format
-from spibb.mdp.policy import LOG_HASH, TabularPolicy
+from spibb.mdp.policy import LOG_HASH, MINIMIZE, TabularPolicy
 from spibb.name_columns import Labels, check_size, encode
 from spibb.table_files import (
     read_numbers,
@@ -32,22 +32,29 @@ _COLUMNS = ("state", "action", "probability")
 def read_policy(path: str | Path) -> TabularPolicy:
     """Read a policy file; pairs that are left out have probability 0."""
     table = read_table(path, what="policy", names=[["state"], ["action"]], numbers=("probability",))
-    return policy_from_table(table, path, _log_hash(path))
+    facts = _facts(path)
+    log_hash, minimize = facts.get(LOG_HASH), facts.get(MINIMIZE)
+    is_hash = isinstance(log_hash, str) and re.fullmatch("[0-9a-f]{32}", log_hash)
+    return policy_from_table(
+        table,
+        path,
+        log_hash=log_hash if is_hash else None,
+        minimize=minimize if isinstance(minimize, bool) else None,
+    )
 
 
-def _log_hash(path: str | Path) -> str | None:
-    """Return the hash of the log that a policy was made of, where its file says so."""
+def _facts(path: str | Path) -> dict[str, Any]:
+    """Return what the file of a policy says beside its table: what the policy was made of."""
     import pyarrow.parquet
 
     files = find_files(path, what="policy")
     if len(files) > 1 or table_format(files[0]) != "parquet":
-        return None
+        return {}
     try:
-        facts = json.loads((pyarrow.parquet.read_schema(files[0]).metadata or {})[b"spibb"])
-        found = facts[LOG_HASH]
+        found = json.loads((pyarrow.parquet.read_schema(files[0]).metadata or {})[b"spibb"])
     except (KeyError, TypeError, ValueError):  # a table that others have written
-        return None
-    return found if isinstance(found, str) and re.fullmatch("[0-9a-f]{32}", found) else None
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def policy_from_frame(frame: Any) -> TabularPolicy:
@@ -58,10 +65,14 @@ def policy_from_frame(frame: Any) -> TabularPolicy:
     return policy_from_table(table, FRAME)
 
 
-def policy_from_table(
-    table: pa.Table, path: str | Path, log_hash: str | None = None
-) -> TabularPolicy:
-    """Make a policy of an Arrow table."""
+def policy_from_table(table: pa.Table, path: str | Path, **made: Any) -> TabularPolicy:
+    """Make a policy of an Arrow table.
+
+    Args:
+        table: The table.
+        path: Where it is, for messages.
+        **made: What the policy was made of, as `TabularPolicy` takes it.
+    """
     require_columns(table.column_names, _COLUMNS, path, can_rename=False)
     states, state_labels = encode(table["state"], "state", path)
     actions, action_labels = encode(table["action"], "action", path)
@@ -72,7 +83,7 @@ def policy_from_table(
     _check_duplicates(states, actions, shape[1], path)
     probabilities = np.zeros(shape)
     probabilities[states, actions] = probability
-    return TabularPolicy(probabilities, state_labels, action_labels, log_hash=log_hash)
+    return TabularPolicy(probabilities, state_labels, action_labels, **made)
 
 
 def _check_present(probability: NDArray[np.float64], path: str | Path) -> None:

@@ -10,7 +10,9 @@ from typing import Any, Unpack
 import numpy as np
 
 from spibb.confounding.sensitivity import Sensitivity, find_sensitivity
+from spibb.data.direction import TURNED
 from spibb.data.log import Log
+from spibb.data.objective import Objective
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
@@ -92,6 +94,7 @@ class PolicyEvaluation(Display):
         sensitivity: How strong an unrecorded cause must be to cancel the policy's gain; None: not
             computed.
         sensitivity_remark: Why that was not computed; empty where it was.
+        objective: What is better, and what a good and a bad episode of the log look like.
     """
 
     estimates: tuple[PolicyEstimate, ...]
@@ -108,6 +111,7 @@ class PolicyEvaluation(Display):
     assumptions: tuple[str, ...]
     is_exact: bool
     return_range: tuple[float, float] | None
+    objective: Objective
     origin: Origin = "unknown"
     improved_on: str | None = None
     representation: Agreement | None = None
@@ -125,7 +129,8 @@ class PolicyEvaluation(Display):
         return Card(
             f"PolicyEvaluation: {self.n_episodes:,} episodes, {self.n_rows:,} rows; "
             f"{100 * (1 - self.delta):g} % intervals by {self.bound}, {kind}",
-            {"warnings": " ".join(self.warnings)} if self.warnings else {},
+            ({"warnings": " ".join(self.warnings)} if self.warnings else {})
+            | ({"costs": TURNED} if self.objective.minimize else {}),
             ("estimator", "estimate", "from", "to", "warnings"),
             [
                 (one.estimator, *(f"{x:.4g}" for x in (one.estimate, *one.interval)),
@@ -137,7 +142,8 @@ class PolicyEvaluation(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
         plain_fields = asdict(replace(self, representation=None, sensitivity=None))
-        found = {"format": "spibb-evaluation", "version": FORMAT_VERSION, **plain_fields}
+        head = {"format": "spibb-evaluation", "version": FORMAT_VERSION}
+        found = {**head, **plain_fields, "objective": self.objective.to_dict()}
         for name in ("representation", "sensitivity"):
             part = getattr(self, name)
             found[name] = None if part is None else part.to_dict()
@@ -200,7 +206,10 @@ def evaluate_policy(
     """
     kind, level = checked_entry(bound, BOUNDS, "bound"), checked_level(delta) / 2.0
     kind.check_level(level)
-    data = log if isinstance(log, Problem) else log_of(log, features=options.pop("features", ()))
+    data = log
+    if not isinstance(log, Problem):
+        features, minimize = options.pop("features", ()), options.pop("minimize", False)
+        data = log_of(log, features=features, minimize=minimize)
     if baseline is None and _has(data, "propensity"):
         # What it is for, beside weights, is to say which actions the log hardly shows.
         baseline = "estimate"
@@ -277,6 +286,7 @@ def evaluate_policy(
         # A part of the episodes, as concentration tests, need not hold the policies in proportion.
         and (bound == "betting" or not off.is_mixed),
         return_range=None if known is None else (known.low, known.high),
+        objective=problem.objective,
         representation=None if isinstance(finer, str) else finer,
         representation_remark=finer if isinstance(finer, str) else "",
         sensitivity=None if isinstance(sensitivity, str) else sensitivity,

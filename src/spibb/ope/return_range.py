@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spibb.data.direction import check_range
 from spibb.errors import SettingsError
 from spibb.ope.bounds import Ends
 from spibb.ope.statistics import Array
@@ -86,12 +87,10 @@ class ReturnRange:
             streams = _streams(rewards, "a range of returns for an exact bound", hint)
             return cls(*streams, rewards, is_given=False, outcome=outcome)
         low, high = checked_range(given)
-        if gain.min() < low or gain.max() > high:
-            raise SettingsError(
-                f"the log holds returns from {gain.min():g} to {gain.max():g}",
-                expected=f"returns inside return_range = {(low, high)}",
-                hint="widen return_range: it must hold every possible return",
-            )
+        seen = float(gain.min()), float(gain.max())
+        check_range(
+            (low, high), seen, name="return_range", what="returns", minimize=rewards.minimize
+        )
         return cls(low, high, rewards, is_given=True)
 
     @property

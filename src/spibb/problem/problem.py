@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
 from spibb.data.counts import Counts
+from spibb.data.direction import TURNED
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
 from spibb.data.log import Log
+from spibb.data.objective import Objective
 from spibb.data.once import paid_once
 from spibb.data.outcomes import Outcomes
 from spibb.data.prior import Prior
@@ -30,6 +32,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.problem.baselines import Baseline as Baseline
 from spibb.problem.baselines import bring_together
 from spibb.problem.declarations import Declarations, Start, Successors
+from spibb.problem.direction import check_direction, refuse_turning
 from spibb.problem.limits import Bounds, Limits
 from spibb.problem.loggers import Loggers
 from spibb.problem.ranges import ValueRange
@@ -53,6 +56,7 @@ class ProblemOptions(TypedDict, total=False):
     limits: Limits | None
     improve_on: str | None
     features: Sequence[str]
+    minimize: bool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,6 +136,8 @@ class Problem(Display):
                 * improve_on: which policy runs today, where the log names several (``policy``).
                 * features: raw columns of a table beside its states. They judge a policy and do not
                   change it (:mod:`spibb.representation`); a Log has its own.
+                * minimize: whether the rewards of a table are costs, of which less is better; a Log
+                  says so itself (``read_log(..., minimize=True)``).
         """
         for name in options:
             checked_entry(name, ProblemOptions.__annotations__, "option of a problem")
@@ -145,9 +151,9 @@ class Problem(Display):
         gamma = None if gamma is None else checked_gamma(gamma)
         limits = _checked_limits(options.get("limits"))
         asked = () if limits is None else limits.cost
-        data = log_of(log, asked, options.get("features", ()))
         known: dict[str, Any] = dict(options)
-        known.pop("features", None)
+        features, minimize = known.pop("features", ()), known.pop("minimize", False)
+        data = log_of(log, asked, features, minimize=minimize)
         counts, policy, kept, loggers, is_recorded = bring_together(
             data,
             baseline,
@@ -180,7 +186,7 @@ class Problem(Display):
             "log": f"{int(counts.n_sa.sum()):,} rows, {int(counts.n_initial.sum()):,} episodes",
             "baseline": "estimated from the log" if self.baseline.is_estimated else "given",
             "rewards": f"from {values.low:g} to {values.high:g}, {origin}",
-        }
+        } | self.objective_facts
         if self.declared.statements:
             facts["declared"] = " ".join(self.declared.statements)
         if self.loggers is not None:
@@ -197,6 +203,21 @@ class Problem(Display):
     def gamma(self) -> float:
         """The discount."""
         return self.values.gamma
+
+    @property
+    def minimize(self) -> bool:
+        """Whether the rewards are costs with their sign turned."""
+        return self.counts.minimize
+
+    @property
+    def objective_facts(self) -> dict[str, str]:
+        """What objects show where costs are minimized: figures have their sign turned."""
+        return {"costs": TURNED} if self.minimize else {}
+
+    @cached_property
+    def objective(self) -> Objective:
+        """What is better, and what a good and a bad episode of the baseline look like."""
+        return Objective.of(self.counts if self.log is None else self.log, self.gamma)
 
     @property
     def whole(self) -> Log | None:
@@ -339,7 +360,11 @@ class Problem(Display):
         return Hazards.of(self.outcomes, worst=int(v.argmin()), least=least, stay=1.0 - ending)
 
     def align(self, policy: TabularPolicy) -> TabularPolicy:
-        """Return another policy in the states and actions of the problem."""
+        """Return another policy in the states and actions of the problem.
+
+        A policy that was made to minimize costs is not judged by rewards, nor the other way round.
+        """
+        check_direction(policy, minimize=self.minimize)
         return align_policy(
             self.counts, policy, role="policy", log=self.whole, otherwise=self.baseline
         )
@@ -416,16 +441,21 @@ def _known_gamma(counts: Counts, log: Log | None, gamma: float | None) -> float:
     return gamma
 
 
-def log_of(log: Any, costs: Sequence[str] = (), features: Sequence[str] = ()) -> Log | Counts:
+def log_of(
+    log: Any, costs: Sequence[str] = (), features: Sequence[str] = (), *, minimize: bool = False
+) -> Log | Counts:
     """Return a log or counts as they are, and a table as a log.
 
     Args:
         log: The log, counts, or table.
         costs: Columns of costs of a table.
         features: Raw columns of a table; a log has its own.
+        minimize: Whether the rewards of a table are costs; logs and counts say so themselves.
     """
     if not isinstance(log, Log | Counts):
-        return Log.from_dataframe(log, costs=costs, features=features)
+        return Log.from_dataframe(log, costs=costs, features=features, minimize=minimize)
+    if minimize and not log.minimize:
+        refuse_turning(log)
     if features:
         what = "a Log, which has its own" if isinstance(log, Log) else "counts, which keep none"
         raise SettingsError(

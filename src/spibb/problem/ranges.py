@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spibb.data.counts import Counts
+from spibb.data.direction import check_range
 from spibb.errors import SettingsError
 
 
@@ -22,6 +23,7 @@ class ValueRange:
         gamma: The discount.
         is_observed: Whether the range is only the one seen in the log: an assumption.
         never_ends: Whether the process is declared never to end.
+        minimize: Whether the rewards are costs with their sign turned.
     """
 
     low: float
@@ -29,6 +31,7 @@ class ValueRange:
     gamma: float
     is_observed: bool
     never_ends: bool = False
+    minimize: bool = False
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -72,15 +75,13 @@ class ValueRange:
     ) -> ValueRange:
         """Take the given range, after checking it against the log, or else the observed one."""
         low, high = (end + 0.0 for end in counts.reward_range)  # of -0 it makes 0
+        known = {"never_ends": never_ends, "minimize": counts.minimize}
         if reward_range is None:
-            return cls(low, high, gamma, is_observed=True, never_ends=never_ends)
+            return cls(low, high, gamma, is_observed=True, **known)
         given = (float(reward_range[0]), float(reward_range[1]))
         if not given[0] <= given[1] or abs(given[0]) == float("inf") or given[1] == float("inf"):
             raise SettingsError(f"reward_range is {reward_range}", expected="(low, high), finite")
-        if low < given[0] or high > given[1]:
-            raise SettingsError(
-                f"the log holds rewards from {low:g} to {high:g}",
-                expected=f"rewards inside reward_range = {given}",
-                hint="widen reward_range, or correct the log",
-            )
-        return cls(*given, gamma, is_observed=False, never_ends=never_ends)
+        check_range(
+            given, (low, high), name="reward_range", what="rewards", minimize=counts.minimize
+        )
+        return cls(*given, gamma, is_observed=False, **known)

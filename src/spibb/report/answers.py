@@ -70,7 +70,8 @@ def _today(assessment: Assessment) -> tuple[str, str]:
         ends = f"{interval(found.interval)} at 95 %"
     cut = f", {found.n_truncated:,} cut short" if found.n_truncated else ""
     episodes = several(found.n_episodes, "episode")
-    return number(found.mean), f"an episode, {ends} ({episodes}{cut})."
+    cost = f" (a cost of {number(-found.mean)})" if assessment.problem.minimize else ""
+    return number(found.mean), f"an episode{cost}, {ends} ({episodes}{cut})."
 
 
 def _gain(assessment: Assessment) -> tuple[str, str]:

@@ -150,6 +150,7 @@ class Comparison(Display):
         return {
             "format": "spibb-comparison",
             "version": 2,
+            "objective": self.problem.objective.to_dict(),
             "statement": comparison_statement(settings),
             "delta": self.delta,
             "results": [asdict(row) for row in self.rows],

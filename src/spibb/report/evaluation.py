@@ -32,6 +32,8 @@ def statement(found: PolicyEvaluation) -> str:
     above = sum(one.interval[0] > today for one in told)
     below = sum(one.interval[1] < today for one in told)
     intervals = several(len(told), "interval")
+    if found.objective.minimize:
+        return _of_costs(-today, above, below, len(told))
     if above == len(told):
         return f"More than the {number(today)} of today, by all of {intervals}."
     if below == len(told):
@@ -39,6 +41,19 @@ def statement(found: PolicyEvaluation) -> str:
     return (
         f"The log does not decide whether it is more than the {number(today)} of today: of "
         f"{intervals} {above} lie above it, {below} below."
+    )
+
+
+def _of_costs(today: float, n_lower: int, n_higher: int, n: int) -> str:
+    """Say the same of costs: estimates are costs with their sign turned."""
+    intervals = several(n, "interval")
+    if n_lower == n:
+        return f"A lower cost than the {number(today)} of today, by all of {intervals}."
+    if n_higher == n:
+        return f"A higher cost than the {number(today)} of today, by all of {intervals}."
+    return (
+        f"The log does not decide whether the cost is lower than the {number(today)} of today: of "
+        f"{intervals} {n_lower} say that it is, {n_higher} that it is higher."
     )
 
 
@@ -82,7 +97,8 @@ def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
         for one, picture in zip(parts, pictures, strict=True)
     ]  # fmt: skip
     return render_page(
-        "evaluation.html", found=found, facts=facts, axis=axis, rows=rows,
+        "evaluation.html", found=found, facts=facts, objective=facts["objective"], axis=axis,
+        rows=rows,
         finer=finer_states(facts["representation"]), sensitivity_question=sensitivity.QUESTION,
         sensitivity=sensitivity.sensitivity_sentences(facts) if found.sensitivity else [],
     )  # fmt: skip

@@ -59,7 +59,9 @@ def fill_result(assessment: Assessment, folder: Path, command: str | None = None
     policy.write(folder / "policy.parquet", metadata=metadata, states=deciding)
     if policy.probabilities.size <= _LARGEST_CSV:
         policy.write(folder / "policy.csv", states=deciding)
-    write_json(folder / "certificate.json", assessment.certificate.to_dict())
+    certificate = {"objective": result.problem.objective.to_dict()}
+    certificate |= assessment.certificate.to_dict()
+    write_json(folder / "certificate.json", certificate)
     hashes = {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in FILES

@@ -50,6 +50,7 @@ def render_report(assessment: Assessment, summary: dict[str, Any], log_section: 
     return render_page(
         "report.html",
         summary=summary,
+        objective=summary["objective"],
         certificate=assessment.certificate,
         settings={
             name: in_words(value)

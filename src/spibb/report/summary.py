@@ -59,6 +59,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "format": "spibb-summary",
         "version": 2,
         "spibb": spibb.__version__,
+        "objective": assessment.problem.objective.to_dict(),
         "verdict": _verdict(assessment.verdict),
         "pilot": None if assessment.pilot is None else _plain_facts(asdict(assessment.pilot)),
         "answers": [

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from spibb.data.objective import FEWEST_EPISODES
+
 _GAIN = "What the change adds to the expected gain of an episode, under the harsher prior"
 _HARM = "Probability that the change takes away instead"
 _NEED = "About how many more rows in this state would make harm unlikely enough"
@@ -58,13 +60,14 @@ def change_table(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def group_table(groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the groups of a log."""
+    """Return the groups of a log; what is not told of few episodes is null."""
+    few = f"fewer than {FEWEST_EPISODES}"
     columns = [
         _column("Group", "text"),
-        _column("Rows", "count"),
-        _column("Episodes", "count"),
-        _column("Logged return", "number", none="no episode begins here"),
-        _column("Decisions changed", "share"),
+        _column("Rows", "count", none="not told"),
+        _column("Episodes", "count", none=few),
+        _column("Logged return", "number", none="not told"),
+        _column("Decisions changed", "share", none="not told"),
     ]
     rows = [
         [one["name"], one["n_rows"], one["n_episodes"], _figures(one["log_return"]),
