@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spibb.data.baseline_fit import FIT_LEVEL
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.bounds import Ends
 from spibb.ope.fitted import fit_models
@@ -134,6 +135,19 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
             f"{episodes.n_after_end} rows follow the end of their episode and are left out."
         )
     return tuple(found)
+
+
+def fit_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
+    """Say that the log contradicts its baseline, however little they differ."""
+    fit = problem.fit if off.episodes.logged is None else None
+    if fit is None or fit.p_value >= FIT_LEVEL:
+        return ()
+    place = problem.counts.place(int(np.argmax(fit.evidence)))
+    return (
+        f"The actions of the log contradict that the baseline made it (p = {fit.p_value:.1g}, "
+        f"first look at {place}): weights rest on that, and no interval is exact. Give the policy "
+        "that made the log, or record the probability of each action (propensity).",
+    )
 
 
 def range_warnings(chosen: Sequence[Bound]) -> tuple[str, ...]:

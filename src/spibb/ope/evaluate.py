@@ -252,6 +252,7 @@ def evaluate_policy(
             *caveats.origin_warnings(origin, is_shown=same_log),
             *left_out({} if estimators else unfit),
             *caveats.log_warnings(off, problem),
+            *caveats.fit_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
             *caveats.rare_warnings(rare, bounds),
@@ -263,6 +264,7 @@ def evaluate_policy(
         and is_known
         and not is_estimated
         and problem.counts.n_gaps == 0
+        and not caveats.fit_warnings(off, problem)
         and problem.declared.initial is None
         and origin != "same"
         # A part of the episodes, as concentration tests, need not hold the policies in proportion.

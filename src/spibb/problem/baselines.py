@@ -76,7 +76,7 @@ def bring_together(
         }
         loggers = replace(Loggers.of(log, improved), policies={improved: policy, **known})
         log = log.take(own_rows(log, improved))
-        n_sa, counts = _pairs(log), replace(counts, n_initial=_starts(log))
+        n_sa, counts = pair_counts(log), replace(counts, n_initial=_starts(log))
     check_baseline(n_sa, policy)
     if not is_accepted and not policy.is_estimated:
         if log is not None:
@@ -112,7 +112,8 @@ def _own(data: Log | Counts, improved: str | None) -> Log | Counts:
     return data.take(own_rows(data, improved))
 
 
-def _pairs(log: Log) -> NDArray[np.int64]:
+def pair_counts(log: Log) -> NDArray[np.int64]:
+    """Return how often every pair was taken in a log, shape (S, A)."""
     shape = (log.n_states, log.n_actions)
     taken = np.bincount(log.state * log.n_actions + log.action, minlength=shape[0] * shape[1])
     return taken.reshape(shape)
@@ -129,10 +130,10 @@ def _checked_other(
     """Hold the policy of another logger to its rows, or estimate it from them."""
     rows, role = log.take(own_rows(log, name)), f"baseline of {name!r}"
     aligned = align_policy(counts, _checked_baseline(rows, policy), role=role, log=rows)
-    check_baseline(_pairs(rows), aligned, role)
+    check_baseline(pair_counts(rows), aligned, role)
     if not is_accepted and not aligned.is_estimated:
         check_propensities(rows, aligned)
-        check_fit(_pairs(rows), aligned, role)
+        check_fit(pair_counts(rows), aligned, role)
     return aligned
 
 

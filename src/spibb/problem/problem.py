@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
+from spibb.data.baseline_fit import BaselineFit, baseline_fit
 from spibb.data.counts import Counts
 from spibb.data.estimate import Unseen, checked_unseen
 from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
@@ -28,7 +29,7 @@ from spibb.mdp.evaluation import Evaluation, evaluate, evaluate_batch
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem.baselines import Baseline as Baseline
-from spibb.problem.baselines import bring_together
+from spibb.problem.baselines import bring_together, pair_counts
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.limits import Bounds, Limits
 from spibb.problem.loggers import Loggers
@@ -207,6 +208,13 @@ class Problem(Display):
     def model(self) -> TabularMDP:
         """The estimated model."""
         return TabularMDP.of_arrays(self.estimate(), self.counts.terminal)
+
+    @cached_property
+    def fit(self) -> BaselineFit | None:
+        """How well the baseline fits the actions of its log; None: no log, or it was estimated."""
+        if self.log is None or self.baseline.is_estimated:
+            return None
+        return baseline_fit(pair_counts(self.log), self.baseline.probabilities)
 
     @cached_property
     def baseline_values(self) -> Evaluation:
