@@ -33,14 +33,12 @@ class Together(NamedTuple):
         baseline: The policy that runs today.
         log: Its episodes, where a log was given.
         loggers: All policies that made the log, where it names several.
-        is_recorded: Whether the baseline was read off the log.
     """
 
     counts: Counts
     baseline: TabularPolicy
     log: Log | None
     loggers: Loggers | None
-    is_recorded: bool
 
 
 def bring_together(
@@ -82,7 +80,7 @@ def bring_together(
         if log is not None:
             check_propensities(log, policy)
         check_fit(n_sa, policy)
-    return Together(counts, policy, log, loggers, baseline is None)
+    return Together(counts, policy, log, loggers)
 
 
 def _check_recorded(counts: Counts, policy: TabularPolicy, improved: str | None) -> None:

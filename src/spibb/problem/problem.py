@@ -71,7 +71,6 @@ class Problem(Display):
         model_kind: How the model is estimated.
         limits: What a new policy may do; None: anything.
         loggers: The policies that made the log, where it names several.
-        is_recorded: Whether the baseline was read off the log, and lists the states met there.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
@@ -89,7 +88,6 @@ class Problem(Display):
     model_kind: ModelKind = "counts"
     limits: Limits | None = None
     loggers: Loggers | None = None
-    is_recorded: bool = False
 
     @classmethod
     def of(
@@ -149,7 +147,7 @@ class Problem(Display):
         data = log_of(log, asked, options.get("features", ()))
         known: dict[str, Any] = dict(options)
         known.pop("features", None)
-        counts, policy, kept, loggers, is_recorded = bring_together(
+        counts, policy, kept, loggers = bring_together(
             data,
             baseline,
             known.pop("improve_on", None),
@@ -167,9 +165,7 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        made = cls(
-            counts, policy, values, kept, declared, unseen, model_kind, limits, loggers, is_recorded
-        )
+        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits, loggers)
         if limits is not None:
             made.bounds  # noqa: B018 - limits that cannot be kept are refused here
         return made
