@@ -104,10 +104,44 @@ def test_adversaries_make_it_claim_nothing_false(name):
         result = DecisionPoints(
             delta=0.5, least_lead=0.5, return_range=case.return_range
         ).improve(
-            log, baseline=case.baseline, gamma=case.mdp.gamma, reward_range=case.reward_range,
+            log, baseline=case.given_baseline(log), gamma=case.mdp.gamma,
+            reward_range=case.reward_range, accept_baseline=case.made_by is not None,
             **case.declared,
         )  # fmt: skip
         assert not result.certificate.guarantee.applies or case.gain(result.policy) >= -1e-9
+
+
+def test_a_log_of_another_policy_where_few_episodes_go_is_refused():
+    """The returns prove a change over who acted, and it is a loss over the baseline that is given.
+
+    The two differ in 0.7 % of the rows: too few to refuse the log, enough to turn the sign.
+    """
+    case, n_false = ADVERSARIES["wrong-baseline"], 0
+    for seed in range(6):
+        log = case.draw(np.random.default_rng(seed))
+        asked = {"gamma": case.mdp.gamma, "reward_range": case.reward_range}
+        settings = DecisionPoints(return_range=case.return_range)
+        found = settings.improve(log, baseline=case.baseline, accept_baseline=True, **asked)
+        claim = found.certificate.guarantee
+        n_false += claim.details["n_changed"] > 0 and case.gain(found.policy) < 0
+        assert not claim.applies
+        assert {part.name for part in claim.failed} == {"made-by-baseline"}
+        assert claim.failed[0].where == "state 1"
+        acted = settings.improve(log, baseline=case.made_by, **asked).certificate.guarantee
+        assert acted.applies
+        assert acted.conditions[2].value >= 0.01
+    assert n_false == 6, "without the check each of them is claimed"
+
+
+def test_that_the_baseline_made_the_log_is_named_wherever_the_statement_is():
+    _, baseline, log = garnet_log(0, 1_500)
+    result = DecisionPoints(return_range=(0.0, 1.0)).improve(log, baseline=baseline, gamma=0.95)
+    named = "The log was made by the baseline, in every state"
+    claim = result.certificate.guarantee
+    assert sum(text.startswith(named) for text in claim.assumptions) == 1
+    assert named in str(result.certificate.to_dict()["guarantee"]["assumptions"])
+    counts = result.certificate.to_dict()["guarantee"]["conditions"]
+    assert [part["name"] for part in counts if part["name"] == "made-by-baseline"]
 
 
 def test_a_tie_that_chance_breaks_is_not_taken_for_a_lead():

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spibb import Counts, Log, TabularPolicy
-from spibb.certify.model_set import ModelSet, StartBall
+from spibb.certify.model_set import ModelSet, StartBall, listed_radii
 from spibb.certify.regret import RegretTest
 from spibb.errors import DataError, SettingsError
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.declarations import Declarations
 from spibb.testing import reference_robust as slow
 from spibb.testing.checks import random_problem
-from spibb.uncertainty.time_uniform import log_events, time_uniform_radius
+from spibb.uncertainty.time_uniform import found_radius, log_events, time_uniform_radius
 
 DELTA = 0.1
 # Three states, one of which ends; in state 0 action 0 was tried 40 times, from ten episodes.
@@ -39,39 +39,50 @@ def radius(n, log_term):
     return min(2.0, slow.time_uniform(n, np.exp(-log_term)))
 
 
+def found(n, k, alpha):
+    """The radius of k outcomes that appeared, at level alpha."""
+    return min(2.0, slow.time_uniform(n, alpha / (2 ** (k - 1) * k * (k + 1))) + 2 * k / n)
+
+
+def listed(n, n_outcomes, k, alpha):
+    """The smaller of the radii of a list and of what appeared, at half of alpha each."""
+    by_list = slow.time_uniform(n, alpha / 2 / (2 ** (n_outcomes - 1) - 1))
+    return min(by_list, found(n, k, alpha / 2))
+
+
 def test_the_radii_by_hand():
-    """Pairs (0, 0) and (1, 1) have 30 and 10 rows; 6 pairs, and 1 more row for the start."""
-    models = set_of()
-    rest = DELTA * 6 / 7
-    # Two states that go on, ending, elsewhere: four outcomes, 2^3 - 1 events.
-    transition = [radius(n, np.log(6 * 7 / (0.75 * rest))) for n in (30, 10)]
+    """Pairs (0, 0) and (1, 1) have 30 and 10 rows; with the start they are 3 rows that appeared."""
+    models, share = set_of(), DELTA / (3 * 4)
+    # Two states followed the one; the other was followed by ends alone.
     expected = np.full((4, 2), 2.0)
-    expected[0, 0], expected[1, 1], expected[2] = *transition, 0.0
+    expected[0, 0], expected[1, 1] = found(30, 2, 0.75 * share), found(10, 1, 0.75 * share)
+    expected[2] = 0.0
     np.testing.assert_allclose(models.balls.radius[0], expected)
-    reward = [1.5 * slow.time_uniform(n, 0.25 * rest / 6) for n in (30, 10)]
+    reward = [1.5 * slow.time_uniform(n, 0.25 * share) for n in (30, 10)]
     low = np.full((4, 2), -1.0)
     low[0, 0], low[1, 1] = np.maximum(-1.0, [2 / 3 - reward[0], 2.0 - reward[1]])
     low[2] = 0.0
     np.testing.assert_allclose(models.low.reward[0], low)
     assert models.high.reward[0, 0, 0] == pytest.approx(min(2.0, 2 / 3 + reward[0]))
     assert models.high.reward[0, 3].tolist() == [2.0, 2.0], "elsewhere anything may be paid"
-    # The start: three outcomes, of which one is elsewhere, from ten episodes.
-    assert models.start.radius[0] == pytest.approx(radius(10, np.log(3 / (DELTA / 7))))
+    # The start: one state, of ten episodes.
+    assert models.start.radius[0] == pytest.approx(found(10, 1, share))
     assert models.start.initial[0].tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_what_is_declared_makes_the_set_smaller():
-    """Complete states, a given start: 6 pairs share all of delta, and have one outcome less."""
+    """Complete states, a given start: 6 pairs share delta, and their outcomes are a list of 3."""
     models = set_of(states_complete=True, initial=[0.5, 0.5, 0.0])
     assert models.low.shape == (1, 3, 2)
-    expected = radius(30, np.log(6 * 3 / (0.75 * DELTA)))
+    expected = listed(30, 3, 2, 0.75 * DELTA / 6)
     assert models.balls.radius[0, 0, 0] == pytest.approx(expected)
     assert models.start.radius[0] == 0.0
+    assert set_of(states_complete=True).start.radius[0] == pytest.approx(
+        listed(10, 2, 1, DELTA / 7)
+    )
     followed = set_of(successors=[(0, 0), (0, 1)])
     # Known successors of state 0, and ending: three outcomes, and no elsewhere.
-    assert followed.balls.radius[0, 0, 0] == pytest.approx(
-        radius(30, np.log(6 * 3 / (0.75 * DELTA * 6 / 7)))
-    )
+    assert followed.balls.radius[0, 0, 0] == pytest.approx(listed(30, 3, 2, 0.75 * DELTA / 12))
     assert followed.balls.radius[0, 1, 1] == set_of().balls.radius[0, 1, 1]
     seen = set_of(successors="seen")
     # State 1 was only followed by an end: with the ended state there is one outcome, and no doubt.
@@ -82,10 +93,85 @@ def test_what_is_declared_makes_the_set_smaller():
 def test_known_rewards_leave_all_to_the_transitions():
     models = set_of(known_rewards=True)
     assert models.low.reward[0, 0, 0] == models.high.reward[0, 0, 0] == pytest.approx(2 / 3)
-    assert models.balls.radius[0, 0, 0] == pytest.approx(
-        radius(30, np.log(6 * 7 / (DELTA * 6 / 7)))
-    )
+    assert models.balls.radius[0, 0, 0] == pytest.approx(found(30, 2, DELTA / 12))
     assert models.low.reward[0, 0, 1] == -1.0, "what was never seen may pay anything"
+
+
+def many_outcomes(rng, n=100, n_states=100_000):
+    """A log of one pair that leads to any of many states, and the L1 distance of its row."""
+    drawn = rng.integers(1, n_states, n)
+    names, after = np.unique(drawn, return_inverse=True)
+    log = Log.from_arrays(
+        state=np.zeros(n, int), action=np.zeros(n, int), reward=np.zeros(n), n_actions=1,
+        next_state=after + 1, truncated=np.ones(n, bool), episode=np.arange(n),
+        n_states=len(names) + 1,
+    )  # fmt: skip
+    times = np.unique(drawn, return_counts=True)[1]
+    return log, 2.0 * (times / n - 1.0 / (n_states - 1)).sum()
+
+
+def test_a_list_of_states_that_the_log_drew_up_is_paid_for():
+    """Nearly all of the mass is on states that the log lacks: no radius below 2 holds."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        log, distance = many_outcomes(rng)
+        asked = {"baseline": TabularPolicy.uniform(log.n_states, 1), "reward_range": (0.0, 1.0)}
+        n_listed = log.n_states + 2
+        as_a_list = time_uniform_radius(100, np.log(n_listed / 0.01) + log_events(n_listed))
+        assert as_a_list < 1.7 < distance, "a union over the listed states alone is too small"
+        assert set_of(log, **asked).balls.radius[0, 0, 0] >= distance
+
+
+def test_ends_are_one_outcome_however_many_states_they_are_in():
+    """Which states are only ends is seen in the log: it must not make any radius smaller."""
+    n = 60
+    after, ended = np.arange(n) % 4 + 1, np.arange(n) % 4 < 3
+    log = Log.from_arrays(
+        state=[0] * n, action=[0] * n, reward=[0.0] * n, next_state=after, terminated=ended,
+        truncated=~ended, episode=range(n), n_states=5, n_actions=1,
+    )  # fmt: skip
+    one = replace(log, next_state=np.where(ended, 1, after))
+    assert Counts.from_log(log).terminal.sum() == 3
+    asked = {"baseline": TabularPolicy.uniform(5, 1), "reward_range": (0.0, 1.0)}
+    radii = [set_of(part, **asked).balls.radius[0, 0, 0] for part in (log, one)]
+    share = DELTA / (2 * 3)
+    assert radii == pytest.approx([found(n, 2, 0.75 * share)] * 2)
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.5])
+def test_the_radius_without_a_list_covers_at_every_size_at_once(skew):
+    """400 runs of 400 draws of 50 outcomes, alike or a few of them common."""
+    rng = np.random.default_rng(2)
+    p, n, alpha, ever = 1.0 / np.arange(1, 51) ** skew, 400, 0.2, 0
+    p /= p.sum()
+    nearest = np.inf
+    for _ in range(400):
+        counts = np.cumsum(np.eye(50)[rng.choice(50, n, p=p)], axis=0)
+        size = np.arange(1, n + 1)
+        distance = np.abs(counts / size[:, None] - p).sum(axis=1)
+        limit = found_radius(size, (counts > 0).sum(axis=1), np.log(1 / alpha))
+        ever += bool((distance > limit).any())
+        nearest = min(nearest, float((limit / distance).min()))
+    assert ever <= alpha * 400
+    assert nearest < 6.0, "so loose that the test says nothing"
+
+
+def test_the_radii_for_random_counts_are_paid_for_by_the_spibb_bound():
+    """(1 - gamma) r_R + gamma r_P is at most twice the root, as docs/guarantees.md proves."""
+    sizes = [*range(4, 60), *(10**k for k in range(2, 10))]
+    for n_states, n_actions, delta in ((1, 2, 0.25), (2, 2, 0.05), (50, 4, 0.05), (300, 9, 1e-6)):
+        log_term = np.log(2 * n_states * n_actions / delta) + n_states * np.log(2)
+        for gamma in (0.0, 0.01, 0.3, 0.7, 0.75, 0.9, 0.999):
+            for n in sizes:
+                transition, reward = listed_radii(
+                    n, n_states * n_actions, n_states + 1, gamma, delta
+                )
+                weighted = (1 - gamma) * reward + gamma * transition
+                assert weighted <= 2.0 * np.sqrt(2.0 / n * log_term)
+    # Of transitions alone it is false: little of delta is theirs where gamma is small.
+    n, log_term = 10**5, np.log(2 * 2 / 0.25) + np.log(2)
+    transition, _ = listed_radii(n, 2, 2, 1e-9, 0.25)
+    assert transition > 2.0 * np.sqrt(2.0 / n * log_term)
 
 
 def test_where_nothing_ends_ending_is_no_outcome():

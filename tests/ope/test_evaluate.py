@@ -228,7 +228,7 @@ def test_support_gaps_ends_and_few_episodes_are_warned_of():
     policy = TabularPolicy([[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]])
     found = evaluate_policy(log, policy=policy, baseline=baseline, gamma=GAMMA, estimators=["is"])
     text = " ".join(found.warnings)
-    assert "2 episodes are few" in text
+    assert "the squares of its 2 terms count as" in " ".join(found["is"].warnings)
     assert "In 1 visited states the policy takes actions that the baseline never takes" in text
     assert "first: 0, with probability 0.25" in text
     assert "In 1 places steps of an episode are missing" in text

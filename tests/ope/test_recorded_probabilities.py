@@ -107,6 +107,59 @@ def test_a_target_is_evaluated_by_what_needs_nothing_else(case):
     assert any("whatever it may do was possible" in text for text in exact.assumptions)
 
 
+def clicks(n=3_000):
+    """A one-step log of rare rewards, with the probabilities of its rows."""
+    rng = np.random.default_rng(4)
+    baseline = TabularPolicy.uniform(2, 20)
+    policy = TabularPolicy(rng.dirichlet(np.ones(20), 2))
+    state, action = rng.integers(0, 2, n), rng.integers(0, 20, n)
+    log = Log.from_arrays(
+        state=state, action=action, reward=(rng.random(n) < 0.01).astype(float), n_actions=20,
+        n_states=2,
+    )  # fmt: skip
+    return (
+        with_columns(log, propensity=logged(log, baseline), target_probability=logged(log, policy)),
+        log,
+        policy,
+        baseline,
+    )
+
+
+@pytest.mark.parametrize("bound", ["bca", "student-t", "betting", "concentration"])
+def test_weights_of_rows_have_the_intervals_of_the_same_weights_of_tables(bound):
+    """Rare rewards: upper ends were five times as far where weights are those of rows."""
+    by_row, log, policy, baseline = clicks()
+    asked = {"reward_range": (0.0, 1.0), "bound": bound, "estimators": ["is", "pdis"]}
+    by_table = evaluate_policy(log, policy=policy, baseline=baseline, **asked)
+    # An exact bound needs to know the largest weight; an approximate one takes the log's.
+    largest = (policy.probabilities / baseline.probabilities).max()
+    known = {"largest_weight": largest} if by_table.is_exact else {}
+    found = evaluate_policy(by_row, **asked, **known)
+    assert found.is_exact == by_table.is_exact
+    for name in ("is", "pdis"):
+        assert found[name].interval == pytest.approx(by_table[name].interval, rel=1e-9)
+    told = " ".join(found.assumptions)
+    if by_table.is_exact:
+        assert f"No episode can have a weight above {largest:g}, as given." in told
+        wide = evaluate_policy(by_row, **asked)
+        assert wide.is_exact
+        assert wide["is"].interval[1] > 1.5 * found["is"].interval[1]
+    else:
+        assert "the largest of the log" in told
+
+
+def test_a_largest_weight_that_the_log_contradicts_is_refused():
+    by_row, *_ = clicks(300)
+    with pytest.raises(SettingsError, match=r"largest_weight is 0.1, and the log has a weight of"):
+        evaluate_policy(by_row, largest_weight=0.1)
+
+
+def test_a_largest_weight_is_one_of_one_step(case):
+    log, policy, baseline = case
+    with pytest.raises(SettingsError, match="not every row of the log ends its process"):
+        evaluate_policy(log, policy=policy, baseline=baseline, gamma=GAMMA, largest_weight=50.0)
+
+
 def test_without_a_column_a_policy_is_asked_for(case):
     log, policy, baseline = case
     with pytest.raises(SettingsError, match=r"policy is not given.*target_probability"):

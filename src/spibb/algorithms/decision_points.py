@@ -14,6 +14,10 @@ After Sharma et al. 2025 (DPRL), repaired: there the number of frequent pairs is
 union bound over it is not valid; here K is fixed by the first half. Comparing a* with the other
 actions rather than with V_b, of which it is a part, changes more states at the same level.
 
+That the baseline made the log is assumed, and named: a test of the actions can refuse it, but not
+prove it. Whoever made the log, what they did, b', loses nothing by the same changes: V^pi' >=
+V^b'. Without the assumption this is not about the baseline that was given.
+
 Records that stop early are completed on the safe side: by the least return that is possible from a
 pair that shall rise, and the largest from those that shall fall.
 """
@@ -30,6 +34,7 @@ from spibb.algorithms.base import DEFAULT_DELTA, Algorithm, Rng
 from spibb.certify import checks
 from spibb.certify.case import Case
 from spibb.certify.certificate import Condition, Guarantee
+from spibb.certify.theorems import MADE_BY_BASELINE, MARKOV
 from spibb.data.returns import FirstVisits, first_visits
 from spibb.errors import checked_number
 from spibb.mdp.evaluation import evaluate_batch
@@ -206,6 +211,7 @@ def _guarantee(case: Case, points: Points) -> Guarantee:
     conditions = (
         Condition("discount", discount, True, is_below, case.problem.gamma, 1.0),
         Condition("propensities", known, is_satisfied=not baseline.is_estimated),
+        checks.made_by_baseline(case),
         checks.no_gaps(case),
     )
     is_read_off = case.problem.values.is_observed and not points.known.is_given
@@ -219,8 +225,8 @@ def _guarantee(case: Case, points: Points) -> Guarantee:
         "first half picked.",
         conditions=conditions,
         assumptions=(
-            "The recorded state decides alone, chance apart, what follows and what those who made "
-            "the log did; the process does not change over time.",
+            MADE_BY_BASELINE,
+            MARKOV,
             "Episodes are independent of each other, and where records stop has nothing to do with "
             "what would have followed.",
             f"Returns, from any step on, lie in {span}.",

@@ -13,6 +13,7 @@ from spibb.algorithms.hcpi_candidates import Candidates
 from spibb.certify import checks
 from spibb.certify.case import Case
 from spibb.certify.certificate import Condition, Guarantee
+from spibb.certify.theorems import MADE_BY_BASELINE
 from spibb.ope.confidence import Bound
 from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.split import Split
@@ -226,6 +227,7 @@ def _conditions(case: Case, found: HeldOutTest) -> tuple[Condition, ...]:
     if bound.is_exact:
         known = "the baseline's probabilities are known, not estimated from the log"
         further.append(Condition("propensities", known, is_satisfied=not baseline.is_estimated))
+        further.append(checks.made_by_baseline(case))
     if not isinstance(bound.estimator, MeanEstimator):
         unbiased = (
             "the estimator is a mean of unbiased terms: weighted ones are not, and their tests "
@@ -242,7 +244,7 @@ def _assumptions(case: Case, found: HeldOutTest) -> tuple[str, ...]:
     if not found.is_accepted:
         return ()  # that the baseline is as good as itself rests on nothing
     bound = found.choice.bound
-    texts = ["The log was made by the baseline, and the state it records decides its action."]
+    texts = [MADE_BY_BASELINE]
     if case.baseline.policy.is_estimated:
         texts.append(
             "The baseline was estimated from the same log, and the estimate is taken to be the "

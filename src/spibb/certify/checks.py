@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from spibb.certify.case import ROUNDING, Case, spent_budget
 from spibb.certify.certificate import Condition
+from spibb.data.baseline_fit import FIT_LEVEL
 
 Flags = NDArray[np.bool_]
 LIMIT_CHECKS = ("limits", "max-states", "min-gain", "costs")
@@ -114,23 +115,37 @@ def no_gaps(case: Case) -> Condition:
     return none_of("whole-episodes", "no step of an episode is missing", case.problem.counts.n_gaps)
 
 
-def states_listed(case: Case) -> Condition:
-    """Check that the list of states does not come from the log itself."""
-    problem = case.problem
-    is_drawn_up = problem.baseline.is_estimated or problem.is_recorded
-    is_given = not is_drawn_up or problem.declared.states_complete
-    statement = (
-        "the states are listed by the baseline, or declared complete (states_complete): "
-        "a list that the log itself has drawn up grows with chance"
-    )
-    return Condition("states-listed", statement, is_satisfied=is_given)
-
-
 def states_complete(case: Case) -> Condition:
     """Check that the states are declared complete."""
     statement = "the states are declared complete (states_complete)"
     is_complete = case.problem.declared.states_complete
     return Condition("states-complete", statement, is_satisfied=is_complete)
+
+
+def made_by_baseline(case: Case) -> Condition:
+    """Check that the log does not contradict that the baseline made it.
+
+    The test only refuses: it claims nothing, and so takes nothing of delta. A log that says nothing
+    of who made it passes, and the statement names what it then assumes.
+    """
+    problem = case.problem
+    statement = (
+        "the actions of the log do not contradict that the baseline made it (p-value of the "
+        "likelihood ratio, at any size of the difference)"
+    )
+    fit = problem.fit
+    if fit is None:
+        return Condition("made-by-baseline", statement, is_checked=False, is_satisfied=True)
+    is_fit = fit.p_value >= FIT_LEVEL
+    return Condition(
+        "made-by-baseline",
+        statement,
+        is_satisfied=is_fit,
+        value=fit.p_value,
+        limit=FIT_LEVEL,
+        n_violations=0 if is_fit else 1,
+        where=None if is_fit else problem.counts.place(int(np.argmax(fit.evidence))),
+    )
 
 
 def rewards_known(case: Case) -> Condition:

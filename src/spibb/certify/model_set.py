@@ -7,16 +7,22 @@ known but the range of rewards,
     ||P - P^||_1 <= min(2, r_P(N)),   |R - R^| <= r_R(N) (high - low) / 2,   low <= R <= high,
 
 and for the first state, unless its distribution is given, ||p - p^||_1 <= r_0 with N the number of
-episodes. r is the radius of spibb.uncertainty.time_uniform with log(1 / alpha) equal to
+episodes. All are radii of spibb.uncertainty.time_uniform, r_R that of a mean, r_P and r_0 of an L1
+distance:
 
-    r_P: log(|X||A| / delta_P) + log(2^(n - 1) - 1)     r_R: log(|X||A| / delta_R)
-    r_0: log(1 / delta_0) + log(2^(n - 1) - 1)          delta_0 = delta / (|X||A| + 1)
+* *No list.* Without a declaration nothing that the log names was fixed before it was seen. The
+  radius is that of the k outcomes that appeared after the pair, which holds whatever else there is
+  and whatever is merged (ends, elsewhere). The m-th pair to appear in the log, the start being the
+  first, has the share 1 / (m (m + 1)) of delta; all of M take the last one's, 1 / (M (M + 1)).
+* *A list.* Where the states are declared complete, or the successors of a pair are, n outcomes are
+  fixed beforehand (the states that do not end the process, and ending). The smaller of the two
+  radii counts, each at half of the share. Complete states fix the pairs, too: each of |X||A| and
+  the start has an equal share.
 
-for n outcomes (the states that do not end the process, ending, elsewhere; fewer where successors
-are known, or where it is declared that nothing ends). What delta_0 leaves is divided as the two
-matter: a share max(1 - gamma, 1/4) for rewards, the rest for transitions. M* is in the set with
-probability 1 - delta, whatever decided how often each pair was visited, and this event does not
-depend on any policy or baseline: any number of them may be tested on it, and the best one kept.
+A pair's share is divided as the two matter: max(1 - gamma, 1/4) for rewards, the rest for
+transitions. M* is in the set with probability 1 - delta, whatever decided how often each pair was
+visited, and this event does not depend on any policy or baseline: any number of them may be tested
+on it, and the best one kept.
 """
 
 from __future__ import annotations
@@ -31,7 +37,7 @@ from numpy.typing import NDArray
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.robust import Balls, RobustValues, optimistic_evaluation, robust_evaluation
 from spibb.problem import Problem, ProblemBatch
-from spibb.uncertainty.time_uniform import log_events, time_uniform_radius
+from spibb.uncertainty.time_uniform import found_radius, log_events, time_uniform_radius
 
 Array = NDArray[np.float64]
 
@@ -63,8 +69,15 @@ class StartBall:
         if problems.declared.initial is not None:
             return cls(initial, np.zeros(len(initial)), possible)
         n_episodes = np.array([part.counts.n_initial.sum() for part in problems])
-        log_term = log_events(possible.sum(axis=1)) - np.log(start_share(problems[0], delta))
-        return cls(initial, np.minimum(2.0, time_uniform_radius(n_episodes, log_term)), possible)
+        log_term = _log_shares(problems, delta)
+        radius = _l1_radius(
+            n_episodes,
+            (initial > 0.0).sum(axis=1),
+            possible.sum(axis=1),
+            log_term,
+            np.full(len(initial), problems.declared.states_complete),
+        )
+        return cls(initial, radius, possible)
 
     def worst(self, v: Array) -> Array:
         """Return the least mean of values over the first state, shape (B,), for v of (B, S)."""
@@ -79,9 +92,62 @@ class StartBall:
 
 
 def start_share(problem: Problem, delta: float) -> float:
-    """Return the part of delta that the start distribution takes, one row among all pairs."""
+    """Return the part of delta that the start takes where states are listed, a row among all."""
     given = problem.declared.initial is not None
     return 0.0 if given else delta / (problem.counts.n_sa.size + 1)
+
+
+def listed_radii(
+    n: float, n_pairs: int, n_outcomes: int, gamma: float, delta: float
+) -> tuple[float, float]:
+    """Return r_P and r_R of a pair with n rows where outcomes are listed, at most.
+
+    Args:
+        n: Rows of the pair.
+        n_pairs: Pairs that share delta.
+        n_outcomes: Outcomes of the list.
+        gamma: The discount.
+        delta: What the pairs share, without the start's part.
+    """
+    share, pairs = _reward_share(gamma), np.log(n_pairs) - np.log(delta)
+    events = log_events(n_outcomes)
+    with np.errstate(divide="ignore"):
+        log_p, log_r = pairs - np.log1p(-share) + np.log(2.0) + events, pairs - np.log(share)
+    transition = np.minimum(2.0, time_uniform_radius(n, log_p))
+    return float(transition), float(time_uniform_radius(n, log_r))
+
+
+def _reward_share(gamma: float) -> float:
+    """Return which part of a pair's share its rewards take."""
+    return max(1.0 - gamma, _LEAST_REWARD_SHARE)
+
+
+def _log_shares(problems: ProblemBatch, delta: float) -> Array:
+    """Return log(1 / share) of one row, a pair or the start, of each problem; shape (B,)."""
+    declared, n_sa = problems.declared, problems.n_sa
+    n_start = 0 if declared.initial is not None else 1
+    if declared.states_complete:
+        return np.full(len(n_sa), np.log(n_sa[0].size + n_start) - np.log(delta))
+    n_rows = np.maximum((n_sa > 0).sum(axis=(1, 2)) + n_start, 1).astype(np.float64)
+    return np.asarray(np.log(n_rows) + np.log1p(n_rows) - np.log(delta))
+
+
+def _l1_radius(n: Any, n_found: Any, n_listed: Any, log_term: Any, is_listed: Any) -> Array:
+    """Return the L1 radius, at most 2, of n observations with so many outcomes.
+
+    Args:
+        n: Observations.
+        n_found: Outcomes that appeared.
+        n_listed: Outcomes of the list, where there is one.
+        log_term: log(1 / share).
+        is_listed: Whether the list of outcomes was fixed before the log was seen.
+    """
+    halved = log_term + np.where(is_listed, np.log(2.0), 0.0)
+    found, events = found_radius(n, n_found, halved), log_events(n_listed)
+    # One outcome alone is certain.
+    term = np.where(np.isneginf(events), events, halved + np.maximum(events, 0.0))
+    listed = time_uniform_radius(n, term)
+    return np.asarray(np.minimum(2.0, np.where(is_listed, np.minimum(found, listed), found)))
 
 
 def radii(
@@ -93,15 +159,13 @@ def radii(
         The L1 radius of every pair, at most 2 and 0 in terminal states, and the largest error of
         the mean reward, infinite without data; of shape (B, S, A) both.
     """
-    n_sa = problems.n_sa
-    share = 0.0 if known_rewards else max(1.0 - problems.gamma, _LEAST_REWARD_SHARE)
-    pairs = np.log(n_sa[0].size) - np.log(delta - start_share(problems[0], delta))
+    problems = problems.counted
+    n_sa, pairs = problems.n_sa, _log_shares(problems, delta)[:, None, None]
+    share = 0.0 if known_rewards else _reward_share(problems.gamma)
     with np.errstate(divide="ignore"):  # a share of nothing: no confidence, and no need of it
         log_p, log_r = pairs - np.log1p(-share), pairs - np.log(share)
-    events = log_events(_n_outcomes(problems))
-    certain = np.isneginf(events)  # one outcome alone
-    log_term = np.add(log_p, events, out=events, where=~certain)
-    transition = np.minimum(2.0, time_uniform_radius(n_sa, log_term))
+    outcomes = _n_found(problems), *_listed(problems)
+    transition = _l1_radius(n_sa, *outcomes[:2], log_p, outcomes[2])
     if known_rewards:
         reward = np.zeros(n_sa.shape)
     else:
@@ -111,18 +175,31 @@ def radii(
     return np.where(terminal, 0.0, transition), np.where(n_sa > 0, reward, np.inf)
 
 
-def _n_outcomes(problems: ProblemBatch) -> NDArray[np.int64]:
-    """Return how many outcomes every pair may have, shape (B, S, A)."""
+def _n_found(problems: ProblemBatch) -> NDArray[np.int64]:
+    """Return how many outcomes appeared after every pair, all ends being one; shape (B, S, A)."""
+    models, shape = problems.models, problems.n_sa.shape
+    rows = np.repeat(np.arange(problems.n_sa.size), np.diff(models.indptr))
+    problem = rows // (shape[1] * shape[2])
+    is_end = problems.terminal[problem, models.indices]
+    held = models.data > 0.0
+    n_going_on = np.bincount(rows[held & ~is_end], minlength=problems.n_sa.size)
+    n_ending = np.bincount(rows[held & is_end], minlength=problems.n_sa.size).reshape(shape)
+    ends = (n_ending > 0) | (models.ending * problems.n_sa > 0.5)
+    return np.asarray(n_going_on.reshape(shape) + ends)
+
+
+def _listed(problems: ProblemBatch) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return how many outcomes are listed for every pair, and whether they are; (B, S, A) both."""
     declared, live, shape = problems.declared, ~problems.terminal, problems.n_sa.shape
-    n = live.sum(axis=1) + (0 if declared.states_complete else 1)
-    found = np.broadcast_to(n[:, None, None], shape)
+    n_live = np.broadcast_to(live.sum(axis=1)[:, None, None], shape)
+    is_listed = np.full(shape, declared.states_complete)
     if declared.successors is not None:
         parts: list[Any] = [one.declared.successors for one in problems]
         # An end in a terminal state is an end.
-        n_live = [part @ goes_on for part, goes_on in zip(parts, live.astype(int), strict=True)]
-        listed = [np.diff(part.indptr) > 0 for part in parts]
-        found = np.where(np.reshape(listed, shape), np.reshape(n_live, shape), found)
-    return np.asarray(found + (0 if declared.never_ends else 1))
+        counted = [part @ goes_on for part, goes_on in zip(parts, live.astype(int), strict=True)]
+        known = np.reshape([np.diff(part.indptr) > 0 for part in parts], shape)
+        n_live, is_listed = np.where(known, np.reshape(counted, shape), n_live), is_listed | known
+    return np.asarray(n_live + (0 if declared.never_ends else 1)), is_listed
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,7 +66,7 @@ def regret_test(case: Case, found: float | None = None) -> Guarantee:
         "Regret test",
         "In every model that the log cannot rule out, the policy's value less the baseline's is at "
         "least this bound.",
-        (checks.states_listed(case),),
+        (),
         bound,
     )
 
@@ -97,7 +97,7 @@ def robust_test(
             number = float(robust_bounds(models, models.worst(policy), best)[0])
         return number, {"difference": number}
 
-    conditions = [checks.states_listed(case)] + [checks.rewards_known(case)] * known_rewards
+    conditions = [checks.rewards_known(case)] * known_rewards
     return apply_theorem(
         case,
         "Robust test" + (", rewards known" if known_rewards else ""),

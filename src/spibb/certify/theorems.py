@@ -26,6 +26,7 @@ from spibb.certify.case import Case, spent_budget
 from spibb.certify.certificate import Condition, Guarantee
 from spibb.certify.estimated_baseline import estimation_loss, recorded_in_full, shift_of
 from spibb.certify.kappa import kappa
+from spibb.certify.model_set import listed_radii
 from spibb.certify.occupancy import occupancy_error
 from spibb.problem import Problem
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ
@@ -33,6 +34,7 @@ from spibb.uncertainty.thresholds import zeta
 
 # Below so many observations the SPIBB radius for a fixed count does not cover a random one.
 _FEWEST_TRUSTED = 4.0
+_MANY_ROWS = 1e100
 
 
 def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
@@ -67,11 +69,16 @@ def theorem_1(case: Case, error: ErrorFunction | None = None) -> Guarantee:
         "epsilon V_max / (1 - gamma).",
         (
             *([] if by_returns else [checks.one_step(case)]),
+            checks.made_by_baseline(case),
             checks.constraint(case, errors, None),
             checks.advantage(case, gain, kind),
         ),
         bound,
-        assumptions=(_BASELINE, _RETURNS) if by_returns else (_BASELINE, _FIXED),
+        assumptions=(
+            MADE_BY_BASELINE,
+            _RETURNS if by_returns else _FIXED,
+            *([] if case.problem.declared.states_complete else [_LISTED]),
+        ),
         is_uniform=False,
     )
 
@@ -121,7 +128,9 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
     """The bound of Pi_b-SPIBB (Laroche et al. 2019, Theorem 2), where both policies are known.
 
     rho - rho_b >= rho^ - rho^_b - zeta(n_wedge), with the original zeta of
-    spibb.uncertainty.thresholds. The tighter ones rest on a reduction that is not proved.
+    spibb.uncertainty.thresholds, where (1 - gamma) r_R + gamma r_P at n_wedge rows is at most twice
+    the root of zeta: docs/guarantees.md proves that it is, from 4 to 1e9 rows, for delta <= 1/4,
+    and here it is checked. The tighter ones rest on a reduction that is not proved.
     """
     threshold = max(n_wedge, _FEWEST_TRUSTED)
 
@@ -147,9 +156,26 @@ def spibb_bound(case: Case, n_wedge: float) -> Guarantee:
             checks.states_complete(case),
             checks.bootstrapped_copy(case, threshold),
             checks.only_trusted(case, threshold),
+            _small_radii(case, threshold),
         ),
         bound,
     )
+
+
+def _small_radii(case: Case, n_wedge: float) -> Condition:
+    """Check that the radii at n_wedge rows are paid for by zeta, weighted as values weigh them."""
+    problem, n_pairs = case.problem, case.problem.counts.n_sa.size
+    n_states, gamma, delta = problem.counts.n_states, problem.gamma, case.delta_but_start
+    n_wedge = min(n_wedge, _MANY_ROWS)  # an infinite threshold trusts no pair anyway
+    transition, reward = listed_radii(n_wedge, n_pairs, n_states + 1, gamma, delta)
+    log_term = math.log(2.0 * n_pairs / delta) + n_states * math.log(2.0)
+    weighted = (1.0 - gamma) * reward + gamma * transition
+    limit = 2.0 * math.sqrt(2.0 / n_wedge * log_term)
+    statement = (
+        "at n_wedge rows (1 - gamma) r_R + gamma r_P, the radii for random counts, is at most "
+        "twice the radius for a fixed one"
+    )
+    return Condition("radii", statement, True, weighted <= limit, weighted, limit)
 
 
 def lemma_1(case: Case) -> NDArray[np.float64] | None:
@@ -171,7 +197,11 @@ MARKOV = (
     "The recorded state decides alone, chance apart, what follows and what those who made the log "
     "did; the process does not change over time."
 )
-_BASELINE = "The log was made by the baseline, and the state it records is all that matters."
+MADE_BY_BASELINE = (
+    "The log was made by the baseline, in every state, and the state it records is all that "
+    "decided its action."
+)
+_LISTED = "The list of states and actions was fixed before the log was seen."
 _FIXED = "How often each action was taken does not depend on what it earned."
 _ESTIMATED = (
     "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
@@ -218,8 +248,11 @@ def apply_theorem(
         conditions = tuple(part for part in conditions if part.name == "discount")
         assumptions = ()
     if is_estimated and is_uniform and problem.log is not None:
-        # Beside it stands the event that the estimate of the baseline is near: delta for each.
+        # Beside it stands the event that the estimate of the baseline is near: delta for each. It
+        # is a union over all states, which the log must not have drawn up.
         condition, n_episodes, longest = recorded_in_full(problem.log)
+        if not any(part.name == "states-complete" for part in conditions):
+            conditions += (checks.states_complete(case),)
         conditions += (condition,)
         assumptions += (_EPISODES.format(longest=longest),)
         delta = min(1.0, 2 * delta)

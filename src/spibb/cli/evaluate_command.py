@@ -24,6 +24,11 @@ Returns = Annotated[
 Page = Annotated[Path | None, Option("--out", help="Folder for the estimates and a page of them.")]
 _ALL = "Use the episodes of all policies that the log names, weighted over their mixture."
 AllEpisodes = Annotated[bool, Option("--all-episodes", help=_ALL)]
+_LARGEST = (
+    "Largest possible weight of a one-step log whose probabilities are those of rows: makes exact "
+    "ends of rare rewards tight."
+)
+LargestWeight = Annotated[float | None, Option("--largest-weight", help=_LARGEST)]
 SameLog = Annotated[
     bool, Option("--same-log", help="Give intervals although this log made the policy.")
 ]
@@ -47,6 +52,7 @@ def evaluate(
     show_ids: o.ShowIds = False,
     same_log: SameLog = False,
     all_episodes: AllEpisodes = False,
+    largest_weight: LargestWeight = None,
     accept_baseline: o.AcceptBaseline = False,
     improve_on: o.ImproveOn = None,
     printed: o.PrintFormat = o.Format.table,
@@ -80,6 +86,7 @@ def evaluate(
             return_range=return_range,
             same_log=same_log,
             all_episodes=all_episodes,
+            largest_weight=largest_weight,
             progress=progress,
         )
     facts = evaluation_facts(found, command_line())

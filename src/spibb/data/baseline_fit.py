@@ -35,6 +35,9 @@ Array = NDArray[np.float64]
 _CLOSENESS = np.array([1.0, 10.0, 100.0, 1e3, 1e4, 1e5])
 # Both are needed to refuse a baseline: chance is ruled out, and the difference matters.
 REFUSED_P, REFUSED_DISTANCE = 1e-6, 0.02
+# Statements that need the baseline to have made the log are made at p-values from here on alone,
+# however small the difference: of right baselines at most one log of a hundred is turned away.
+FIT_LEVEL = 0.01
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spibb.data.baseline_fit import FIT_LEVEL
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.ope.bounds import Ends
 from spibb.ope.fitted import fit_models
@@ -29,8 +30,9 @@ LEAST_ESS = 30.0
 LARGEST_SHARE = 0.1
 # A mean weight outside of this says that the sample is not one of the baseline's usual ones.
 _USUAL_MEAN = (0.5, 2.0)
-# On benign processes, logs of 60 to 200 episodes: docs/adversarial.md.
-_FEW = 250
+# On benign processes, logs of 60 to 200 episodes miss too often (docs/adversarial.md), 250 do not.
+# Of normal terms, whose kurtosis is 3, the squares of 250 count as so many equal ones.
+_FEWEST_SQUARES = 250 / 3
 # Rewards that count as fewer equal ones than this are too few to be resampled.
 _TELLING = 50.0
 # What the baseline does so seldom, and which share of the policy's decisions may be of that kind.
@@ -95,13 +97,22 @@ def origin_warnings(origin: Origin, *, is_shown: bool) -> tuple[str, ...]:
     return (f"{TOLD['same']} {flattered.capitalize()}: {withheld}.",)
 
 
-def few_warnings(n_episodes: int) -> tuple[str, ...]:
-    """Say that episodes are too few for approximate intervals to keep their level."""
-    if n_episodes >= _FEW:
+def spread_warnings(terms: Array) -> tuple[str, ...]:
+    """Say that the spread of an approximate interval rests on too few of its terms.
+
+    With d the terms less their mean, sum d^2 estimates the variance as well as (sum d^2)^2 / sum
+    d^4 equal squares would: n over the kurtosis. docs/evaluation.md derives the rule.
+    """
+    squares = (terms - terms.mean()) ** 2
+    if len(terms) >= _FEWEST_SQUARES and not squares.any():
+        return ()
+    found = float(effective_sample_size(squares))
+    if found >= _FEWEST_SQUARES:
         return ()
     return (
-        f"{n_episodes} episodes are few: approximate intervals miss the truth up to three times as "
-        "often as they say (docs/adversarial.md).",
+        f"The width of the interval rests on few episodes: the squares of its {len(terms)} terms "
+        f"count as {found:.0f} equal ones. Approximate intervals then miss the truth up to several "
+        "times as often as they say (docs/evaluation.md).",
     )
 
 
@@ -136,6 +147,19 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     return tuple(found)
 
 
+def fit_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
+    """Say that the log contradicts its baseline, however little they differ."""
+    fit = problem.fit if off.episodes.logged is None else None
+    if fit is None or fit.p_value >= FIT_LEVEL:
+        return ()
+    place = problem.counts.place(int(np.argmax(fit.evidence)))
+    return (
+        f"The actions of the log contradict that the baseline made it (p = {fit.p_value:.1g}, "
+        f"first look at {place}): weights rest on that, and no interval is exact. Give the policy "
+        "that made the log, or record the probability of each action (propensity).",
+    )
+
+
 def range_warnings(chosen: Sequence[Bound]) -> tuple[str, ...]:
     """Say where exact bounds rest on a range that was read off the log."""
     known, estimators = chosen[0].known, [bound.estimator for bound in chosen]
@@ -162,7 +186,7 @@ def rare_warnings(rare: RareTerms | None, chosen: Sequence[Bound]) -> tuple[str,
 
 def sample_warnings(off: OffPolicy, problem: Problem, delta: float) -> tuple[str, ...]:
     """Say where a log looks like those on which approximate intervals fail."""
-    found = list(few_warnings(len(off.episodes)))
+    found = []
     share = _rare_share(off)
     if share > _RARE_SHARE:
         found.append(
@@ -262,6 +286,8 @@ def assumptions(
     ]
     if problem.loggers is not None:
         found.append(problem.loggers.mixed if off.is_mixed else problem.loggers.used)
+    if bound.is_exact and bound.largest < math.inf and off.is_by_row:
+        found.append(f"No episode can have a weight above {bound.largest:g}, as given.")
     if off.policy is None:
         found.append(
             "target_probability is what the policy to be evaluated gives the logged action, by "
@@ -278,7 +304,8 @@ def assumptions(
         if rare is not None and any(one.estimator.has_safe_tails for one in chosen):
             found.append(
                 "Rewards are rare: ends of is and pdis are those of the gamma interval for "
-                f"weighted counts: no weight can exceed {off.largest_weight:.3g}"
+                f"weighted counts: no weight can exceed {bound.largest:.3g}"
+                f"{', the largest of the log' if math.isinf(off.largest_weight) else ''}"
                 f"{'' if problem.values.proviso is None else ', ' + problem.values.proviso}."
             )
     elif bound.known is not None:

@@ -122,6 +122,10 @@ class Bound(ABC):
         For each policy of a walk, of which the last is the baseline, shape (C - 1,).
         """
 
+    def spread_of(self, statistic: Statistic, walk: Walk, policy: int = 0) -> Sequence[Array]:
+        """Return the terms whose spread makes the width of an interval; none of exact bounds."""
+        return ()
+
     def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
         """Return the lower bound on the gain of the only policy beside the baseline."""
         return self.lower(gain, rng)
@@ -192,14 +196,24 @@ class ApproximateBound(Bound):
         """
         if not isinstance(self.estimator, OneSidedEstimator):
             return self.ends(statistic, rng)
-        extremes = float(walk.gain.min()), float(walk.gain.max())
-        rare = self.rare(walk, policy)
+        extremes, rare = _extremes(walk), self.rare(walk, policy)
         lower, upper = (
             self._about(self.estimator.about, walk, extremes, rng, policy)
             if rare is None
             else rare.ends(self.delta)
         )
         return min(lower, statistic.estimate), max(upper, statistic.estimate)
+
+    def spread_of(self, statistic: Statistic, walk: Walk, policy: int = 0) -> Sequence[Array]:
+        """Return the terms about both ends, or what each episode does to the estimate."""
+        if isinstance(self.estimator, OneSidedEstimator):
+            if self.rare(walk, policy) is not None:
+                return ()  # their ends allow for one more term, the largest there may be
+            low, high = _extremes(walk)
+            about = self.estimator.about
+            return about(walk, low)[:, policy], about(-walk, -high)[:, policy]
+        able = statistic.is_resampled and math.isfinite(statistic.estimate)
+        return (statistic.jackknife(),) if able else ()
 
     def rare(self, walk: Walk, policy: int = 0) -> RareTerms | None:
         """Return the terms where rewards, or the lack of them, are rare; None where they are not.
@@ -389,6 +403,11 @@ class Concentration(ExactBound):
         theirs = replace(mine, estimator=_RETURNS)
         lower = mine.interval(gain, walk, rng)[0]
         return lower - theirs.interval(gain, walk, rng, policy=1)[1]
+
+
+def _extremes(walk: Walk) -> Ends:
+    """Return the smallest and the largest return."""
+    return float(walk.gain.min()), float(walk.gain.max())
 
 
 # The baseline's own returns have weights 1.

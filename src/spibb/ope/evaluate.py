@@ -164,6 +164,7 @@ def evaluate_policy(
     rng: np.random.Generator | None = None,
     same_log: bool = False,
     all_episodes: bool = False,
+    largest_weight: float | None = None,
     progress: Callable[[int, float], None] | None = None,
     **options: Unpack[ProblemOptions],
 ) -> PolicyEvaluation:
@@ -189,6 +190,10 @@ def evaluate_policy(
         all_episodes: Where several policies made the log, and a baseline is given for each, use the
             episodes of all, weighted over their mixture (:mod:`spibb.ope.mixture`): right if
             episodes begin alike whoever acts. What is earned today stays that of ``improve_on``.
+        largest_weight: The largest that the policy's probability of an action over the logged one
+            may be, in one-step logs whose weights are those of rows (propensity,
+            target_probability): exact upper ends of rare rewards need it. Where tables are given it
+            is known.
         progress: Told how many estimates are made, and which share of all.
         **options: As for :meth:`spibb.Problem.of`; ``unseen`` concerns the models of "dr" and
             "model".
@@ -239,7 +244,8 @@ def evaluate_policy(
     known = known_range(problem, return_range, off, needs_one=kind.is_exact)
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
-    bounds = [kind(one, level, known, largest=off.largest_weight) for one in chosen]
+    largest = off.largest_for(largest_weight, is_exact=kind.is_exact)
+    bounds = [kind(one, level, known, largest=largest) for one in chosen]
     made: list[PolicyEstimate] = []
     for one in bounds:
         made.append(_estimate(off, one, rng, own))
@@ -248,11 +254,12 @@ def evaluate_policy(
     if origin == "same" and not same_log:
         made = [_without_interval(one) for one in made]
     by_baseline = own_off.of_baseline
-    own_bound = kind(ESTIMATORS["is"], level, known, largest=by_baseline.largest_weight)
+    own_largest = by_baseline.largest_for(None, is_exact=kind.is_exact)
+    own_bound = kind(ESTIMATORS["is"], level, known, largest=own_largest)
     mean = _estimate(by_baseline, own_bound, rng)
     rare = None
     if issubclass(kind, ApproximateBound):
-        rare = kind(ESTIMATORS["is"], level, known, largest=off.largest_weight).rare(off.plain)
+        rare = kind(ESTIMATORS["is"], level, known, largest=largest).rare(off.plain)
     is_known = known is not None and known.is_known(*chosen)
     finer, sensitivity = _gain_in_finer_states(problem, policy), _sensitivity(problem, policy)
     return PolicyEvaluation(
@@ -270,6 +277,7 @@ def evaluate_policy(
             *caveats.origin_warnings(origin, is_shown=same_log),
             *left_out({} if estimators else unfit),
             *caveats.log_warnings(off, problem),
+            *caveats.fit_warnings(off, problem),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
             *caveats.rare_warnings(rare, bounds),
@@ -281,6 +289,7 @@ def evaluate_policy(
         and is_known
         and not is_estimated
         and problem.counts.n_gaps == 0
+        and not caveats.fit_warnings(off, problem)
         and problem.declared.initial is None
         and origin != "same"
         # A part of the episodes, as concentration tests, need not hold the policies in proportion.
@@ -340,6 +349,8 @@ def _estimate(
         return PolicyEstimate(estimator.id, math.nan, NO_BOUND, ess, share, mean, words)
     estimate, interval = statistic.estimate, bound.interval(statistic, off.plain, rng)
     warnings = caveats.estimate_warnings(statistic, weight, interval)
+    widths = [caveats.spread_warnings(x) for x in bound.spread_of(statistic, off.plain)]
+    warnings += max(widths, key=len, default=())
     if interval[0] > interval[1]:
         interval = NO_BOUND if known is None else (known.low, known.high)
         warnings += (caveats.CONTRADICTION,)

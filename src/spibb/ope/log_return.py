@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spibb.data.log import Log
 from spibb.ope.bounds import NO_BOUND, student_t
-from spibb.ope.caveats import few_warnings, hidden_warnings
+from spibb.ope.caveats import hidden_warnings, spread_warnings
 from spibb.ope.trajectories import Trajectories
 from spibb.problem.ranges import ValueRange
 
@@ -61,7 +61,7 @@ class LogReturn:
         returns = episodes.returns(gamma)
         is_spread = len(returns) > 1
         interval = student_t(returns, (1.0 - level) / 2.0) if is_spread else NO_BOUND
-        told = few_warnings(len(returns))
+        told = spread_warnings(returns)
         if rewards is not None and is_spread:
             # An extreme that an episode meets with probability p stays out of n episodes with
             # (1 - p)^n, so that p may be log(1 / delta) / n.

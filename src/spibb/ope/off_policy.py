@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from spibb.data.estimate import Unseen
+from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.statistics import Array, Statistic
@@ -21,6 +22,8 @@ from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, Walk, walk
 from spibb.problem import Problem
 from spibb.settings import checked_entry
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +128,33 @@ class OffPolicy:
         if not self.episodes.ended.all() or (self.unsupported > 0.0).any():
             return math.inf
         return float(self.tables().ratio.max())
+
+    def largest_for(self, given: float | None, *, is_exact: bool) -> float:
+        """Return the largest weight that a bound may rest on; infinite where there is none.
+
+        An approximate bound takes the log to show what weights there are, where they are those of
+        rows; an exact one needs it to be known beforehand.
+
+        Args:
+            given: What the user knows it to be.
+            is_exact: Whether the bound is exact.
+        """
+        is_one_step, seen = bool(self.episodes.ended.all()), float(self.plain.weight.max())
+        if given is not None:
+            if not is_one_step:
+                raise SettingsError(
+                    "largest_weight is given, and not every row of the log ends its process",
+                    expected="a one-step log: weights of longer episodes are products",
+                )
+            if given < seen * (1.0 - _ROUNDING):
+                raise SettingsError(
+                    f"largest_weight is {given:g}, and the log has a weight of {seen:g}",
+                    expected="the largest that an action may have: probability under the policy "
+                    "over probability when it was logged",
+                )
+            return min(given, self.largest_weight)
+        rests_on_log = self.is_by_row and is_one_step and not is_exact
+        return seen if rests_on_log else self.largest_weight
 
     def weight(self, name: str) -> Array | None:
         """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""

@@ -33,14 +33,12 @@ class Together(NamedTuple):
         baseline: The policy that runs today.
         log: Its episodes, where a log was given.
         loggers: All policies that made the log, where it names several.
-        is_recorded: Whether the baseline was read off the log.
     """
 
     counts: Counts
     baseline: TabularPolicy
     log: Log | None
     loggers: Loggers | None
-    is_recorded: bool
 
 
 def bring_together(
@@ -76,13 +74,13 @@ def bring_together(
         }
         loggers = replace(Loggers.of(log, improved), policies={improved: policy, **known})
         log = log.take(own_rows(log, improved))
-        n_sa, counts = _pairs(log), replace(counts, n_initial=_starts(log))
+        n_sa, counts = pair_counts(log), replace(counts, n_initial=_starts(log))
     check_baseline(n_sa, policy)
     if not is_accepted and not policy.is_estimated:
         if log is not None:
             check_propensities(log, policy)
         check_fit(n_sa, policy)
-    return Together(counts, policy, log, loggers, baseline is None)
+    return Together(counts, policy, log, loggers)
 
 
 def _check_recorded(counts: Counts, policy: TabularPolicy, improved: str | None) -> None:
@@ -112,7 +110,8 @@ def _own(data: Log | Counts, improved: str | None) -> Log | Counts:
     return data.take(own_rows(data, improved))
 
 
-def _pairs(log: Log) -> NDArray[np.int64]:
+def pair_counts(log: Log) -> NDArray[np.int64]:
+    """Return how often every pair was taken in a log, shape (S, A)."""
     shape = (log.n_states, log.n_actions)
     taken = np.bincount(log.state * log.n_actions + log.action, minlength=shape[0] * shape[1])
     return taken.reshape(shape)
@@ -129,10 +128,10 @@ def _checked_other(
     """Hold the policy of another logger to its rows, or estimate it from them."""
     rows, role = log.take(own_rows(log, name)), f"baseline of {name!r}"
     aligned = align_policy(counts, _checked_baseline(rows, policy), role=role, log=rows)
-    check_baseline(_pairs(rows), aligned, role)
+    check_baseline(pair_counts(rows), aligned, role)
     if not is_accepted and not aligned.is_estimated:
         check_propensities(rows, aligned)
-        check_fit(_pairs(rows), aligned, role)
+        check_fit(pair_counts(rows), aligned, role)
     return aligned
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
+from spibb.data.baseline_fit import BaselineFit, baseline_fit
 from spibb.data.counts import Counts
 from spibb.data.direction import TURNED
 from spibb.data.estimate import Unseen, checked_unseen
@@ -30,7 +31,7 @@ from spibb.mdp.evaluation import Evaluation, evaluate, evaluate_batch
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem.baselines import Baseline as Baseline
-from spibb.problem.baselines import bring_together
+from spibb.problem.baselines import bring_together, pair_counts
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.direction import check_direction, refuse_turning
 from spibb.problem.limits import Bounds, Limits
@@ -74,7 +75,6 @@ class Problem(Display):
         model_kind: How the model is estimated.
         limits: What a new policy may do; None: anything.
         loggers: The policies that made the log, where it names several.
-        is_recorded: Whether the baseline was read off the log, and lists the states met there.
 
     Example:
         >>> log = Log.from_arrays(state=[0, 0], action=[0, 1], reward=[1.0, 3.0], episode=[0, 1])
@@ -92,7 +92,6 @@ class Problem(Display):
     model_kind: ModelKind = "counts"
     limits: Limits | None = None
     loggers: Loggers | None = None
-    is_recorded: bool = False
 
     @classmethod
     def of(
@@ -154,7 +153,7 @@ class Problem(Display):
         known: dict[str, Any] = dict(options)
         features, minimize = known.pop("features", ()), known.pop("minimize", False)
         data = log_of(log, asked, features, minimize=minimize)
-        counts, policy, kept, loggers, is_recorded = bring_together(
+        counts, policy, kept, loggers = bring_together(
             data,
             baseline,
             known.pop("improve_on", None),
@@ -172,9 +171,7 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        made = cls(
-            counts, policy, values, kept, declared, unseen, model_kind, limits, loggers, is_recorded
-        )
+        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits, loggers)
         if limits is not None:
             made.bounds  # noqa: B018 - limits that cannot be kept are refused here
         return made
@@ -228,6 +225,13 @@ class Problem(Display):
     def model(self) -> TabularMDP:
         """The estimated model."""
         return TabularMDP.of_arrays(self.estimate(), self.counts.terminal)
+
+    @cached_property
+    def fit(self) -> BaselineFit | None:
+        """How well the baseline fits the actions of its log; None: no log, or it was estimated."""
+        if self.log is None or self.baseline.is_estimated:
+            return None
+        return baseline_fit(pair_counts(self.log), self.baseline.probabilities)
 
     @cached_property
     def baseline_values(self) -> Evaluation:

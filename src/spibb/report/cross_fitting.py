@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import OffPolicy, effective_sample_size, student_t
-from spibb.ope.caveats import few_warnings, log_warnings, sample_warnings, weight_warnings
+from spibb.ope.caveats import log_warnings, sample_warnings, spread_warnings, weight_warnings
 from spibb.ope.evaluate import known_range
 from spibb.posterior.halves import FEWEST_EPISODES
 from spibb.problem import Problem
@@ -47,10 +47,10 @@ def cross_fit(
     terms, weight = (np.concatenate(part) for part in zip(*halves, strict=True))
     off = OffPolicy.of(problem, policy)
     if (off.table == off.baseline).all():
-        warnings = few_warnings(log.n_episodes)
+        warnings: tuple[str, ...] = ()
     else:
         warnings = (*log_warnings(off, problem), *sample_warnings(off, problem, delta))
-    warnings += tuple(weight_warnings(weight))
+    warnings += (*spread_warnings(terms), *weight_warnings(weight))
     estimate, ends = float(terms.mean()), student_t(terms, delta / 2)
     reach = known_range(problem, None, off, needs_one=False)
     if reach is not None:

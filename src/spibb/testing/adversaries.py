@@ -3,8 +3,9 @@
 Benign random problems find no errors. These do: records that stop, tails that are seldom seen, few
 long episodes, starts that vary, rare events, missing steps, baselines that are nearly or wholly
 certain, costs, ragged lengths, logs that stop when they look best, discounts from 0 to 1, a state
-that nobody named, a second logger with other starts. spibb.testing.claims lists what is claimed of
-such a log.
+that nobody named, a second logger with other starts, a log that another policy made where few
+episodes go, a baseline that lists the states of the log alone, ends in states that may go on.
+spibb.testing.claims lists what is claimed of such a log.
 
 >>> log = ADVERSARIES["truncation"].draw(np.random.default_rng(0))
 >>> len(log), log.n_episodes
@@ -47,6 +48,8 @@ class Adversary:
         is_sampled: Whether a log is a sample of independent episodes: else nothing is asked of
             bounds that assume it.
         is_whole: Whether the record is whole: else nothing may be claimed exactly.
+        made_by: The policy that made the logs, where it is not the baseline; None: it is.
+        is_listed_by_log: Whether the baseline that is given lists the states of the log alone.
     """
 
     title: str
@@ -59,6 +62,22 @@ class Adversary:
     declared: dict[str, Any] = field(default_factory=dict)
     is_sampled: bool = True
     is_whole: bool = True
+    made_by: TabularPolicy | None = None
+    is_listed_by_log: bool = False
+
+    def given_baseline(self, log: Log | Counts) -> TabularPolicy:
+        """Return the baseline as it is given beside a log."""
+        if not self.is_listed_by_log:
+            return self.baseline
+        return self._listed(self.baseline, log)
+
+    def given_policy(self, log: Log | Counts) -> TabularPolicy:
+        """Return the policy of which intervals are made, as it is given beside a log."""
+        return self._listed(self.policy, log) if self.is_listed_by_log else self.policy
+
+    def _listed(self, policy: TabularPolicy, log: Log | Counts) -> TabularPolicy:
+        rows = np.array([int(name) for name in log.states])
+        return TabularPolicy(policy.probabilities[rows], log.state_labels)
 
     def gain(self, policy: TabularPolicy) -> float:
         """Return the true gain of a policy over the baseline."""
@@ -68,11 +87,11 @@ class Adversary:
         """Return the true performance of a policy over the states of the process."""
         table = np.full((self.mdp.n_states, self.mdp.n_actions), 1.0 / self.mdp.n_actions)
         # Logs may lack states of the process, and then so do policies.
-        n_states, n_actions = policy.probabilities.shape
-        table[:n_states, :n_actions] = policy.probabilities
-        table[:n_states, n_actions:] = 0.0
-        if self.baseline.n_states > n_states:
-            table[n_states:] = self.baseline.probabilities[n_states : self.mdp.n_states]
+        n_actions, rows = policy.n_actions, np.array([int(name) for name in policy.states])
+        if self.baseline.n_states > len(rows):
+            table[:] = self.baseline.probabilities[: self.mdp.n_states]
+        table[rows, :n_actions] = policy.probabilities
+        table[rows, n_actions:] = 0.0
         return evaluate(self.mdp, table).performance
 
 
@@ -334,6 +353,76 @@ def _unlisted() -> Adversary:
     )  # fmt: skip
 
 
+def _wrong_baseline() -> Adversary:
+    """In state 1, where 1.5 % of the episodes of action 1 go, the log is of another policy."""
+    transition, ending = np.zeros((2, 2, 2)), np.ones((2, 2))
+    transition[0, 1, 1], ending[0, 1] = 0.015, 0.985
+    reward = np.array([[0.5, 0.6], [10.0, -10.0]])
+    mdp = TabularMDP(transition, reward, 0.9, [1.0, 0.0], ending=ending)
+    baseline = TabularPolicy([[0.5, 0.5], [0.1, 0.9]])
+    made_by = TabularPolicy([[0.5, 0.5], [0.9, 0.1]])
+    return Adversary(
+        "another policy than the baseline made the log, where few episodes go", mdp, baseline,
+        TabularPolicy([[0.2, 0.8], [0.1, 0.9]]), _sampled(mdp, made_by, 6_000, 5), (-10.0, 10.0),
+        (-10.0, 10.0), made_by=made_by,
+    )  # fmt: skip
+
+
+def _unlisted_states(n_rare: int = 300) -> Adversary:
+    """One action leads to any of many states, most of which no log holds, a tenth of them bad."""
+    n_states = n_rare + 1
+    transition, ending = np.zeros((n_states, 2, n_states)), np.zeros((n_states, 2))
+    transition[0, 1, 1:], ending[0, 0] = 1.0 / n_rare, 1.0
+    places = np.arange(1, n_states)
+    transition[places, :, places], ending[1:] = 0.95, 0.05
+    reward = np.ones((n_states, 2))
+    reward[0], reward[1 : 1 + n_rare // 10] = 0.0, -1.0
+    mdp = TabularMDP(transition, reward, 0.8, np.eye(n_states)[0], ending=ending)
+    baseline = TabularPolicy.uniform(n_states, 2)
+    table = baseline.probabilities.copy()
+    table[0] = [0.1, 0.9]
+
+    def draw(rng: np.random.Generator) -> Log:
+        log = Log.sample(mdp, baseline, n_episodes=100, max_steps=400, rng=rng)
+        met = np.unique(np.append(log.state, log.next_state[log.next_state >= 0]))
+        after = np.where(log.next_state >= 0, np.searchsorted(met, log.next_state), -1)
+        return replace(
+            log, state=np.searchsorted(met, log.state), next_state=after, n_states=len(met),
+            state_labels=tuple(str(x) for x in met),
+        )  # fmt: skip
+
+    return Adversary(
+        "the baseline lists the states of the log, a part of many", mdp, baseline,
+        TabularPolicy(table), draw, (-1.0, 1.0), is_listed_by_log=True,
+    )  # fmt: skip
+
+
+def _merged_ends(n_ends: int = 20) -> Adversary:
+    """States in which most episodes end, and three of a hundred go on at a high cost."""
+    n_states = n_ends + 1
+    transition, ending = np.zeros((n_states, 2, n_states)), np.zeros((n_states, 2))
+    transition[0, 1, 1:], ending[0] = 0.03 / n_ends, [1.0, 0.97]
+    places = np.arange(1, n_states)
+    transition[places, :, places], ending[1:] = 0.95, 0.05
+    reward = np.full((n_states, 2), -1.0)
+    reward[0] = [0.3, 0.5]
+    mdp = TabularMDP(transition, reward, 0.95, np.eye(n_states)[0], ending=ending)
+    baseline = TabularPolicy.uniform(n_states, 2)
+    table = baseline.probabilities.copy()
+    table[0] = [0.1, 0.9]
+
+    def draw(rng: np.random.Generator) -> Log:
+        log = Log.sample(mdp, baseline, n_episodes=150, max_steps=400, rng=rng)
+        ends_after_1 = log.terminated & (log.state == 0) & (log.action == 1)
+        named = rng.integers(1, n_states, len(log))
+        return replace(log, next_state=np.where(ends_after_1, named, log.next_state))
+
+    return Adversary(
+        "episodes end in states in which others go on", mdp, baseline, TabularPolicy(table), draw,
+        (-1.0, 1.0),
+    )  # fmt: skip
+
+
 def _never_tried() -> Adversary:
     """One way leads to where it is good, the other, never tried, to where it is bad, for ever."""
     transition = np.zeros((3, 2, 3))
@@ -443,4 +532,7 @@ ADVERSARIES: dict[str, Adversary] = {
     "gamma-0.99": _plain("gamma = 0.99", 0.99),
     "gamma-1": _undiscounted(),
     "two-loggers": _two_loggers(),
+    "wrong-baseline": _wrong_baseline(),
+    "unlisted-states": _unlisted_states(),
+    "merged-ends": _merged_ends(),
 }

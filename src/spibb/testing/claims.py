@@ -23,6 +23,7 @@ from typing import Any
 from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
+from spibb.algorithms.decision_points import DecisionPoints
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.mbie import MBIE
 from spibb.algorithms.promise import plan_promise
@@ -35,6 +36,7 @@ from spibb.certify.certificate import Guarantee
 from spibb.certify.robust import obstacle
 from spibb.data.counts import Counts
 from spibb.data.log import Log
+from spibb.errors import PolicyError
 from spibb.ope.confidence import BOUNDS
 from spibb.ope.evaluate import evaluate_policy
 from spibb.ope.log_return import LogReturn
@@ -103,10 +105,21 @@ def statements(
         delta: Level of every claim.
         resampled: Whether bootstrap intervals are made too, which take most of the time.
     """
+    if adversary.made_by is not None and _is_refused(adversary, log):
+        return []
     found = list(_certificates(adversary, log, delta))
     if isinstance(log, Log) and adversary.is_sampled:
         found += _intervals(adversary, log, delta, resampled)
     return found
+
+
+def _is_refused(adversary: Adversary, log: Log | Counts) -> bool:
+    """Whether the log contradicts its baseline so clearly that no question is answered."""
+    try:
+        Problem.of(log, baseline=adversary.baseline, gamma=adversary.mdp.gamma)
+    except PolicyError:
+        return True
+    return False
 
 
 def _algorithms(adversary: Adversary, delta: float) -> Iterator[Algorithm]:
@@ -124,6 +137,7 @@ def _algorithms(adversary: Adversary, delta: float) -> Iterator[Algorithm]:
     known: dict[str, Any] = {"return_range": adversary.return_range, "delta": delta}
     yield HCPI(bound="betting", estimator="is", **known)
     if adversary.mdp.gamma < 1.0:
+        yield DecisionPoints(least_lead=1.0, **known)
         yield HCPI(bound="betting", **known)
         yield HCPI(bound="betting", n_tests=3, **known)
     yield HCPI(bound="concentration", **known)
@@ -134,7 +148,7 @@ def _algorithms(adversary: Adversary, delta: float) -> Iterator[Algorithm]:
 def _certificates(adversary: Adversary, log: Log | Counts, delta: float) -> Iterator[Statement]:
     """Yield the bounds on gains; those of the regret test hold for all policies together."""
     asked: dict[str, Any] = {
-        "baseline": adversary.baseline, "gamma": adversary.mdp.gamma,
+        "baseline": adversary.given_baseline(log), "gamma": adversary.mdp.gamma,
         "reward_range": adversary.reward_range, **adversary.declared,
         # Where the logger adapts to what it sees, it is no baseline at all.
         "accept_baseline": not adversary.is_sampled,
@@ -158,7 +172,7 @@ def _certificates(adversary: Adversary, log: Log | Counts, delta: float) -> Iter
     if isinstance(log, Log) and adversary.is_sampled:
         yield from _over_an_estimate(adversary, log, asked, delta)
         regret += _promised(log, asked, adversary, delta)
-    seen = audit(log, policy=adversary.policy, delta=delta, **asked)
+    seen = audit(log, policy=adversary.given_policy(log), delta=delta, **asked)
     if seen.bound is not None:
         truth = adversary.gain(adversary.policy)
         regret.append(_lower("Regret test", seen.guarantee, truth))
@@ -182,11 +196,14 @@ def _over_an_estimate(
     adversary: Adversary, log: Log, asked: dict[str, Any], delta: float
 ) -> Iterator[Statement]:
     """Yield what is claimed of the gain over the true baseline where only an estimate is known."""
-    known = asked | {"baseline": "estimate", "states_complete": True}
+    # Where the log draws up the list of states, the user has none to declare complete.
+    known = asked | {"baseline": "estimate", "states_complete": not adversary.is_listed_by_log}
     result = ApproxSoftSPIBB(delta=delta).improve(log, **known, certificate_delta=delta / 2)
     claim = result.certificate.guarantee
     if claim.bound is not None and result.certificate.states.moved.any():
-        yield _lower(claim.theorem, claim, adversary.gain(result.policy))
+        acted = adversary.made_by or adversary.baseline
+        truth = adversary.value(result.policy) - adversary.value(acted)
+        yield _lower(claim.theorem, claim, truth)
 
 
 def _promised(
@@ -222,20 +239,21 @@ def _intervals(
     """Yield the off-policy intervals."""
     truth, gamma = adversary.value(adversary.policy), adversary.mdp.gamma
     asked: dict[str, Any] = {
-        "baseline": adversary.baseline, "gamma": gamma, "reward_range": adversary.reward_range,
+        "baseline": adversary.given_baseline(log), "gamma": gamma,
+        "reward_range": adversary.reward_range,
         "improve_on": adversary.declared.get("improve_on"),
     }  # fmt: skip
     own = LogReturn.of(Problem.of(log, **asked).log, gamma, 1.0 - delta)
     if own is not None and not own.n_truncated:
         yield Statement(
-            "mean return by student-t", False, *own.interval, adversary.value(adversary.baseline),
-            _scale(adversary),
+            "mean return by student-t", False, *own.interval,
+            adversary.value(adversary.made_by or adversary.baseline), _scale(adversary),
         )  # fmt: skip
     for bound in ("betting", "concentration", "student-t", *(("bca",) if resampled else ())):
         if BOUNDS[bound].is_exact and gamma >= 1.0 and adversary.return_range is None:
             continue
         found = evaluate_policy(
-            log, policy=adversary.policy, bound=bound, delta=delta, **asked,
+            log, policy=adversary.given_policy(log), bound=bound, delta=delta, **asked,
             return_range=adversary.return_range if BOUNDS[bound].is_exact else None,
         )  # fmt: skip
         scale = _scale(adversary)
