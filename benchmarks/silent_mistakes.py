@@ -8,9 +8,9 @@ such cells.
 
 The split, fixed before the rules were: they were decided on the problems maintenance, queue,
 gridworld and wet-chicken of ``spibb.studies.risk.problems``, seeds 0 to 9. The five kinds here are
-other problems, on seeds from 1,000. A first table, at seed 1,000, had one silent cell of the twelve:
-two episodes under one number, on random MDPs. What mends it was decided on random MDPs of other
-strengths, and the default seed became 2,000.
+other problems, on seeds from 1,000. A first table, at seed 1,000, had one silent cell of the twelve
+mistakes: two episodes under one number, on random MDPs. What mends it was decided on random MDPs of
+other strengths, and the default seed became 2,000.
 """
 
 import argparse

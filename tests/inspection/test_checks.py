@@ -47,7 +47,8 @@ def made(*results, **attributes):
 def test_levels_of_the_package():
     assert levels() == {
         "alignment": 0.0004, "memory": 0.0005, "persistent-rewards": 0.0003,
-        "columns-of-actions": 0.0003, "columns-of-outcomes": 0.0002, "baseline": 0.001, "duplicates": 0.0005, "drift": 0.0016,
+        "columns-of-actions": 0.0003, "columns-of-outcomes": 0.0002, "baseline": 0.001,
+        "duplicates": 0.0005, "drift": 0.0016,
         "process-drift": 0.0014, "markov": 0.0015, "costs": 0.0023,
     }  # fmt: skip
     assert family_level() == pytest.approx(0.01)
