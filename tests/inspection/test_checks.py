@@ -23,7 +23,10 @@ from spibb.report.inspection import render_inspection
 
 PAGE = (Path(__file__).parents[2] / "docs/inspect.md").read_text("utf-8")
 LOG = Log.from_arrays(
-    state=np.zeros(60, int), action=np.arange(60) % 2, reward=np.arange(60.0), episode=np.arange(60)
+    state=np.zeros(60, int),
+    action=np.arange(60) % 2,
+    reward=np.arange(60) % 7,
+    episode=np.arange(60),
 )
 WORDS = {"found": "It is there.", "effect": "It matters.", "advice": "Look.", "share": 0.5}
 
