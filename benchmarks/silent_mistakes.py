@@ -8,9 +8,9 @@ such cells.
 
 The split, fixed before the rules were: they were decided on the problems maintenance, queue,
 gridworld and wet-chicken of ``spibb.studies.risk.problems``, seeds 0 to 9. The five kinds here are
-other problems, on seeds from 1,000. A first table, at seed 1,000, had one silent cell of the twelve:
-two episodes under one number, on random MDPs. What mends it was decided on random MDPs of other
-strengths, and the default seed became 2,000.
+other problems, on seeds from 1,000. A first table, at seed 1,000, had one silent cell of the twelve
+mistakes: two episodes under one number, on random MDPs. What mends it was decided on random MDPs of
+other strengths, and the default seed became 2,000.
 """
 
 import argparse
@@ -57,8 +57,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=2_000)
     parser.add_argument("--episodes", type=int, default=500)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--only", nargs="*", choices=tuple(MISTAKES), default=tuple(MISTAKES))
     given = parser.parse_args()
-    rows = ["sound", *MISTAKES]
+    rows = ["sound", *given.only]
     asked = [(kind, name, given.episodes, given.seed) for name in rows for kind in KINDS]
     print(f"| mistake | {' | '.join(KINDS)} |\n|---|{'---|' * len(KINDS)}")
     silent = 0
@@ -69,7 +70,7 @@ def main() -> int:
             silent += sum(cell.endswith("!") for cell in cells)
             title = MISTAKES[name].title if name in MISTAKES else "none: a sound log"
             print(f"| {title} | {' | '.join(cells)} |", flush=True)
-    print(f"{silent} of {len(MISTAKES) * len(KINDS)} mistakes pass silently")
+    print(f"{silent} of {len(given.only) * len(KINDS)} mistakes pass silently")
     return silent
 
 

@@ -23,7 +23,10 @@ from spibb.report.inspection import render_inspection
 
 PAGE = (Path(__file__).parents[2] / "docs/inspect.md").read_text("utf-8")
 LOG = Log.from_arrays(
-    state=np.zeros(60, int), action=np.arange(60) % 2, reward=np.arange(60.0), episode=np.arange(60)
+    state=np.zeros(60, int),
+    action=np.arange(60) % 2,
+    reward=np.arange(60) % 7,
+    episode=np.arange(60),
 )
 WORDS = {"found": "It is there.", "effect": "It matters.", "advice": "Look.", "share": 0.5}
 
@@ -47,7 +50,8 @@ def made(*results, **attributes):
 def test_levels_of_the_package():
     assert levels() == {
         "alignment": 0.0004, "memory": 0.0005, "persistent-rewards": 0.0003,
-        "columns-of-actions": 0.0003, "columns-of-outcomes": 0.0002, "baseline": 0.001, "duplicates": 0.0005, "drift": 0.0016,
+        "columns-of-actions": 0.0003, "columns-of-outcomes": 0.0002, "baseline": 0.001,
+        "duplicates": 0.0005, "drift": 0.0016,
         "process-drift": 0.0014, "markov": 0.0015, "costs": 0.0023,
     }  # fmt: skip
     assert family_level() == pytest.approx(0.01)

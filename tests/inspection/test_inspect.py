@@ -152,7 +152,8 @@ def test_a_shuffled_episode_column():
     mixed = bare.assign(next_state=rng.permutation(bare["next_state"]))
     assert found_in(mixed)["unrelated"].severity == "biased"
     assert "unrelated" not in found_in(bare)
-    assert not found_in(FRAME.drop(columns=BARE))
+    # 32 of its records are truncated, which nothing says now.
+    assert list(found_in(FRAME.drop(columns=BARE))) == ["assumed-ends"]
 
 
 def remembering(n_episodes, n_steps, rng, by_reward=False):

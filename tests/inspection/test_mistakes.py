@@ -202,3 +202,17 @@ def test_small_files_and_partitions_may_be_alike(tmp_path):
         (tmp_path / "by" / f"ward={ward}").mkdir(parents=True)
         (tmp_path / "by" / f"ward={ward}" / "rows.csv").write_text(text, encoding="utf-8")
     assert len(spibb.read_log(tmp_path / "by")) == 600
+
+
+def test_outcomes_on_rows_that_end_nothing():
+    """A column of ends that is false everywhere takes the outcomes out of the model."""
+    n = 400
+    reward = np.where(np.arange(n) % 8 == 7, np.arange(n) // 8 % 2, 0.0)
+    columns = {"state": np.arange(n) % 8, "action": np.arange(n) % 3, "reward": reward,
+               "episode": np.arange(n) // 8}  # fmt: skip
+    found = findings(Log.from_arrays(**columns, terminated=np.zeros(n, dtype=bool)))
+    assert found["unknown-next-state"].verdict_effect == "monitor"
+    assert "100 % of all that was paid" in found["unknown-next-state"].effect
+    spread = {**columns, "reward": np.ones(n)}
+    found = findings(Log.from_arrays(**spread, terminated=np.zeros(n, dtype=bool)))
+    assert found["unknown-next-state"].verdict_effect == "none"

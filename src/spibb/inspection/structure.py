@@ -15,6 +15,7 @@ from spibb.inspection.facts import met_values
 from spibb.inspection.finding import Finding
 from spibb.inspection.permutation import occurrences
 from spibb.names import Names
+from spibb.words import percent
 
 if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
@@ -25,6 +26,9 @@ _SHUFFLED = 0.2
 _SPARSE, _SPARSE_IDS = 10, 1_000
 # Agreement of what follows beyond chance; less is as good as none.
 _UNRELATED, _UNRELATED_ROWS = 0.02, 1_000_000
+# Rows without a next state hold outcomes if they hold this share of all rewards, and so many times
+# their share of the rows.
+_OUTCOMES, _BEYOND_ROWS = 0.1, 3.0
 
 
 # What to do about a range that holds the rewards with the other sign, by whether the log was read
@@ -96,7 +100,7 @@ class UnknownNextStates(Check):
 
     id = "unknown-next-state"
     title = "Rows without a next state"
-    verdict_effect = "none"
+    verdict_effect = "monitor"
 
     def run(self, evidence: Evidence) -> Iterator[Finding]:
         """Yield how many rows have no next state, although the process went on."""
@@ -264,12 +268,24 @@ def _index_like(what: str, n_values: int, n_rows: int, names: Names) -> Iterator
 
 def _unknown(log: Log) -> Iterator[Finding]:
     dropped = (log.next_state < 0) & ~log.terminated
-    if dropped.any():
-        yield Finding(
-            check="unknown-next-state",
-            severity="weaker",
-            found=f"{int(dropped.sum()):,} rows have no next state, although the process went on.",
-            effect="They are left out of the model.",
-            advice="Give next_state there, where it is known.",
-            share=float(dropped.mean()),
+    if not dropped.any():
+        return
+    size = np.abs(log.reward)
+    share, paid = float(dropped.mean()), float(size[dropped].sum() / max(size.sum(), 1e-300))
+    is_outcome = paid >= _OUTCOMES and paid >= _BEYOND_ROWS * share
+    effect = "They are left out of the model."
+    if is_outcome:
+        effect = (
+            f"They are left out of the model, and with them {percent(paid)} of all that was paid: "
+            "records seem to stop with their outcome, without a flag that says so."
         )
+    yield Finding(
+        check="unknown-next-state",
+        severity="biased" if is_outcome else "weaker",
+        found=f"{int(dropped.sum()):,} rows have no next state, although the process went on.",
+        effect=effect,
+        advice="Mark rows that end the process in a column 'terminated'."
+        if is_outcome
+        else "Give next_state there, where it is known.",
+        share=share,
+    )
