@@ -252,7 +252,7 @@ def test_one_decision_for_all_files(tmp_path):
     assert set(read_log(folder).state_labels) == {"1", "2", "x"}
     csv(folder / "a.csv", HEAD + "0,a,0,1\n7,b,0,1\n")
     csv(folder / "b.csv", HEAD + "7,a,0,1\nx,b,0,1\n")
-    with pytest.raises(DataError, match="episode '7' is in"):
+    with pytest.raises(DataError, match="the same episode is in two files"):
         read_log(folder)
 
 

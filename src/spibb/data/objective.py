@@ -97,8 +97,8 @@ process ends.
         total, n_rows, last = (np.zeros(data.n_episodes, kind) for kind in "dll")
         discount = 1.0 if gamma is None else float(gamma)
         _sum_up(data.is_first, data.reward, data.terminated, discount, total, n_rows, last)
-        found = [_example(data, quantile, total, n_rows, last) for quantile in (_GOOD, _BAD)]
-        return cls(data.minimize, gamma, *found)
+        good, bad = (_example(data, part, total, n_rows, last) for part in (_GOOD, _BAD))
+        return cls(data.minimize, gamma, good, bad)
 
     @property
     def direction(self) -> str:

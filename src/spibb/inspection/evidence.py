@@ -73,8 +73,9 @@ class Evidence:
         if reward_range is not None:
             reward_range = _checked_range(reward_range)
             seen = float(data.reward.min()), float(data.reward.max())
-            known = {"name": "reward_range", "what": "rewards", "minimize": data.minimize}
-            check_sign(reward_range, seen, **known)
+            check_sign(
+                reward_range, seen, name="reward_range", what="rewards", minimize=data.minimize
+            )
         improved, given = None, baseline
         if given is not None or improve_on is not None:
             improved = checked_improved(data, improve_on)

@@ -113,7 +113,7 @@ def _rewards(log: Log, reward_range: tuple[float, float]) -> Iterator[Finding]:
     if not outside.any():
         return
     fits = bool(((-log.reward >= low) & (-log.reward <= high)).all())
-    asked = "they are costs with their sign turned" if log.minimize else "are they costs?"
+    asked = "they are costs with their sign turned." if log.minimize else "are they costs?"
     sign = f" With the other sign all of them would be inside: {asked}" * fits
     yield Finding(
         check="reward-range",
