@@ -74,9 +74,9 @@ class _Lines(io.RawIOBase):
         self._length = len(found) - end - 1 if end >= 0 else self._length + len(found)
         if self._length > _LONGEST_LINE:
             raise DataError(
-                f"a line of {self._file} has more than {_LONGEST_LINE >> 20} MB when it is unpacked",
+                f"a line of {self._file} has more than {_LONGEST_LINE >> 20} MB, unpacked",
                 expected="a table with a row on each line",
-                hint="unpack the file and look at it; it may be damaged, or made to fill the memory",
+                hint="unpack the file and look at it: it may be damaged or made to do harm",
             )
         return len(found)
 

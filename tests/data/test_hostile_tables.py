@@ -50,10 +50,11 @@ def test_what_only_looks_like_a_name_stays(database):
 
 @pytest.mark.parametrize("size", [100_000, 1 << 27])
 def test_a_text_that_is_no_label_is_refused(database, size):
+    path, label = database(ROWS), f"state || hex(zeroblob({size // 2}))"
+    query = f"SELECT {label} AS state, 'x' AS action, 1 AS reward FROM log"
     tracemalloc.start()
     with pytest.raises(DataError, match=r"100,001 characters|too big"):
-        query = f"SELECT state || hex(zeroblob({size // 2})) AS state, 'x' AS action, 1 AS reward"
-        read_log(database(ROWS), query=f"{query} FROM log")
+        read_log(path, query=query)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1e7
