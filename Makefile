@@ -11,7 +11,7 @@ SOURCES := $(shell find src -name '*.py')
 TIMES ?= 85
 SEED := $(if $(SEED),$(SEED),$(shell date +%s))
 
-.PHONY: demo test check lint bench fuzz kills audit lock install clean
+.PHONY: demo test check lint bench bench-check fuzz kills audit lock install clean
 
 demo: $(VENV)/.core $(VENV)/.warm
 	$(BIN)/spibb demo --out demo-result --overwrite
@@ -31,6 +31,10 @@ lint: $(VENV)/.dev
 
 bench: $(VENV)/.dev $(VENV)/.warm-all
 	$(BIN)/python -m pytest benchmarks -p no:xdist -s
+
+# Some minutes: ratios to peers of benchmarks/ratios.json, none of which may be 1.5 times worse.
+bench-check: $(VENV)/.dev $(VENV)/.warm-all
+	$(BIN)/python benchmarks/check.py
 
 fuzz: $(VENV)/.dev $(VENV)/.warm-all
 	@echo "seed $(SEED), $(TIMES) times the cases of the tests"

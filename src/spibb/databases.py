@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Collection, Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,12 @@ _BEFORE = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*", re.DOTALL)
 # A value that DuckDB could not convert, which may be the id of an episode.
 _VALUE = re.compile(r"string '.*?'(?= )")
 _ORDERED = re.compile(r"\border\s+by\b", re.IGNORECASE)
+# Parts of a query in which a quotation mark is none, or begins the name of a column.
+_QUOTED = re.compile(
+    r"""'(?:[^']|'')*'|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/|"((?:[^"]|"")*)\"""", re.DOTALL
+)
+# A label has fewer characters; a value of SQLite, fewer bytes.
+_LONGEST_LABEL, _LONGEST_VALUE = 1 << 16, 1 << 26
 _READING = {
     sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE,
 }  # fmt: skip
@@ -68,6 +74,8 @@ def read_query(
             expected="at least one row",
             hint="check its conditions",
         )
+    for name in set(table.column_names):
+        _check_lengths(table[name], name, path)
     names = [name.strip() for name in table.column_names]
     if whole in names and ordered not in names and not _ORDERED.search(query):
         raise DataError(
@@ -121,10 +129,9 @@ def _from_sqlite(path: str | Path, query: str, wanted: Collection[str], whole: s
     place = f"{Path(path).resolve().as_uri()}?mode=ro" + "&immutable=1" * is_ahead
     try:
         with closing(sqlite3.connect(place, uri=True)) as connection:
-            with suppress(AttributeError):  # before Python 3.12, "nope" is a text, and no column
-                connection.setconfig(sqlite3.SQLITE_DBCONFIG_DQS_DML, False)  # type: ignore[attr-defined]
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
             connection.set_authorizer(_authorized)
-            cursor = connection.execute(query)
+            cursor = connection.execute(_with_names(query))
             names = [column[0] for column in cursor.description]
             check_once([name.strip() for name in names], "the result of the query")
             rows = _rows(cursor, names)
@@ -133,6 +140,37 @@ def _from_sqlite(path: str | Path, query: str, wanted: Collection[str], whole: s
         if "one statement" in str(error):
             raise _refused(path, "it has several statements") from None
         raise _failed(path, error) from None
+
+
+def _with_names(query: str) -> str:
+    """Return a query in which what stands in double quotation marks can only be a name.
+
+    SQLite takes "nope" for a text where no column is called so: one state for all rows.
+    """
+
+    def written(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        name = found[1].replace('""', '"').replace("`", "``")
+        return f"`{name}`"
+
+    return _QUOTED.sub(written, query)
+
+
+def _check_lengths(column: Any, name: str, path: str | Path) -> None:
+    """Refuse texts that are no labels."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return
+    longest = pc.max(pc.utf8_length(column)).as_py() or 0
+    if longest > _LONGEST_LABEL:
+        raise DataError(
+            f"column {name!r} of the query of {path} holds a text of {longest:,} characters",
+            expected=f"labels of at most {_LONGEST_LABEL:,}",
+            hint="select the column that names the states or actions",
+        )
 
 
 def _rows(cursor: sqlite3.Cursor, names: list[str]) -> Iterator[dict[str, Any]]:

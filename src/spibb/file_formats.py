@@ -24,6 +24,9 @@ _EXPECTED = "a table in CSV, JSON lines (.jsonl), Parquet or Arrow: a file, fold
 _DATABASES = {"sqlite": (0, b"SQLite format 3\x00"), "duckdb": (8, b"DUCK")}
 # Bytes below which files may be alike by chance: a day with few rows.
 _LEAST_COPY = 1_000
+_BUFFER = 1 << 20
+# Longer lines of a packed file are none: few bytes unpack to more than the memory holds.
+_LONGEST_LINE = 1 << 26
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -51,9 +54,34 @@ def opened(file: Path) -> Iterator[tuple[io.BufferedReader, io.BufferedReader]]:
         if packing is None:
             yield raw, raw
             return
-        unpacked: Any = pa.CompressedInputStream(raw, packing)
-        with io.BufferedReader(unpacked) as stream:
+        unpacked = _Lines(pa.CompressedInputStream(raw, packing), file)
+        with io.BufferedReader(unpacked, _BUFFER) as stream:
             yield stream, raw
+
+
+class _Lines(io.RawIOBase):
+    """A stream of text whose lines are of bearable length."""
+
+    def __init__(self, stream: Any, file: Path) -> None:
+        self._stream, self._file, self._length = stream, file, 0
+
+    def readable(self) -> bool:
+        """Say that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read some bytes; refuse those that make a line too long."""
+        found = self._stream.read(len(buffer))
+        buffer[: len(found)] = found
+        end = found.rfind(b"\n")
+        self._length = len(found) - end - 1 if end >= 0 else self._length + len(found)
+        if self._length > _LONGEST_LINE:
+            raise DataError(
+                f"a line of {self._file} has more than {_LONGEST_LINE >> 20} MB, unpacked",
+                expected="a table with a row on each line",
+                hint="unpack the file and look at it: it may be damaged or made to do harm",
+            )
+        return len(found)
 
 
 def database_kind(path: str | Path) -> str | None:
@@ -74,6 +102,8 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
 
     Those of a folder are the ones in it, and in folders of partitions, which are called ``day=3``.
     """
+    if not str(path):
+        raise DataError(f"the path of the {what} is empty", expected=_EXPECTED)
     root = Path(path)
     nothing = f"no such {what}: {path}"
     try:

@@ -147,6 +147,12 @@ _ADVICE = {
 def _read_file(
     file: Path, what: str, names: Collection[str], numbers: Collection[str], whole: str | None
 ) -> pa.Table:
+    if file.is_symlink() and not file.exists():
+        raise DataError(
+            f"cannot read the {what} {file}: it is a link to {file.readlink()}, which is not there",
+            expected="a file",
+            hint="correct the link, or give the path of the file",
+        )
     if not file.is_file():
         raise DataError(
             f"cannot read the {what} {file}: it is no file, but a pipe or a device",

@@ -223,3 +223,20 @@ with prompt_interrupts():
         _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said == b"Interrupted.\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes descriptors as a POSIX shell does")
+def test_closed_output_ends_no_command_and_no_file_takes_its_place(tmp_path):
+    program = (
+        "import sys; from spibb.cli.app import main; sys.argv[1:] = ['--help']\n"
+        "try: main()\n"
+        "finally: print(open('new', 'w').fileno(), file=open('told', 'w'))"
+    )
+    shell = f'cd "{tmp_path}" && exec "{sys.executable}" -c "$0" >&- 2>&-'
+    done = subprocess.run(["sh", "-c", shell, program], check=False, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0
+    assert int((tmp_path / "told").read_text("ascii")) > 2
+    assert (tmp_path / "new").read_bytes() == b""
+    command = f'"{sys.executable}" -m spibb --help >&-'
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

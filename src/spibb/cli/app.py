@@ -55,8 +55,10 @@ def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
     from spibb.cli.arrow_alone import leave_pandas_out
     from spibb.cli.interrupts import prompt_interrupts
+    from spibb.cli.streams import open_closed_streams
     from spibb.errors import SpibbError
 
+    open_closed_streams()
     os.environ.pop("SOURCE_DATE_EPOCH", None)  # packages read it that have nothing to date here
     # The same bytes on every machine: BLAS rounds differently with each number of threads.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"

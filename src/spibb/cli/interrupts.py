@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 # Seconds that leaving in order may take, and what shells expect of a program that Ctrl-C ended.
-_PATIENCE = 1.0
+_PATIENCE = 0.5
 INTERRUPTED = 130
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,17 @@ def refuse_beside_minari(path: Any, **given: Any) -> None:
             raise SettingsError(f"{name} with {path}", expected="the data set alone")
 
 
+def _checked_name(name: str) -> str:
+    """Refuse a name that would lead out of Minari's folder."""
+    if re.fullmatch(r"(?!.*\.\.)\w[\w.-]*(/\w[\w.-]*)*", name):
+        return name
+    raise DataError(
+        f"{name!r} is no name of a data set of Minari",
+        expected="letters, digits, points, hyphens and slashes, as in minari:toy/lake-v0",
+        hint="run: minari list local",
+    )
+
+
 def minari_columns(dataset: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return columns, sizes and labels as `Log.of_columns` takes them.
 
@@ -32,7 +44,7 @@ def minari_columns(dataset: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         dataset: A data set, or the name of one that is on this machine: nothing is fetched.
     """
     if isinstance(dataset, str | Path):
-        name = str(dataset).removeprefix(_PREFIX)
+        name = _checked_name(str(dataset).removeprefix(_PREFIX))
         minari = import_extra("minari", f"{dataset} needs Minari, which is not installed", "tables")
         try:
             dataset = minari.load_dataset(name)
