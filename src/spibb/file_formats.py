@@ -42,7 +42,7 @@ def _packing(file: Path) -> str | None:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[tuple[io.BufferedReader, io.BufferedReader]]:
+def opened(file: Path) -> Iterator[tuple[io.BufferedReader[Any], io.BufferedReader[Any]]]:
     """Open a file for reading, unpacked, and as it is: the place there tells how far it was read.
 
     What is packed and damaged raises OSError when it is read.

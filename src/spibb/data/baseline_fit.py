@@ -82,7 +82,7 @@ def baseline_fit(n_sa: NDArray[np.int64], probabilities: Array) -> BaselineFit:
     distance = _distances(n_sa, probabilities)
     n = n_sa.sum(axis=1)
     return BaselineFit(
-        p_value=_p_value(total),
+        p_value=math.exp(min(0.0, -_log_mean(total))),
         distance=float(np.average(distance, weights=n)) if n.any() else 0.0,
         evidence=by_state[int(np.argmax(total))],
         by_state=distance,
@@ -92,7 +92,7 @@ def baseline_fit(n_sa: NDArray[np.int64], probabilities: Array) -> BaselineFit:
 def check_fit(n_sa: NDArray[np.int64], baseline: TabularPolicy, role: str = "baseline") -> None:
     """Refuse a baseline that the log contradicts beyond chance, and by more than it may be off."""
     b = baseline.probabilities
-    if _p_value(_ratios(n_sa, b).sum(axis=1)) >= REFUSED_P:
+    if _log_ratio(n_sa, b, _CLOSENESS) <= -math.log(REFUSED_P):
         return  # the distance, which takes longer, cannot matter
     fit = baseline_fit(n_sa, b)
     if not fit.is_refused:
@@ -121,13 +121,6 @@ def told_fit(fit: BaselineFit) -> str:
     )
 
 
-def _p_value(total: Array) -> float:
-    """Return the p-value by the logarithms of the ratios of each closeness, shape (C,)."""
-    largest = float(total.max())
-    ratio = largest + math.log(np.exp(total - largest).mean())
-    return math.exp(min(0.0, -ratio))
-
-
 def _ratios(n_sa: NDArray[np.int64], b: Array) -> Array:
     """Return logarithms of likelihood ratios by closeness and state."""
     found = np.empty((len(_CLOSENESS), len(n_sa)))
@@ -136,8 +129,23 @@ def _ratios(n_sa: NDArray[np.int64], b: Array) -> Array:
 
 
 @jit
+def _log_mean(logarithms):  # type: ignore[no-untyped-def]
+    """Return the logarithm of the mean of numbers whose logarithms are given."""
+    largest = logarithms.max()
+    return largest + math.log(np.exp(logarithms - largest).mean())
+
+
+@jit
+def _log_ratio(n_sa, b, closeness):  # type: ignore[no-untyped-def]
+    """Return the logarithm of E; every problem of a batch asks for it, and NumPy takes longer."""
+    found = np.empty((len(closeness), len(n_sa)))
+    _write_ratios(n_sa, b, closeness, found)
+    return _log_mean(found.sum(axis=1))
+
+
+@jit
 def _write_ratios(n_sa, b, closeness, found):  # type: ignore[no-untyped-def]
-    """Write the ratios; every problem of a batch asks for them, and NumPy would take longer."""
+    """Write logarithms of likelihood ratios by closeness and state."""
     for i in range(len(closeness)):
         c = closeness[i]
         for x in range(len(n_sa)):

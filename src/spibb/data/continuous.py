@@ -31,6 +31,8 @@ def refuse_continuous(counts: Counts) -> None:
     """Refuse a log whose states or actions are decimal numbers that hardly repeat."""
     n_rows = int(counts.n_sa.sum())
     for axis, name, names in ((1, "state", counts.states), (0, "action", counts.actions)):
+        if not hardly_repeat(names.size, n_rows):
+            continue
         n_values = int(np.count_nonzero(counts.n_sa.any(axis=axis)))
         if not (hardly_repeat(n_values, n_rows) and are_decimals(names)):
             continue

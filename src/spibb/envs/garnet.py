@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.algorithms.iterating import Step, iterate
+from spibb.compiled.blas import one_blas_thread
 from spibb.compiled.jit import jit
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
@@ -125,6 +126,7 @@ class Garnet:
         shape = self.mdp.n_states, self.mdp.n_actions
         return evaluate(self.mdp, TabularPolicy.uniform(*shape))
 
+    @one_blas_thread()
     def baseline(self, eta: float, rng: np.random.Generator) -> TabularPolicy:
         """Make a baseline of performance eta rho* + (1 - eta) rho_uniform, or just below.
 

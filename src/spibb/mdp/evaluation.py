@@ -61,6 +61,7 @@ class Evaluation:
     error: float = 0.0
 
     @classmethod
+    @one_blas_thread()
     def of(
         cls,
         mdp: TabularMDP,

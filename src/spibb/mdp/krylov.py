@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.compiled.jit import jit
 from spibb.mdp.chain import Chain, blocks, over_blocks
 from spibb.mdp.incomplete_lu import IncompleteLU
@@ -124,6 +125,7 @@ def _sweep(chain: Chain, x: Array, r: Array) -> None:
         x += r
 
 
+@one_blas_thread()
 def bicgstab(
     chain: Chain,
     x: Array,

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.compiled.blas import one_blas_thread
 from spibb.errors import ModelError, SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation, Values, evaluate_batch, is_large, update_values
@@ -132,6 +133,7 @@ def checked_cap(max_iterations: int | None) -> int:
     return int(max_iterations)
 
 
+@one_blas_thread()
 def solve(mdp: TabularMDP) -> Evaluation:
     """Compute an optimal policy and its values.
 
