@@ -69,30 +69,23 @@ class Alignment(Check):
         if steps is None:
             yield self.not_run("too few rows follow each other")
             return
-        lags = [_test(steps.interleaved(lag)) for lag in _LAGS]
-        late_reward, backwards = _test(steps.late_reward), _test(steps.backwards)
-        late_state = _test(steps.late_state)
-        tested = [*lags, late_reward, backwards, late_state]
+        by_lag = {lag: _test(steps.interleaved(lag)) for lag in _LAGS}
+        late_reward, late_state = _test(steps.late_reward), _test(steps.late_state)
+        backwards = _test(steps.backwards)
+        tested = [*by_lag.values(), late_reward, late_state, backwards]
         p_value = min(1.0, len(tested) * min(one.p_value for one in tested))
         result = self.result(p_value, remark)
         yield result
         assert self.level is not None
         limit = self.level / len(tested)
-        n_lags = len(_LAGS)
-        least = [_LEAST_SHARE] * len(tested)
-        least[-2] = _LEAST_EFFECT
-        clear = [
-            one.p_value <= limit and one.share >= share
-            for one, share in zip(tested, least, strict=True)
-        ]
-        best = max(range(n_lags), key=lambda k: lags[k].share)
-        if clear[best] and lags[best].ratio <= _LITTLE:
-            yield _interleaved(_LAGS[best], lags[best])
-        if clear[n_lags]:
+        lag = max(_LAGS, key=lambda one: by_lag[one].share)
+        if by_lag[lag].is_clear(limit) and by_lag[lag].ratio <= _LITTLE:
+            yield _interleaved(lag, by_lag[lag])
+        if late_reward.is_clear(limit):
             yield _late_reward(late_reward)
-        if clear[-1]:
+        if late_state.is_clear(limit):
             yield _late_state(late_state)
-        elif clear[-2] and steps.has_no_effect:
+        elif backwards.is_clear(limit, _LEAST_EFFECT) and steps.has_no_effect:
             yield _reversed(backwards)
 
 
@@ -109,6 +102,10 @@ class Difference:
     share: float
     p_value: float
     ratio: float = 1.0
+
+    def is_clear(self, limit: float, least: float = _LEAST_SHARE) -> bool:
+        """Whether it is more than chance, at a limit of the p-value, and large enough."""
+        return self.p_value <= limit and self.share >= least
 
 
 @dataclass(frozen=True, eq=False)
