@@ -36,6 +36,7 @@ SLOW = frozenset(
         "fuzz",
         "inspection/test_inspect.py::test_a_log_of_bearable_size_is_taken_of_a_large_one",
         "inspection/test_inspect.py::test_any_log_can_be_inspected",
+        "inspection/test_mistakes.py::test_mistakes_are_named",
         "mdp/test_gpu.py",
         "mdp/test_large.py",
         "mdp/test_robust_values.py::test_fewer_outcomes_equal_the_slow_loop",

@@ -45,6 +45,8 @@ _LAGS = (2, 3, 4)
 # Of what there is to explain, the share that the wrong place must explain more. Effects of actions
 # on states are small beside those of states.
 _LEAST_SHARE, _LEAST_EFFECT = 0.02, 0.005
+# The row before explains this little, beside an earlier one, where processes take turns.
+_LITTLE = 0.5
 # An effect of actions on the next state this small beside that of the wrong direction is none.
 _NO_EFFECT = 0.2
 # Rewards are compared in so many classes of about equal size.
@@ -67,30 +69,23 @@ class Alignment(Check):
         if steps is None:
             yield self.not_run("too few rows follow each other")
             return
-        lags = [_test(steps.interleaved(lag)) for lag in _LAGS]
-        late_reward, backwards = _test(steps.late_reward), _test(steps.backwards)
-        late_state = _test(steps.late_state)
-        tested = [*lags, late_reward, backwards, late_state]
+        by_lag = {lag: _test(steps.interleaved(lag)) for lag in _LAGS}
+        late_reward, late_state = _test(steps.late_reward), _test(steps.late_state)
+        backwards = _test(steps.backwards)
+        tested = [*by_lag.values(), late_reward, late_state, backwards]
         p_value = min(1.0, len(tested) * min(one.p_value for one in tested))
         result = self.result(p_value, remark)
         yield result
         assert self.level is not None
         limit = self.level / len(tested)
-        n_lags = len(_LAGS)
-        least = [_LEAST_SHARE] * len(tested)
-        least[-2] = _LEAST_EFFECT
-        clear = [
-            one.p_value <= limit and one.share >= share
-            for one, share in zip(tested, least, strict=True)
-        ]
-        if any(clear[:n_lags]):
-            best = max(range(n_lags), key=lambda k: lags[k].share)
-            yield _interleaved(_LAGS[best], lags[best])
-        if clear[n_lags]:
+        lag = max(_LAGS, key=lambda one: by_lag[one].share)
+        if by_lag[lag].is_clear(limit) and by_lag[lag].ratio <= _LITTLE:
+            yield _interleaved(lag, by_lag[lag])
+        if late_reward.is_clear(limit):
             yield _late_reward(late_reward)
-        if clear[-1]:
+        if late_state.is_clear(limit):
             yield _late_state(late_state)
-        elif clear[-2] and steps.has_no_effect:
+        elif backwards.is_clear(limit, _LEAST_EFFECT) and steps.has_no_effect:
             yield _reversed(backwards)
 
 
@@ -101,10 +96,16 @@ class Difference:
     Attributes:
         share: By how much, as a share of what there is to explain.
         p_value: Probability of such a difference if the right place explains at least as much.
+        ratio: What the right place explains, as a share of what the wrong one does.
     """
 
     share: float
     p_value: float
+    ratio: float = 1.0
+
+    def is_clear(self, limit: float, least: float = _LEAST_SHARE) -> bool:
+        """Whether it is more than chance, at a limit of the p-value, and large enough."""
+        return self.p_value <= limit and self.share >= least
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +233,9 @@ def _test(found: tuple[Array, Array, Array]) -> Difference:
         return Difference(0.0, 1.0)
     statistic = mean / deviation * np.sqrt(_PARTS)
     return Difference(
-        mean / max(float(total.mean()), 1e-12), float(student.sf(statistic, _PARTS - 1))
+        mean / max(float(total.mean()), 1e-12),
+        float(student.sf(statistic, _PARTS - 1)),
+        float(right.mean() / wrong.mean()),
     )
 
 
@@ -248,14 +251,17 @@ def _classes(reward: Array) -> Codes:
 def _interleaved(lag: int, found: Difference) -> Finding:
     return Finding(
         check="interleaved",
-        severity="void",
+        severity="biased",
         found=f"A state follows from the row {lag} places before, and less from the row before it "
-        f"(p = {found.p_value:.2g}): rows of {lag} processes take turns in one episode.",
-        effect="The next row belongs to another process. Models, returns and gains mean nothing.",
+        f"(p = {found.p_value:.2g}): rows of {lag} processes take turns in one episode, or the "
+        f"state changes every {lag} rows by a clock.",
+        effect="Where processes take turns, the next row belongs to another one: models, returns "
+        "and gains mean nothing. A clock that the state does not hold is missing in the model.",
         advice="Give each process episodes of its own, such as a number for each patient or "
-        "machine.",
+        "machine; or add to the state what counts the rows.",
         share=found.share,
         p_value=found.p_value,
+        verdict_effect="pilot",
     )
 
 

@@ -46,7 +46,7 @@ class RowOrder(Check):
 
     id = "row-order"
     title = "Rows of an episode that follow each other in no order"
-    verdict_effect = "keep"
+    verdict_effect = "pilot"
 
     def run(self, evidence: Evidence) -> Iterator[Finding]:
         """Yield that neighbouring rows are like any two rows of their episode."""
@@ -61,14 +61,16 @@ class RowOrder(Check):
             return
         yield Finding(
             check=self.id,
-            severity="void",
+            severity="biased",
             found="Rows of an episode resemble each other, but those that follow each other are no "
-            "more alike than any two of them: the rows of each episode are in any order.",
-            effect="What follows an action is read off the next row. Here it has nothing to do "
-            "with the action, and neither has the model.",
-            advice="Sort the rows of each episode by time, or add a column 'step' that says which "
-            "comes first.",
+            "more alike than any two of them: the rows of each episode are in any order, or what "
+            "they have in common is not in the state.",
+            effect="What follows an action is read off the next row. In shuffled rows it has "
+            "nothing to do with the action, and neither has the model.",
+            advice="Sort the rows of each episode by time. If they are in order, add to the state "
+            "what tells episodes apart.",
             share=1.0,
+            verdict_effect="pilot",
         )
 
 
