@@ -85,7 +85,7 @@ def test_a_record_cut_short_is_not_enough():
     condition, n_episodes, longest = recorded_in_full(log)
     assert (n_episodes, longest) == (2, 2)
     assert not condition.is_satisfied
-    assert condition.where == "episode 8"
+    assert condition.where == "row 3 of the log, sorted by episode and step"
     result = PiBSPIBB().improve(
         log, baseline=estimate_baseline(log), gamma=0.9, states_complete=True
     )

@@ -58,7 +58,7 @@ def test_what_counts_cannot_tell_is_refused(ward, refused, spibb):
     added = refused("count", ward.log, "--out", "again.npz", "--add-to", ward.log)
     assert "it is no archive of arrays; expected a file that Counts.save" in added
     said = refused("count", ward.log, "--out", "again.npz", "--add-to", "counts.npz")
-    assert "episode 0 has steps 0 to" in said
+    assert "an episode has steps 0 to" in said
     assert "exists already" in refused("count", ward.log, "--out", "counts.npz")
     assert "a name in .npz" in refused("count", ward.log, "--out", "counts.txt")
     assert "holds no counts" in refused(*ward.improve(log=ward.write("bad.npz", "no counts")))

@@ -74,7 +74,7 @@ def test_a_record_that_stops_early_is_told_by_its_rows(ward, hides):
     ran = hides("audit", log, "--baseline", "estimate", "--gamma", 0.9, "--policy", rule,
                 "--reward-range", 0, 2, "--format", "json")  # fmt: skip
     found = json.dumps(json.loads(ran.out))
-    assert "rows 15 to 15 of the log, sorted by episode and step" in found
+    assert "row 15 of the log, sorted by episode and step" in found
 
 
 def days(ward):

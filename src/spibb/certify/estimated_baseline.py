@@ -83,7 +83,7 @@ def recorded_in_full(log: Log) -> tuple[Condition, int, int]:
     last = np.append(first[1:], len(log)) - 1
     short = ~log.terminated[last] & (lengths < longest)
     k = int(np.argmax(short))
-    rows = f"rows {first[k] + 1} to {last[k] + 1} of the log, sorted by episode and step"
-    where = rows if short.any() else None
+    rows = f"row {last[k] + 1}" if first[k] == last[k] else f"rows {first[k] + 1} to {last[k] + 1}"
+    where = f"{rows} of the log, sorted by episode and step" if short.any() else None
     condition = none_of("full-record", statement, int(short.sum()), where)
     return condition, len(first), longest
