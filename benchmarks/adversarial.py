@@ -1,7 +1,7 @@
 """The long adversarial suite: every certificate and interval against the truth, cell by cell.
 
     python benchmarks/adversarial.py [--logs 2000] [--delta 0.05] [--page docs/adversarial.md]
-                                     [--process NAME ...]
+                                     [--process NAME ...] [--no-resampling]
 
 A cell is a process of spibb.testing.adversaries and a kind of claim. Of the exact ones none may
 fail more often than delta allows, at a family-wise level of 1 %, and none may be vacuous in every
@@ -47,13 +47,15 @@ _SHORT = {
 }
 
 
-def tally(name: str, seed: int, first: int, last: int, delta: float) -> list[tuple]:
+def tally(
+    name: str, seed: int, first: int, last: int, delta: float, resamples: bool
+) -> list[tuple]:
     """Return (claim, is exact, holds, distance, is vacuous) of some logs, a fourth resampled."""
     os.environ["SPIBB_THREADS"] = "1"
     adversary, found = ADVERSARIES[name], []
     for k in range(first, last):
         log = adversary.draw(np.random.default_rng([seed, k]))
-        for part in statements(adversary, log, delta, resampled=k % 4 == 0):
+        for part in statements(adversary, log, delta, resampled=resamples and k % 4 == 0):
             found.append((part.name, part.is_exact, part.holds, part.distance, part.is_vacuous))
     return found
 
@@ -79,13 +81,15 @@ class Cell:
         return self.n_failed > binom.ppf(1 - FAMILY / n_cells, trials, delta)
 
 
-def run(n_logs: int, delta: float, seed: int, names: Sequence[str]) -> dict[tuple[str, str], Cell]:
+def run(
+    n_logs: int, delta: float, seed: int, names: Sequence[str], resamples: bool
+) -> dict[tuple[str, str], Cell]:
     """Run processes, in parts over the cores."""
     jobs = [(name, k) for name in names for k in range(0, n_logs, _PART)]
     found: dict[tuple[str, str], list[tuple]] = defaultdict(list)
     with ProcessPoolExecutor() as pool:
         futures = [
-            (name, pool.submit(tally, name, seed, k, min(k + _PART, n_logs), delta))
+            (name, pool.submit(tally, name, seed, k, min(k + _PART, n_logs), delta, resamples))
             for name, k in jobs
         ]
         for place, (name, future) in enumerate(futures):
@@ -129,10 +133,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--page", type=Path)
     parser.add_argument("--process", nargs="+", choices=list(ADVERSARIES), default=None)
+    parser.add_argument("--no-resampling", action="store_true", help="no bootstrap intervals")
     asked = parser.parse_args()
-    if asked.page is not None and asked.process is not None:
-        parser.error("--page needs all processes: leave --process out")
-    cells = run(asked.logs, asked.delta, asked.seed, asked.process or list(ADVERSARIES))
+    if asked.page is not None and (asked.process is not None or asked.no_resampling):
+        parser.error("--page needs all processes and intervals: leave the other options out")
+    names = asked.process or list(ADVERSARIES)
+    cells = run(asked.logs, asked.delta, asked.seed, names, not asked.no_resampling)
     parts = [f"{asked.logs:,} logs a process, delta = {asked.delta:g}, seed {asked.seed}.", ""]
     parts += ["Exact claims:", "", *table(cells, asked.delta, exact=True), ""]
     parts += ["Approximate ones, too frequent failures in bold:", ""]

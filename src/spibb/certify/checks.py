@@ -115,9 +115,9 @@ def no_gaps(case: Case) -> Condition:
     return none_of("whole-episodes", "no step of an episode is missing", case.problem.counts.n_gaps)
 
 
-def states_complete(case: Case) -> Condition:
-    """Check that the states are declared complete."""
-    statement = "the states are declared complete (states_complete)"
+def states_complete(case: Case, reason: str = "") -> Condition:
+    """Check that the states are declared complete, for a reason that is told with it."""
+    statement = f"the states are declared complete (states_complete){reason}"
     is_complete = case.problem.declared.states_complete
     return Condition("states-complete", statement, is_satisfied=is_complete)
 
