@@ -122,4 +122,6 @@ def test_bad_input(ward, refused, arguments, told):
 def test_a_file_in_a_folder_twice(ward, refused):
     ward.write("logs/1.csv", ward.text)
     ward.write("logs/2.csv", ward.text)
+    assert "hold the same bytes" in refused("inspect", ward.folder / "logs")
+    ward.write("logs/2.csv", ward.text + "\n")  # another file of the same rows
     assert "a file may have been read twice" in refused("inspect", ward.folder / "logs")

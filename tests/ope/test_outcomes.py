@@ -109,3 +109,11 @@ def test_which_episodes_pay_once(reward, flags, expected):
     )  # fmt: skip
     values = ValueRange(float(min(reward)), float(max(reward)), 0.9, is_observed=True)
     assert Outcome.of(Trajectories.from_log(log), values) == expected
+
+
+def test_a_wider_range_that_was_given_is_no_probability():
+    log = unlikely_log()
+    wider = ValueRange(0.0, 5.0, 0.9, is_observed=False)
+    assert Outcome.of(Trajectories.from_log(log), wider) == Outcome(0.0, 5.0, False)
+    found = found_on(log, reward_range=(0.0, 5.0))
+    assert found["is"].estimate > 1.1

@@ -29,7 +29,7 @@ class Outcome:
     Attributes:
         low: Smallest return.
         high: Largest return.
-        is_probability: Whether each episode of the log pays 0 or 1.
+        is_probability: Whether each episode of the log pays 0 or 1, and no other range was given.
     """
 
     low: float
@@ -46,8 +46,8 @@ class Outcome:
         if n_paid < _FEWEST_PAID or (is_paid & ~(is_last & episodes.ended)).any():
             return None
         low, high = min(0.0, rewards.low), max(0.0, rewards.high)
-        is_probability = bool((episodes.reward[is_paid] == 1.0).all())
-        return cls(low, high, is_probability)
+        is_probability = (low, high) == (0.0, 1.0) and (episodes.reward[is_paid] == 1.0).all()
+        return cls(low, high, bool(is_probability))
 
 
 @dataclass(frozen=True)
