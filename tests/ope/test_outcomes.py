@@ -57,6 +57,22 @@ def test_a_probability_is_at_most_one(gamma, reward_range):
     assert not found.is_exact
 
 
+def test_the_probability_of_a_cost_is_at_most_one():
+    """With minimize an outcome of 0 or 1 is a reward of 0 or -1."""
+    log = unlikely_log()
+    names = "state", "action", "reward", "episode"
+    costs = Log.from_arrays(**{name: getattr(log, name) for name in names}, minimize=True)
+    found, mirrored = found_on(costs), found_on(log)
+    assert found.return_range == (-1.0, 0.0)
+    for one, other in zip(found.estimates, mirrored.estimates, strict=True):
+        assert one.estimate == -other.estimate == -1.0
+        assert any("a probability with its sign turned" in text for text in one.warnings)
+        assert one.interval[0] >= -1.0
+    # Rewards of -1 that are no costs are none.
+    turned = Log.from_arrays(**{name: getattr(costs, name) for name in names})
+    assert all(one.estimate < -1.0 for one in found_on(turned).estimates)
+
+
 def test_sums_of_rewards_are_no_probability():
     log = unlikely_log()
     twice = log.reward.copy()

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 # Paid episodes without which nothing is known of when an episode pays.
 _FEWEST_PAID = 5
+# Why an estimate is a probability, by whether costs are minimized.
+_PAYS = {
+    False: "pays 0 or 1, once, so this is a probability",
+    True: "costs 0 or 1, once, so this is a probability with its sign turned",
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,8 @@ class Outcome:
     Attributes:
         low: Smallest return.
         high: Largest return.
-        is_probability: Whether each episode of the log pays 0 or 1, and no other range was given.
+        is_probability: Whether each episode of the log pays 0 or 1, and no other range was given;
+            costs it, where costs are minimized.
     """
 
     low: float
@@ -46,8 +52,10 @@ class Outcome:
         if n_paid < _FEWEST_PAID or (is_paid & ~(is_last & episodes.ended)).any():
             return None
         low, high = min(0.0, rewards.low), max(0.0, rewards.high)
-        is_probability = (low, high) == (0.0, 1.0) and (episodes.reward[is_paid] == 1.0).all()
-        return cls(low, high, bool(is_probability))
+        one = -1.0 if rewards.minimize else 1.0
+        is_one = (low, high) == (min(0.0, one), max(0.0, one))
+        is_probability = is_one and bool((episodes.reward[is_paid] == one).all())
+        return cls(low, high, is_probability)
 
 
 @dataclass(frozen=True)
@@ -125,8 +133,8 @@ class ReturnRange:
         told = f"[{low:g}, {high:g}]"
         if self.outcome is not None and self.outcome.is_probability:
             return (
-                f"The estimate was {estimate:.4g}, outside of {told}: each episode of the log pays "
-                "0 or 1, once, so this is a probability."
+                f"The estimate was {estimate:.4g}, outside of {told}: each episode of the log "
+                f"{_PAYS[self.rewards.minimize]}."
             )
         if self.is_known():
             return f"The estimate was {estimate:.4g}, outside of the known range of returns {told}."
