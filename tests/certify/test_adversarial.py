@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from spibb import HCPI, Log, TabularPolicy
 from spibb.certify import audit
 from spibb.ope import evaluate_policy
 from spibb.testing.adversaries import ADVERSARIES
@@ -61,6 +62,41 @@ def test_the_cell_of_a_state_that_nobody_names_would_notice():
              "gamma": adversary.mdp.gamma, "reward_range": adversary.reward_range}  # fmt: skip
     log, truth = adversary.draw(np.random.default_rng(0)), adversary.gain(adversary.policy)
     assert audit(log, **asked).bound < truth < audit(log, **asked, states_complete=True).bound
+
+
+def test_the_cell_of_another_policy_would_notice():
+    """Exact statements that weigh returns by the baseline's probabilities are about who acted."""
+    cell = ADVERSARIES["wrong-baseline"]
+    log = cell.draw(np.random.default_rng(0))
+    asked = {"gamma": cell.mdp.gamma, "reward_range": cell.reward_range}
+    known = {"bound": "betting", "return_range": cell.return_range}
+    judged = {**asked, **known, "policy": cell.policy, "estimators": ["is"]}
+    wrong = evaluate_policy(log, baseline=cell.baseline, **judged)
+    assert not wrong.is_exact
+    assert any("contradict that the baseline made it" in text for text in wrong.warnings)
+    right = evaluate_policy(log, baseline=cell.made_by, **judged)
+    assert right.is_exact
+    assert not any("contradict that the baseline" in text for text in right.warnings)
+
+
+def test_an_exact_held_out_test_refuses_a_log_of_another_policy():
+    """It acted otherwise in 1 % of the rows, in a state where nothing can be gained."""
+    rng, n = np.random.default_rng(0), 3_000
+    rare = rng.random(n) < 0.01
+    action = np.where(rare, rng.random(n) < 0.05, rng.random(n) < 0.5).astype(int)
+    log = Log.from_arrays(
+        state=rare.astype(int), action=action, reward=np.where(rare, 0.0, action),
+        terminated=np.ones(n, bool), episode=np.arange(n),
+    )  # fmt: skip
+    asked = {"gamma": 0.9, "reward_range": (0.0, 1.0)}
+    given = TabularPolicy([[0.5, 0.5], [0.1, 0.9]]), TabularPolicy([[0.5, 0.5], [0.95, 0.05]])
+    settings = HCPI(bound="betting", return_range=(0.0, 1.0))
+    for baseline, holds in zip(given, (False, True), strict=True):
+        claim = settings.improve(log, baseline=baseline, **asked).certificate.guarantee
+        assert claim.theorem.startswith("Held-out test")
+        made_by = [one for one in claim.conditions if one.name == "made-by-baseline"]
+        assert [one.is_satisfied for one in made_by] == [holds]
+        assert claim.applies == holds
 
 
 def documented():
