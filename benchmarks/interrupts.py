@@ -5,7 +5,8 @@
 Studies in one process and in several, and `improve`, get SIGINT as a terminal sends it, to every
 process of the group. Each has to end with exit code 130 within two seconds. A command that is
 interrupted before Python answers signals ends by the signal itself, which a shell shows as 130.
-The exit code of this program is 1 if any command did otherwise.
+One that is interrupted while Python loads itself, before anything of spibb runs, ends as Python has
+it; these are counted apart. The exit code of this program is 1 if any command did otherwise.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class Outcome:
     code: int
     seconds: float
     errors: str
+
+    @property
+    def is_before(self) -> bool:
+        """Whether Python was loading itself: nothing of spibb is in the traceback."""
+        return self.code == 1 and "Traceback" in self.errors and "spibb" not in self.errors
 
     @property
     def is_prompt(self) -> bool:
@@ -135,8 +141,10 @@ def main() -> int:
             "improve": improve(folder),
             "improve --epsilon 0.5": improve(folder, "--epsilon", "0.5"),
         }
-        print("| command | interrupted | exit codes | longest, s | median, s | not prompt |")
-        print("|---|---|---|---|---|---|")
+        print(
+            "| command | interrupted | exit codes | longest, s | median, s | not prompt | before |"
+        )
+        print("|---|---|---|---|---|---|---|")
         subprocess.run([*study(folder, 1)(-1), "--runs", "4"], check=True, capture_output=True)
         for what, command in commands.items():
             # A study is past its start, and at work, after what `improve` takes.
@@ -147,13 +155,16 @@ def main() -> int:
             for k in range(asked.times // len(commands)):
                 outcome = interrupted(command(k), random.uniform(0.0, longest))
                 found += [] if outcome is None else [outcome]
+            n_before = sum(one.is_before for one in found)
+            found = [one for one in found if not one.is_before]
             late = [one for one in found if not one.is_prompt]
             is_prompt = is_prompt and not late and bool(found)
             codes = Counter(one.code for one in found)
             seconds = sorted(one.seconds for one in found) or [float("nan")]
             print(
                 f"| {what} | {len(found)} | {dict(codes)} | {seconds[-1]:.2f} | "
-                f"{seconds[len(seconds) // 2]:.2f} | {len(late)} |", flush=True,
+                f"{seconds[len(seconds) // 2]:.2f} | {len(late)} | {n_before} |",
+                flush=True,
             )  # fmt: skip
             for one in late:
                 print(f"    {one}", file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 # Seconds that leaving in order may take, and what shells expect of a program that Ctrl-C ended.
@@ -42,12 +42,10 @@ def prompt_interrupts() -> Iterator[None]:
         if not watch.has_come:
             raise
     finally:
-        # After an interrupt it goes on, until the interpreter has left as well.
         if not watch.has_come:
             watch.end()
     if watch.has_come:
-        watch.say()
-        sys.exit(INTERRUPTED)
+        watch.leave()
 
 
 def say_when_interrupted(words: Callable[[], str]) -> None:
@@ -86,10 +84,21 @@ class _Watch:
         os.close(self._reader)
 
     def say(self) -> None:
-        """Say once that the command was interrupted."""
+        """Say that the command was interrupted, once."""
         if self._has_said.acquire(blocking=False):
             shown = "\x1b[?25h" if os.isatty(2) else ""  # a spinner hides the cursor
             os.write(2, f"{shown}{_last_words()}\n".encode(errors="backslashreplace"))
+
+    def leave(self) -> None:
+        """Say so and end the process: to take down all packages in order takes too long."""
+        with suppress(Exception):
+            sys.stdout.flush()
+        self._end_process()
+
+    def _end_process(self) -> None:
+        """Say so and leave; standard output may be locked by the main thread, and is left alone."""
+        self.say()
+        os._exit(INTERRUPTED)
 
     def _answer(self, *_: Any) -> None:
         self.has_come = True
@@ -98,5 +107,4 @@ class _Watch:
     def _run(self) -> None:
         while byte := os.read(self._reader, 1):
             if byte[0] == signal.SIGINT and not self._has_left.wait(_PATIENCE):
-                self.say()
-                os._exit(INTERRUPTED)
+                self._end_process()
