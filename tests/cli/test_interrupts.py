@@ -64,6 +64,37 @@ with prompt_interrupts():
 """
 
 
+READING = """
+import ctypes, io, signal
+from spibb.cli.arrow_alone import leave_pandas_out
+leave_pandas_out()
+import pyarrow.csv
+
+def handler():  # as the system knows it
+    found = ctypes.create_string_buffer(512)
+    ctypes.CDLL(None).sigaction(signal.SIGINT, None, found)
+    return found.raw[:8]
+
+class Stream(io.BytesIO):
+    met = set()
+    def read(self, *size):
+        self.met.add(handler())
+        return super().read(*size)
+
+before = handler()
+assert pyarrow.csv.read_csv(Stream(b"a,b\\n1,2\\n")).num_rows == 1
+print(Stream.met == {before})
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the handler of a signal")
+def test_reading_tables_does_not_take_ctrl_c_away():
+    done = subprocess.run(
+        [sys.executable, "-c", READING], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 @pytest.mark.parametrize(
     ("program", "said"), [(SWALLOWING, "Interrupted.\n"), (COMPUTING, "It is kept.\n")]
 )
