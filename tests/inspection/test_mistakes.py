@@ -216,3 +216,13 @@ def test_outcomes_on_rows_that_end_nothing():
     spread = {**columns, "reward": np.ones(n)}
     found = findings(Log.from_arrays(**spread, terminated=np.zeros(n, dtype=bool)))
     assert found["unknown-next-state"].verdict_effect == "none"
+
+
+def test_a_column_of_costs_that_is_read_as_such(tmp_path):
+    path = tmp_path / "log.csv"
+    rows = "".join(f"{k},0,{k % 2},{(-1) ** k * (k % 7)},1\n" for k in range(40))
+    path.write_text("episode,state,action,cost,terminated\n" + rows)
+    columns = {"reward": "cost"}
+    # On both sides of 0, with a mean below: most of them may be refunds.
+    assert "cost-column" in findings(spibb.read_log(path, columns))
+    assert "cost-column" not in findings(spibb.read_log(path, columns, minimize=True))

@@ -27,18 +27,17 @@ class CostColumn(Check):
     verdict_effect = "monitor"
 
     def run(self, evidence: Evidence) -> Iterator[Finding]:
-        """Yield that the column is called a cost, unless costs have a minus sign."""
+        """Yield that the column is called a cost, unless it is read as one or has a minus sign."""
         log = evidence.log
-        if not is_cost(log.reward_column) or log.reward.mean() <= 0.0:
+        if log.minimize or not is_cost(log.reward_column) or log.reward.max() <= 0.0:
             return
         yield Finding(
             check=self.id,
             severity="biased",
-            found=f"Rewards come from the column {log.reward_column!r}, and are positive on "
-            "average: are these costs?",
+            found=f"Rewards come from the column {log.reward_column!r}, and may be costs.",
             effect="Higher is better here. Of costs everything would be made worse, and called "
             "better.",
-            advice="If they are costs, change their sign: 3 spent is a reward of -3.",
+            advice="If they are costs, read the log with --minimize.",
             share=1.0,
         )
 
