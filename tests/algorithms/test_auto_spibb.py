@@ -118,8 +118,8 @@ def test_harm_is_rare_on_problems_that_were_not_used_to_set_it():
 
 @pytest.mark.parametrize("name", sorted({*ADVERSARIES} - {"well-known"}))
 def test_processes_made_to_break_claims_break_no_choice_but_one(name):
-    """A state that nobody names cannot be known to either prior; see docs/risk.md."""
-    case, worse = ADVERSARIES[name], 0
+    """What a log does not hold cannot be known to either prior; see docs/risk.md."""
+    case, worse, blind = ADVERSARIES[name], 0, 0
     for seed in range(8):
         log = case.draw(np.random.default_rng([seed, 91]))
         result = AutoSPIBB().improve(
@@ -127,7 +127,15 @@ def test_processes_made_to_break_claims_break_no_choice_but_one(name):
             accept_baseline=True, **case.declared,
         )  # fmt: skip
         worse += case.gain(result.policy) < -1e-9
-    assert worse == (8 if name == "unlisted-state" else 0)
+        blind += is_blind(name, log)
+    assert worse == blind
+
+
+def is_blind(name, log):
+    """Return whether a log holds nothing of what makes the process dangerous."""
+    if name == "merged-ends":  # three of a hundred go on
+        return not ((log.action == 1) & (log.state == 0) & ~log.terminated).any()
+    return name == "unlisted-state"
 
 
 def test_it_is_an_algorithm_like_all_others(tmp_path):

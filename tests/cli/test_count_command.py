@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
@@ -92,13 +93,15 @@ def test_ctrl_c_ends_it_at_once(tmp_path, kind):
         "reward": np.arange(n) / 7,
     })  # fmt: skip
     folder = tmp_path / "log"
-    folder.mkdir()
+    days = [folder / f"day={k}" for k in range(40)]  # equal files of one day are refused
+    for day in days:
+        day.mkdir(parents=True)
     if kind == "parquet":
-        pyarrow.parquet.write_table(table, folder / "00.parquet")
+        pyarrow.parquet.write_table(table, days[0] / "00.parquet")
     else:
-        pyarrow.csv.write_csv(table.slice(0, n // 4), folder / "00.csv")
-    for k in range(1, 40):
-        (folder / f"{k:02d}.{kind}").symlink_to(folder / f"00.{kind}")
+        pyarrow.csv.write_csv(table.slice(0, n // 4), days[0] / "00.csv")
+    for day in days[1:]:
+        (day / f"00.{kind}").symlink_to(days[0] / f"00.{kind}")
     arguments = ["count", folder, "--out", tmp_path / "counts.npz"]
     program = (
         "import sys; from spibb.data import counting\n"

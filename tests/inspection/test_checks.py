@@ -15,11 +15,14 @@ import spibb
 from spibb import Log, inspect
 from spibb.cli.inspection_printing import print_inspection
 from spibb.errors import SettingsError
+from spibb.inspection import costs
 from spibb.inspection.check import Check, run_check
 from spibb.inspection.evidence import Evidence
 from spibb.inspection.finding import SEVERITIES, VERDICT_EFFECTS, Finding, TestResult
 from spibb.inspection.registry import CHECKS, add_check, family_level, levels, ordered_checks
 from spibb.report.inspection import render_inspection
+from spibb.representation.steps import Steps
+from spibb.testing.confounded import PROCESSES
 
 PAGE = (Path(__file__).parents[2] / "docs/inspect.md").read_text("utf-8")
 LOG = Log.from_arrays(
@@ -234,3 +237,10 @@ def test_evidence_of_the_policy_that_runs_today():
     assert evidence.own_counts.n_sa.sum() == n // 2
     assert evidence.counts.n_sa.sum() == n
     assert evidence.preferences is evidence.baseline.probabilities
+
+
+def test_values_of_many_states_are_those_of_the_next_steps(monkeypatch):
+    steps = Steps.of(PROCESSES["queue"]().draw(20, 0))
+    solved = costs._behaviour_values(steps, (6, 2), 0.8)
+    monkeypatch.setattr(costs, "_MOST_SOLVED", 5)
+    np.testing.assert_allclose(costs._behaviour_values(steps, (6, 2), 0.8), solved, rtol=1e-4)

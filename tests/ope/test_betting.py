@@ -285,8 +285,13 @@ def test_without_a_discount_a_range_of_returns_is_what_remains():
         "policy": TabularPolicy([[0.2, 0.8]]), "baseline": TabularPolicy([[0.5, 0.5]]),
         "gamma": 1.0, "bound": "betting",
     }  # fmt: skip
+    several_a_row = Log.from_arrays(
+        state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 1.0] * 20, episode=np.arange(40) // 4
+    )
     with pytest.raises(SettingsError, match="a range of returns for an exact bound"):
-        evaluate_policy(log, **asked)
+        evaluate_policy(several_a_row, **asked)
+    # Episodes that pay once tell the range themselves, but nothing is exact by it.
+    assert not evaluate_policy(log, **asked).is_exact
     found = evaluate_policy(log, **asked, return_range=(0.0, 1.0))
     assert [part.estimator for part in found.estimates] == ["is"]
     low, high = found["is"].interval

@@ -339,16 +339,18 @@ def test_counts_keep_no_names_and_refuse_several(tmp_path):
     assert count_log(tmp_path / "one.csv").n_sa.sum() == 4
 
 
-def test_a_list_of_states_that_the_log_drew_up_is_none():
+def test_a_list_of_states_that_the_log_drew_up_is_paid_for():
     n = 4_000
     action = np.random.default_rng(0).integers(0, 2, n)
     log = Log.from_arrays(state=[0] * n, action=action, reward=action / 1.0,
                           propensities=[[0.5, 0.5]] * n)  # fmt: skip
-    for declared in (False, True):
-        found = BasicRL().improve(log, reward_range=(0.0, 1.0), states_complete=declared)
-        assert (found.certificate.bound is None) is not declared
+    undeclared, declared = (
+        BasicRL().improve(log, reward_range=(0.0, 1.0), states_complete=told).certificate.bound
+        for told in (False, True)
+    )
+    assert 0.0 < undeclared < declared
     told = audit(log, policy=TabularPolicy([[0.0, 1.0]]), reward_range=(0.0, 1.0))
-    assert told.bound is None
+    assert told.bound == pytest.approx(undeclared)
 
 
 def test_a_log_that_made_a_policy_is_known_among_others():

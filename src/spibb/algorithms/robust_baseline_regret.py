@@ -65,7 +65,7 @@ class RobustBaselineRegret(ModelSetAlgorithm):
         ...                       terminated=[True] * 40, episode=range(40))
         >>> result = RobustBaselineRegret(delta=0.05).improve(
         ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.0, reward_range=(0.0, 1.0),
-        ...     initial=[1.0])
+        ...     initial=[1.0], states_complete=True)
         >>> result.policy.probabilities, round(result.certificate.bound, 4)
         (array([[0., 1.]]), 0.1013)
     """

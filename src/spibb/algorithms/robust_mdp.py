@@ -67,7 +67,7 @@ class RobustMDP(ModelSetAlgorithm):
         ...                       terminated=[True] * 200, episode=range(200))
         >>> result = RobustMDP(delta=0.05).improve(
         ...     log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.0, reward_range=(0.0, 1.0),
-        ...     initial=[1.0])
+        ...     initial=[1.0], states_complete=True)
         >>> result.policy.probabilities, round(result.certificate.others[0].bound, 4)
         (array([[0., 1.]]), 0.2541)
     """

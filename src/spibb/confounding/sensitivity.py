@@ -134,8 +134,8 @@ def find_sensitivity(
         return "the policy is the baseline"
     if log is None:
         return "only counts are known"
-    if log.n_states > MOST_STATES:
-        return f"there are {log.n_states:,} states, more than {MOST_STATES:,}"
+    if len(table) > MOST_STATES:
+        return f"there are {len(table):,} states, more than {MOST_STATES:,}"
     steps = Steps.of(log)
     if steps is None:
         return "rows are not connected by episodes"

@@ -38,6 +38,8 @@ _FEWEST_ROWS = 5
 _N_SHOWN = 5
 # Losses are looked for so many steps ahead, at most; the discount may look less far.
 _FURTHEST, _LARGEST_DISCOUNT = 50, 0.98
+# Values of so many states are solved for, which takes the memory of their square.
+_MOST_SOLVED = 2_000
 # What is asked, and what to do, by whether the log was read with minimize.
 _ASKED = {False: "costs, coded as rewards of the other sign", True: "rewards, read as costs"}
 _ADVICE = {
@@ -155,7 +157,7 @@ def _pays(log: Log, shape: tuple[int, ...], gamma: float) -> tuple[Codes, Array,
     if steps is None:  # a row without an episode is followed by nothing
         pair, earned = log.state * shape[1] + log.action, log.reward
     else:
-        v = np.append(label_values(steps, None, (shape[0], shape[1]), gamma), 0.0)
+        v = np.append(_behaviour_values(steps, (shape[0], shape[1]), gamma), 0.0)
         after = np.where(steps.following >= 0, log.state[steps.following], shape[0])
         pair, earned = steps.state * shape[1] + steps.action, steps.reward + gamma * v[after]
     size = shape[0] * shape[1]
@@ -164,6 +166,17 @@ def _pays(log: Log, shape: tuple[int, ...], gamma: float) -> tuple[Codes, Array,
     spread = np.bincount(pair, (earned - mean[pair]) ** 2, size)
     error = np.sqrt(spread / np.maximum(n - 1, 1) / np.maximum(n, 1))
     return n.reshape(shape), mean.reshape(shape), error.reshape(shape)
+
+
+def _behaviour_values(steps: Steps, shape: tuple[int, int], gamma: float) -> Array:
+    """Return what each state earns; of many states in the next steps alone."""
+    if shape[0] <= _MOST_SOLVED:
+        return label_values(steps, None, shape, gamma)
+    v, n = np.zeros(shape[0] + 1), np.maximum(np.bincount(steps.state, minlength=shape[0]), 1)
+    after = np.where(steps.following >= 0, steps.label_of[steps.following], shape[0])
+    for _ in range(_FURTHEST):
+        v[:-1] = np.bincount(steps.state, steps.reward + gamma * v[after], shape[0]) / n
+    return v[:-1]
 
 
 def _is_prudent(log: Log, preferences: Array, gamma: float) -> bool:
