@@ -208,13 +208,15 @@ def _centred_columns(values: Array, label: Sequence[int]) -> Array:
     found = np.zeros(values.shape)
     for k in range(values.shape[1]):
         known = [i for i in range(len(values)) if not math.isnan(values[i, k])]
-        deviation = float(np.std([values[i, k] for i in known])) if known else 0.0
-        size = max((abs(values[i, k]) for i in known), default=0.0)
-        if deviation <= 1e-12 * size:
+        # Squares of very large or very small values are no numbers.
+        size = max((abs(values[i, k]) for i in known), default=0.0) or 1.0
+        part = {i: values[i, k] / size for i in known}
+        deviation = float(np.std(list(part.values()))) if known else 0.0
+        if deviation <= 1e-12:
             continue
         for i in known:
-            own = [values[j, k] for j in known if label[j] == label[i]]
-            found[i, k] = (values[i, k] - sum(own) / len(own)) / deviation
+            own = [part[j] for j in known if label[j] == label[i]]
+            found[i, k] = (part[i] - sum(own) / len(own)) / deviation
     return found
 
 
