@@ -20,8 +20,9 @@ from spibb.strict_json import strict_json
 
 # Level of each limit, in normal standard errors: 95 % on its side.
 LEVEL, _ERRORS = 0.95, 1.6449
-# Odds ratios are found within this share, by at most so many margins.
-_PRECISION, _MOST_MARGINS = 0.02, 8
+# The search for an odds ratio ends with a step of this share, or after so many. The next step would
+# be much smaller: most are found within 2 %.
+_PRECISION, _MOST_MARGINS = 0.05, 8
 # Rows beyond which some blocks stand for all of them; and states: each is a row of a linear system.
 MOST_ROWS, MOST_STATES = 300_000, 2_000
 MEMORY = (
