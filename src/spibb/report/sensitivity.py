@@ -27,8 +27,8 @@ def sensitivity_sentences(facts: dict[str, Any]) -> list[str]:
         "Only if it changes the odds of actions, among cases in the same state, by a factor of "
         f"{_factor(point)}, up or down, and the outcome with it. With chance allowed for (95 %), "
         f"{_limit(lower)}.",
-        "A factor of 2 turns a chance of 50 % into 67 % or 33 %. The larger the factor, the less a "
-        f"hidden cause can explain. {MEMORY}",
+        "A factor of 2 turns a chance of 50 % into 67 % or 33 %. The larger the factor that it "
+        f"takes, the safer is the gain. {MEMORY}",
     ]
 
 
