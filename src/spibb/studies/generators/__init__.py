@@ -1,0 +1,1 @@
+"""Generators of random problems with known truth, on which a model of risk is judged."""
