@@ -13,8 +13,9 @@ from spibb.studies.generators.relabelling import with_actions_shuffled
 
 Make = Callable[[np.random.Generator], Instance]
 
-# A largest gain below this share of the largest mean reward is not clear: another problem is drawn.
-_LEAST_SHARE = 1e-3
+# A largest gain is clear if it is this share of the largest loss, or more.
+_LEAST_SHARE = 0.01
+_NUMERICAL = 1e-6
 _MOST_DRAWS = 100
 
 
@@ -48,6 +49,9 @@ class Generator:
     def draw(self, rng: np.random.Generator) -> Instance:
         """Draw a problem; one without a clear gain is drawn again where there should be one.
 
+        A gain is clear where the optimum is better than the baseline by at least 1 % of what the
+        worst policy is worse.
+
         Args:
             rng: Source of randomness.
         """
@@ -59,5 +63,5 @@ class Generator:
 
 
 def _is_clear(instance: Instance) -> bool:
-    least = _LEAST_SHARE * float(np.abs(instance.process.reward).max())
+    least = max(_LEAST_SHARE * instance.range_of_loss(), _NUMERICAL)
     return instance.range_of_gain() > least

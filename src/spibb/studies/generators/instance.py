@@ -88,6 +88,11 @@ class Instance:
         best = solve(self.process).performance
         return best - evaluate(self.process, self.baseline).performance
 
+    def range_of_loss(self) -> float:
+        """Return the largest possible loss: the baseline's performance less the worst policy's."""
+        opposite = self.process.with_reward(-self.process.reward)
+        return evaluate(self.process, self.baseline).performance + solve(opposite).performance
+
     def spread_of_returns(self) -> float:
         """Return the standard deviation of observed discounted returns of the baseline.
 
