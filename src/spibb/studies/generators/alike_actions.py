@@ -13,7 +13,7 @@ from spibb.studies.generators.transitions import random_rows
 
 
 def alike_arms(rng: np.random.Generator) -> Instance:
-    """Draw a bandit whose arms are all the same, with coins for rewards."""
+    """Draw a bandit whose arms are all the same, with rewards of 0 or 1."""
     n_states, n_actions = whole(rng, 1, 20), whole(rng, 2, 10)
     success = np.repeat(rng.uniform(0.05, 0.95, (n_states, 1)), n_actions, axis=1)
     process = TabularMDP(np.zeros((n_states, n_actions, n_states)), success, 0.0)

@@ -13,7 +13,7 @@ from spibb.studies.generators.transitions import anywhere
 
 
 def click_banners(rng: np.random.Generator) -> Instance:
-    """Draw banners of one page, or of a few pages, that are clicked in one visit of a hundred."""
+    """Draw banners of one page, or of a few pages, with about one click in a hundred visits."""
     n_pages, n_banners = whole(rng, 1, 10), whole(rng, 2, 12)
     rate = log_uniform(rng, 0.003, 0.05)
     spread = rng.uniform(0.2, 0.8)

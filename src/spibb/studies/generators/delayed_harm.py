@@ -55,7 +55,7 @@ def stimulant(rng: np.random.Generator) -> Instance:
 
 
 def dose_toxicity(rng: np.random.Generator) -> Instance:
-    """Draw doses that help more the higher they are, while toxicity builds up unseen in rewards."""
+    """Draw doses that help more the higher they are, while toxicity accumulates up to a crisis."""
     n_levels, n_doses, gamma = whole(rng, 4, 10), whole(rng, 3, 5), discount(rng, 0.85, 0.98)
     crisis, n_states = n_levels, n_levels + 1  # beyond the last level, the treatment ends
     dose = np.linspace(0.0, 1.0, n_doses)
@@ -82,7 +82,7 @@ def dose_toxicity(rng: np.random.Generator) -> Instance:
 
 
 def late_reckoning(rng: np.random.Generator) -> Instance:
-    """Draw offers that each pay for some steps, the best of which sometimes ends in ruin."""
+    """Draw offers that each pay for some steps, the best paid of which sometimes ends in ruin."""
     n_offers, gamma = whole(rng, 2, 6), discount(rng, 0.9, 0.99)
     length = whole(rng, 3, min(12, 55 // n_offers))
     ruin, n_states = 1 + n_offers * length, 2 + n_offers * length

@@ -31,7 +31,7 @@ def lognormal_rewards(rng: np.random.Generator) -> Instance:
 
 
 def pareto_claims(rng: np.random.Generator) -> Instance:
-    """Draw tariffs of customers: premiums are sure, and claims are Pareto costs."""
+    """Draw tariffs of customers, whose claims are Pareto costs."""
     n_states, n_actions = whole(rng, 2, 20), whole(rng, 2, 5)
     gamma = discount(rng, 0.8, 0.95)
     claims = np.exp(0.4 * rng.normal(size=(n_states, 1)) + 0.2 * rng.normal(size=(1, n_actions)))

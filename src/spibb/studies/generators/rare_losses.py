@@ -36,7 +36,8 @@ def rare_losses_paid(rng: np.random.Generator) -> Instance:
         transition * (1.0 - ending[..., None]), reward, discount(rng, 0.8, 0.97), ending=ending
     )
     baseline, max_steps = usual(rng, n_states, n_actions, 0.5, 0.97), whole(rng, 5, 30)
-    lowest, highest = 1.0 - loss, 1.0 + noise.premium * probability.max()
+    # Rewards follow from means, up to rounding.
+    lowest, highest = 1.0 - loss, 1.0 + noise.premium * probability.max() + 1e-9
     return Instance(
         process,
         baseline,

@@ -12,7 +12,7 @@ from spibb.studies.generators.reward_noise import Coin
 
 
 def given_to_the_severe(rng: np.random.Generator) -> Instance:
-    """Draw a drug that helps in every state, but is given to severe patients, who die more."""
+    """Draw a drug that helps in every state, but is given to severe patients, who fare worse."""
     return _by_severity(rng, effect=1.0)
 
 
