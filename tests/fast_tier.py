@@ -63,6 +63,7 @@ SLOW = frozenset(
         "studies/test_figures.py",
         "studies/test_finite.py::test_a_plan_from_end_to_end",
         "studies/test_finite.py::test_the_grouping_of_runs_changes_no_row",
+        "studies/test_generators.py",
         "studies/test_helicopter_study.py",
         "studies/test_kept.py::test_enough_is_kept_for_the_resamples",
         "studies/test_merging.py",

@@ -227,3 +227,26 @@ def test_a_problem_without_a_clear_gain_is_drawn_again():
     instance = drawn(generator, 0)
     assert instance.range_of_gain() == pytest.approx(0.5)
     assert instance.range_of_loss() == pytest.approx(0.5)
+
+
+LOT = (
+    "rare-losses-paid optimal-mixture machine-maintenance early-discharge trap-listed alike-wards "
+    "many-moves hidden-traps disease-stages alike-moves alike-arms clustered-garnet stock-orders "
+    "a-rare-kind trap-seen safe-side ending-by-chance common-drift goal-garnet strict-protocol "
+    "stimulant given-to-the-mild patients-of-kinds student-noise common-drug rehabilitation "
+    "endemic-waves toxic-treatment press-your-luck machine-replacement dose-toxicity many-arms "
+    "lazy-walk queue-speeds sparse-contexts",
+    "given-to-the-severe schools lognormal-means perishable-stock lognormal-rewards "
+    "rare-wins-reached pareto-claims queue-two-lines sparse-contexts-by-rule windy-grid "
+    "windy-field optimal-rule ward-transfers seasonal-pricing corridors-and-wards bed-admission "
+    "tiny-differences late-reckoning tiny-effects sticky-blocks click-sessions holding-costs "
+    "staged-choices fixed-habits outbreak cost-routes server-admission two-parts cliff-edge "
+    "dense-garnet rare-losses-reached rare-wins-paid click-banners sparse-garnet one-bad-batch "
+    "grid-with-pits",
+)
+
+
+def test_the_lot_is_the_one_that_was_recorded():
+    lot = draw_lot()
+    assert (" ".join(lot.development), " ".join(lot.judgement)) == LOT
+    assert sorted(lot.development + lot.judgement) == sorted(GENERATORS)

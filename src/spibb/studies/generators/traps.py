@@ -40,7 +40,7 @@ def trap_seen(rng: np.random.Generator) -> Instance:
 
 
 def hidden_traps(rng: np.random.Generator) -> Instance:
-    """Draw a random process where a few well-paid pairs sometimes lead to a state that is bad for ever."""
+    """Draw a random process where a few well-paid pairs sometimes lead to an endless loss."""
     n_states, n_actions, gamma = whole(rng, 8, 40), whole(rng, 3, 6), discount(rng, 0.85, 0.98)
     trap = n_states - 1
     transition = random_rows(rng, n_states, n_actions, whole(rng, 2, 5))
