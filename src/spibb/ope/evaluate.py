@@ -228,7 +228,9 @@ def evaluate_policy(
         )
     own_off = off = OffPolicy.of(problem, policy)
     if all_episodes:
-        off = replace(off, episodes=mixture.all_episodes(problem), is_mixed=True)
+        episodes = mixture.all_episodes(problem)
+        support = mixture.mixed_support(problem)
+        off = replace(off, episodes=episodes, is_mixed=True, support=support)
     origin: Origin = "unknown" if policy is None else policy_origin(problem, policy)
     episodes, gamma = off.episodes, off.gamma
     is_estimated = problem.baseline.is_estimated and episodes.logged is None
@@ -278,6 +280,7 @@ def evaluate_policy(
             *left_out({} if estimators else unfit),
             *caveats.log_warnings(off, problem),
             *caveats.fit_warnings(off, problem),
+            *caveats.support_warnings(largest_weight, largest),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
             *caveats.rare_warnings(rare, bounds),

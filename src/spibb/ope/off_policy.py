@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.data.estimate import Unseen
 from spibb.errors import SettingsError
@@ -37,6 +38,8 @@ class OffPolicy:
         gamma: The discount.
         unseen: What pairs without data do in fitted models.
         is_mixed: Whether the episodes are those of several policies (spibb.ope.mixture).
+        support: What those who acted may do, as far as given tables tell, booleans of shape (S, A);
+            None: no table does.
     """
 
     episodes: Trajectories
@@ -45,6 +48,7 @@ class OffPolicy:
     gamma: float
     unseen: Unseen = "average"
     is_mixed: bool = False
+    support: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, problem: Problem, policy: TabularPolicy | None) -> OffPolicy:
@@ -52,8 +56,15 @@ class OffPolicy:
 
         None for a policy that the log alone knows, by target_probability.
         """
-        tables = None if policy is None else policy.probabilities, problem.baseline.probabilities
-        return cls(Trajectories.from_log(problem.log), *tables, problem.gamma, problem.unseen)
+        baseline = problem.baseline
+        tables = None if policy is None else policy.probabilities, baseline.probabilities
+        return cls(
+            Trajectories.from_log(problem.log),
+            *tables,
+            problem.gamma,
+            problem.unseen,
+            support=None if baseline.is_estimated else baseline.probabilities > 0.0,
+        )
 
     @property
     def is_by_row(self) -> bool:
@@ -116,6 +127,13 @@ class OffPolicy:
             return np.zeros(len(self.baseline))
         return np.asarray(np.where(self.baseline == 0.0, self.policy, 0.0).sum(axis=1))
 
+    @property
+    def leaves_support(self) -> bool:
+        """Whether the policy takes actions that, by given tables, nobody who acted takes."""
+        if self.policy is None or self.support is None:
+            return False
+        return bool((self.policy[~self.support] > 0.0).any())
+
     @cached_property
     def largest_weight(self) -> float:
         """The largest weight an episode can have, known before any data.
@@ -133,7 +151,8 @@ class OffPolicy:
         """Return the largest weight that a bound may rest on; infinite where there is none.
 
         An approximate bound takes the log to show what weights there are, where they are those of
-        rows; an exact one needs it to be known beforehand.
+        rows; an exact one needs it to be known beforehand. Where a given table shows that the
+        policy does what nobody who acted does, weights have a mean below 1, and there is none.
 
         Args:
             given: What the user knows it to be.
@@ -152,9 +171,18 @@ class OffPolicy:
                     expected="the largest that an action may have: probability under the policy "
                     "over probability when it was logged",
                 )
-            return min(given, self.largest_weight)
-        rests_on_log = self.is_by_row and is_one_step and not is_exact
-        return seen if rests_on_log else self.largest_weight
+            least = self.largest_weight * (1.0 - _ROUNDING)
+            if not self.is_by_row and given < least < math.inf:
+                raise SettingsError(
+                    f"largest_weight is {given:g}, and by the tables of policy and baseline a "
+                    f"weight may be {self.largest_weight:g}",
+                    expected="no largest_weight beside tables, which say what it is",
+                )
+        if self.leaves_support or not self.is_by_row:
+            return math.inf if self.leaves_support else self.largest_weight
+        if given is not None:
+            return given
+        return seen if is_one_step and not is_exact else math.inf
 
     def weight(self, name: str) -> Array | None:
         """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""

@@ -35,7 +35,7 @@ from spibb.problem.baselines import bring_together, pair_counts
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.direction import check_direction, refuse_turning
 from spibb.problem.limits import Bounds, Limits
-from spibb.problem.loggers import Loggers
+from spibb.problem.loggers import Loggers, own_rows
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
 
@@ -232,6 +232,18 @@ class Problem(Display):
         if self.log is None or self.baseline.is_estimated:
             return None
         return baseline_fit(pair_counts(self.log), self.baseline.probabilities)
+
+    @cached_property
+    def logger_fits(self) -> dict[str, BaselineFit]:
+        """How well given baselines fit the actions of who acted, by name, where several did."""
+        if self.loggers is None:
+            return {}
+        whole, policies = self.loggers.whole, self.loggers.policies
+        return {
+            name: baseline_fit(pair_counts(whole.take(own_rows(whole, name))), one.probabilities)
+            for name, one in policies.items()
+            if not one.is_estimated
+        }
 
     @cached_property
     def baseline_values(self) -> Evaluation:
