@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spibb import Counts, Log, TabularPolicy
+from spibb.certify.case import Case
 from spibb.certify.model_set import ModelSet, StartBall, listed_radii
 from spibb.certify.regret import RegretTest
 from spibb.errors import DataError, SettingsError
@@ -88,6 +89,17 @@ def test_what_is_declared_makes_the_set_smaller():
     # State 1 was only followed by an end: with the ended state there is one outcome, and no doubt.
     assert seen.balls.radius[0, 1, 1] == 0.0
     assert seen.balls.radius[0, 0, 0] == pytest.approx(followed.balls.radius[0, 0, 0])
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_theorems_spend_delta_once(is_complete):
+    """What errors leave of delta is what the start takes, whatever the log holds."""
+    problem = batch_of(LOG, states_complete=is_complete)[0]
+    case = Case(problem, problem.baseline_values, DELTA)
+    assert case.delta_but_start == pytest.approx(DELTA * 6 / 7)
+    share = DELTA / 7
+    expected = listed(10, 2, 1, share) if is_complete else found(10, 1, share)
+    assert case.at_worst_start(np.array([1.0, 0.0, 0.0])) == pytest.approx(1.0 - expected / 2.0)
 
 
 def test_known_rewards_leave_all_to_the_transitions():
