@@ -165,3 +165,16 @@ def test_inspect_counts_the_rows_that_a_refusal_counts():
     wrong = inspect(log, baseline=TabularPolicy([[0.5, 0.5, 0.0]]))
     (finding,) = [one for one in wrong.findings if one.check == "baseline"]
     assert "probability 0 to actions that were taken in 50 rows" in finding.found
+
+
+def test_counts_are_held_to_the_baseline_as_their_log_is():
+    coin, rows = TabularPolicy([[0.5, 0.5]]), 2_000
+    log = Log.from_arrays(
+        state=[0] * rows, action=[int(i % 20 < 9) for i in range(rows)], reward=[0.0] * rows,
+        episode=range(rows), terminated=[True] * rows,
+    )  # fmt: skip
+    of_log, of_counts = (Problem.of(data, baseline=coin) for data in (log, Counts.from_log(log)))
+    assert of_counts.fit.p_value == of_log.fit.p_value < 0.01
+    cut = Counts.from_log(stopped_at(1, 50, [0.9, 0.1]))
+    kept = Problem.of(cut, baseline=TabularPolicy([[0.99, 0.01]]), gamma=0.9)
+    assert kept.fit is None, "rows that the counts lack may be those of one action"

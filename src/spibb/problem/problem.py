@@ -228,10 +228,14 @@ class Problem(Display):
 
     @cached_property
     def fit(self) -> BaselineFit | None:
-        """How well the baseline fits the actions of its log; None: no log, or it was estimated."""
-        if self.log is None or self.baseline.is_estimated:
+        """How well the baseline fits the actions of its log.
+
+        None where it was estimated, and where only counts are given that lack rows of the log.
+        """
+        if self.baseline.is_estimated or (self.log is None and self.counts.n_dropped):
             return None
-        return baseline_fit(pair_counts(self.log), self.baseline.probabilities)
+        n_sa = self.counts.n_sa if self.log is None else pair_counts(self.log)
+        return baseline_fit(n_sa, self.baseline.probabilities)
 
     @cached_property
     def logger_fits(self) -> dict[str, BaselineFit]:
