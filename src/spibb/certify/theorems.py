@@ -271,7 +271,7 @@ def apply_theorem(
                 values, case.difference.size, n_episodes, longest, case.delta, shift
             )
             number, details = number - loss, {**details, "estimation_loss": loss}
-    proviso = values.proviso if assumptions else None
+    proviso = problem.proviso if assumptions else None
     return Guarantee(
         theorem=theorem,
         statement=statement,

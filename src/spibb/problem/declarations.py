@@ -84,6 +84,11 @@ class Declarations:
         return *given, self.states_complete, self.never_ends, self.is_seen
 
     @property
+    def proviso(self) -> str | None:
+        """What a statement that rests on successors of the log says of it; None without them."""
+        return "if what can follow was seen to follow" if self.is_seen else None
+
+    @property
     def statements(self) -> tuple[str, ...]:
         """What was declared, as assumptions in words."""
         given = self.successors is not None and not self.is_seen

@@ -221,6 +221,12 @@ class Problem(Display):
         """The log of all policies that made it, where it was given."""
         return self.log if self.loggers is None else self.loggers.whole
 
+    @property
+    def proviso(self) -> str | None:
+        """What was read off the log for statements to rest on, as a clause; None: nothing."""
+        found = [one for one in (self.values.proviso, self.declared.proviso) if one is not None]
+        return ", and ".join(found) or None
+
     @cached_property
     def model(self) -> TabularMDP:
         """The estimated model."""
