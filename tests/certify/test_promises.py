@@ -409,7 +409,7 @@ def test_a_state_that_the_log_never_names_is_an_outcome_too():
     declared = audit(log, **asked, states_complete=True)
     assert declared.bound > truth, "whoever declares it must know it"
     told = " ".join(declared.guarantee.assumptions)
-    assert "no states but those listed, as declared" in told
+    assert "no states or actions but those listed, as declared" in told
 
 
 @pytest.mark.statistical

@@ -125,7 +125,8 @@ class Problem(Display):
                   towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`), or that
                   with hazards that the log hardly shows ("careful", see
                   :mod:`spibb.data.hazards`); unseen and successors play no part in the two.
-                * states_complete: declares that there are no states but those of log and baseline.
+                * states_complete: declares that there are no states or actions but those of log and
+                  baseline.
                 * never_ends: declares that the process never ends.
                 * successors: declares what may follow: rows (state, next_state) or (state, action,
                   next_state), or "seen" for what followed in the log.
