@@ -247,7 +247,8 @@ def evaluate_policy(
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
     largest = off.largest_for(largest_weight, is_exact=kind.is_exact)
-    bounds = [kind(one, level, known, largest=largest) for one in chosen]
+    share = off.share_of_plain(largest_weight) if kind.is_exact else 1.0
+    bounds = [kind(one, share * level, known, largest=largest) for one in chosen]
     made: list[PolicyEstimate] = []
     for one in bounds:
         made.append(_estimate(off, one, rng, own))

@@ -18,6 +18,7 @@ from spibb.data.estimate import Unseen
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.rare_rewards import CAPPED_SHARE
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, Walk, walk
@@ -141,9 +142,12 @@ class OffPolicy:
         Infinite where episodes go on, where the policy leaves the baseline's support, so that
         weights have a mean below 1, and where weights are those of rows: others may be larger.
         """
-        if self.is_by_row:
-            return math.inf
-        if not self.episodes.ended.all() or (self.unsupported > 0.0).any():
+        return self._largest_ratio if self.episodes.ended.all() else math.inf
+
+    @cached_property
+    def _largest_ratio(self) -> float:
+        """The largest weight that one step can have, by tables; infinite where they do not tell."""
+        if self.is_by_row or (self.unsupported > 0.0).any():
             return math.inf
         return float(self.tables().ratio.max())
 
@@ -153,6 +157,10 @@ class OffPolicy:
         An approximate bound takes the log to show what weights there are, where they are those of
         rows; an exact one needs it to be known beforehand. Where a given table shows that the
         policy does what nobody who acted does, weights have a mean below 1, and there is none.
+
+        Whether episodes go on is seen in the log, and ends that are chosen by it fail more often
+        than each of them. So an exact bound uses the largest weight where the user says that
+        nothing follows a row, by gamma = 0 or by giving it. See `share_of_plain`.
 
         Args:
             given: What the user knows it to be.
@@ -178,11 +186,23 @@ class OffPolicy:
                     f"weight may be {self.largest_weight:g}",
                     expected="no largest_weight beside tables, which say what it is",
                 )
-        if self.leaves_support or not self.is_by_row:
-            return math.inf if self.leaves_support else self.largest_weight
+        if self.leaves_support:
+            return math.inf
+        if not self.is_by_row:
+            is_told = not is_exact or given is not None or self.gamma == 0.0
+            return self.largest_weight if is_told else math.inf
         if given is not None:
             return given
         return seen if is_one_step and not is_exact else math.inf
+
+    def share_of_plain(self, given: float | None) -> float:
+        """Return what plain terms have of the level of exact ends where no others are used.
+
+        With gamma = 0 and tables, others would be used if every episode of the log had ended: their
+        share is theirs whatever the log shows. A largest weight that is given is refused if not.
+        """
+        is_kept = self.gamma == 0.0 and given is None and 1.0 < self._largest_ratio < math.inf
+        return 1.0 - CAPPED_SHARE if is_kept and not self.episodes.ended.all() else 1.0
 
     def weight(self, name: str) -> Array | None:
         """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""
