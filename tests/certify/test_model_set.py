@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spibb import Counts, Log, TabularPolicy
+from spibb import Counts, Log, TabularPolicy, audit
+from spibb.certify.case import Case
 from spibb.certify.model_set import ModelSet, StartBall, listed_radii
 from spibb.certify.regret import RegretTest
 from spibb.errors import DataError, SettingsError
@@ -88,6 +89,30 @@ def test_what_is_declared_makes_the_set_smaller():
     # State 1 was only followed by an end: with the ended state there is one outcome, and no doubt.
     assert seen.balls.radius[0, 1, 1] == 0.0
     assert seen.balls.radius[0, 0, 0] == pytest.approx(followed.balls.radius[0, 0, 0])
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_theorems_spend_delta_once(is_complete):
+    """What errors leave of delta is what the start takes, whatever the log holds."""
+    problem = batch_of(LOG, states_complete=is_complete)[0]
+    case = Case(problem, problem.baseline_values, DELTA)
+    assert case.delta_but_start == pytest.approx(DELTA * 6 / 7)
+    share = DELTA / 7
+    expected = listed(10, 2, 1, share) if is_complete else found(10, 1, share)
+    assert case.at_worst_start(np.array([1.0, 0.0, 0.0])) == pytest.approx(1.0 - expected / 2.0)
+
+
+def test_successors_that_the_log_showed_are_a_proviso():
+    policy = TabularPolicy([[0.4, 0.6], [0.6, 0.4], [0.5, 0.5]])
+    asked = {"policy": policy, "baseline": "estimate", "gamma": 0.9, "states_complete": True}
+    asked |= {"accept_baseline": True}
+    given = audit(LOG, reward_range=(-1.0, 2.0), **asked, successors=[(0, 0), (0, 1), (1, 2)])
+    assert given.guarantee.is_exact
+    seen = audit(LOG, reward_range=(-1.0, 2.0), **asked, successors="seen").guarantee
+    assert not seen.is_exact
+    assert "if what can follow was seen to follow" in seen.summary
+    both = audit(LOG, **asked, successors="seen").guarantee
+    assert "is possible, and if what can follow was seen to follow" in both.proviso
 
 
 def test_known_rewards_leave_all_to_the_transitions():

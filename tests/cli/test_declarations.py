@@ -29,7 +29,7 @@ def test_each_declaration_tightens_the_bound_and_is_an_assumption(ward, bound):
     bounds = [bound()[0]]
     for options, said in [
         (start, "The first state is distributed as given."),
-        (start + complete, "The process has no states but those listed, as declared."),
+        (start + complete, "The process has no states or actions but those listed, as declared."),
         (start + complete + follows, "only by the successors that were given"),
     ]:
         found, assumed = bound(*options)

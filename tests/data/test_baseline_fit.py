@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from spibb import Counts, Problem, TabularMDP, TabularPolicy
+from spibb import Counts, Log, Problem, TabularMDP, TabularPolicy, inspect
 from spibb.data.baseline_fit import REFUSED_DISTANCE, baseline_fit
 from spibb.errors import PolicyError
 from spibb.testing.reference import reference_baseline_fit
@@ -116,3 +116,65 @@ def test_both_chance_and_size_are_needed():
     assert few.p_value >= math.ldexp(1, -6)
     with pytest.raises(PolicyError, match="does not make the actions"):
         Problem.of(counted([[530_000, 470_000]]), baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
+
+
+def stopped_at(action, n_episodes, probabilities, seed=0):
+    """Return a log of one state in which a record stops at an action, and its frequencies."""
+    rng = np.random.default_rng(seed)
+    actions, episodes, stops = [], [], []
+    for episode in range(n_episodes):
+        for t in range(30):
+            taken = int(rng.choice(len(probabilities), p=probabilities))
+            actions.append(taken)
+            episodes.append(episode)
+            stops.append(taken == action or t == 29)
+            if stops[-1]:
+                break
+    return Log.from_arrays(
+        state=[0] * len(actions), action=actions, reward=[0.0] * len(actions), episode=episodes,
+        truncated=stops, terminated=[False] * len(actions),
+    )  # fmt: skip
+
+
+def test_a_right_baseline_is_not_refused_where_records_stop_at_an_action():
+    """The last row of each record counts no transition, but shows an action."""
+    log = stopped_at(1, 200, [0.9, 0.1])
+    problem = Problem.of(log, baseline=TabularPolicy([[0.9, 0.1]]), gamma=0.9)
+    assert problem.fit.p_value > 0.01
+    Problem.of(log, baseline="estimate", gamma=0.9)
+
+
+def test_an_impossible_action_is_found_in_rows_without_a_transition():
+    log = stopped_at(2, 50, [0.25, 0.25, 0.5])
+    with pytest.raises(PolicyError, match="probability 0 to actions that were taken in 50 rows"):
+        Problem.of(log, baseline=TabularPolicy([[0.5, 0.5, 0.0]]), gamma=0.9)
+
+
+def test_an_impossible_action_has_probability_0():
+    fit = baseline_fit(np.array([[5, 3], [4, 4]]), np.array([[1.0, 0.0], [0.5, 0.5]]))
+    assert fit.p_value == 0.0
+    assert fit.is_refused
+    assert int(np.argmax(fit.evidence)) == 0
+    assert baseline_fit(np.array([[5, 0]]), np.array([[1.0, 0.0]])).p_value == 1.0
+
+
+def test_inspect_counts_the_rows_that_a_refusal_counts():
+    log = stopped_at(2, 50, [0.25, 0.25, 0.5])
+    right = inspect(log, baseline=TabularPolicy([[0.25, 0.25, 0.5]]))
+    assert "baseline" not in {one.check for one in right.findings}
+    wrong = inspect(log, baseline=TabularPolicy([[0.5, 0.5, 0.0]]))
+    (finding,) = [one for one in wrong.findings if one.check == "baseline"]
+    assert "probability 0 to actions that were taken in 50 rows" in finding.found
+
+
+def test_counts_are_held_to_the_baseline_as_their_log_is():
+    coin, rows = TabularPolicy([[0.5, 0.5]]), 2_000
+    log = Log.from_arrays(
+        state=[0] * rows, action=[int(i % 20 < 9) for i in range(rows)], reward=[0.0] * rows,
+        episode=range(rows), terminated=[True] * rows,
+    )  # fmt: skip
+    of_log, of_counts = (Problem.of(data, baseline=coin) for data in (log, Counts.from_log(log)))
+    assert of_counts.fit.p_value == of_log.fit.p_value < 0.01
+    cut = Counts.from_log(stopped_at(1, 50, [0.9, 0.1]))
+    kept = Problem.of(cut, baseline=TabularPolicy([[0.99, 0.01]]), gamma=0.9)
+    assert kept.fit is None, "rows that the counts lack may be those of one action"

@@ -214,7 +214,6 @@ def test_evidence_of_a_log_with_copies_and_several_policies():
     assert set(evidence.multiplicities) == {2}
     assert len(evidence.log_without_copies) == 200
     assert evidence.own_log is log
-    assert evidence.own_counts is evidence.counts
     assert evidence.baseline_fit is None
     once = Evidence.of(Log.from_arrays(**columns, episode=np.arange(200) // 10))
     assert once.log_without_copies is once.log
@@ -234,7 +233,7 @@ def test_evidence_of_the_policy_that_runs_today():
     evidence = Evidence.of(log, baseline={"new": baseline, "old": baseline}, improve_on="new")
     assert evidence.improved == "new"
     assert len(evidence.own_log) == n // 2
-    assert evidence.own_counts.n_sa.sum() == n // 2
+    assert evidence.own_n_sa.sum() == n // 2
     assert evidence.counts.n_sa.sum() == n
     assert evidence.preferences is evidence.baseline.probabilities
 

@@ -118,6 +118,24 @@ def test_estimates_of_others_are_not_called_exact():
     assert not parts.is_exact
 
 
+def test_a_mixture_is_held_to_the_baseline_of_each_that_acted():
+    """80 of 100 actions where the baseline says 76: more than chance, whoever accepts it."""
+    n = 4_000
+    who, number = np.array(["x", "y"])[np.arange(n) % 2], np.arange(n) // 2
+    log = Log.from_arrays(
+        state=np.zeros(n, int), action=(number % 100 < np.where(who == "x", 50, 80)).astype(int),
+        reward=np.zeros(n), episode=np.arange(n), terminated=np.ones(n, bool), policy=who,
+    )  # fmt: skip
+    x, y, off = (TabularPolicy([[1.0 - p, p]]) for p in (0.5, 0.8, 0.76))
+    asked = {"policy": x, "gamma": 0.9, "bound": "betting", "reward_range": (0.0, 1.0),
+             "improve_on": "x", "all_episodes": True, "accept_baseline": True}  # fmt: skip
+    right = evaluate_policy(log, baseline={"x": x, "y": y}, **asked)
+    assert right.is_exact
+    wrong = evaluate_policy(log, baseline={"x": x, "y": off}, **asked)
+    assert not wrong.is_exact
+    assert any("actions of 'y' contradict that its baseline" in text for text in wrong.warnings)
+
+
 def test_episodes_of_several_are_left_out():
     log = Log.from_arrays(
         state=[0, 1, 0, 1, 0, 1], action=[0, 1, 0, 0, 1, 1], reward=[0.0] * 6,

@@ -133,3 +133,19 @@ def test_a_wider_range_that_was_given_is_no_probability():
     assert Outcome.of(Trajectories.from_log(log), wider) == Outcome(0.0, 5.0, False)
     found = found_on(log, reward_range=(0.0, 5.0))
     assert found["is"].estimate > 1.1
+
+
+def test_without_a_discount_given_rewards_make_no_range_of_returns_known():
+    """Each episode of the log pays 30 once; rewards up to 30 a step may sum to more."""
+    log = unlikely_log()
+    log = Log.from_arrays(
+        state=log.state,
+        action=log.action,
+        reward=30.0 * log.reward,
+        episode=np.arange(len(log)) // 6,
+    )
+    one = found_on(log, gamma=1.0, reward_range=(0.0, 30.0), estimators=["is"])["is"]
+    assert one.estimate > 30.0
+    assert one.interval[1] > 30.0
+    assert not any("known range" in text for text in one.warnings)
+    assert any("which the rewards of the log imply" in text for text in one.warnings)

@@ -238,3 +238,36 @@ def test_what_is_said_of_it():
         log, policy=policy, baseline=rule, reward_range=(0.0, 1.0), estimators=["is"]
     )
     assert not any(text.startswith("Rewards are rare") for text in alone.warnings)
+
+
+def test_exact_ends_do_not_choose_their_terms_by_what_the_log_shows():
+    """A process may go on after a row, and a log hold none that does: gamma = 0 says that it ends.
+
+    Ends that were chosen by the log would fail in delta of the logs that go on, and in delta of the
+    others by either kind of terms: in 1.25 delta of all, at worst.
+    """
+    rows, rule, policy, _ = rare_log(1, 4_000)
+
+    def recorded(episode, ends):
+        return Log.from_arrays(
+            state=rows.state, action=rows.action, reward=rows.reward, episode=episode,
+            terminated=ends,
+        )  # fmt: skip
+
+    log = recorded(np.arange(4_000), np.ones(4_000, bool))
+    asked = {"policy": policy, "baseline": rule, "reward_range": (0.0, 1.0), "bound": "betting",
+             "estimators": ["is"], "accept_baseline": True, "return_range": (0.0, 1.0)}  # fmt: skip
+    told, seen = (evaluate_policy(log, **asked, gamma=gamma)["is"] for gamma in (0.0, 0.9))
+    assert told.interval[1] < 0.7 * seen.interval[1]
+    given = evaluate_policy(log, **asked, gamma=0.9, largest_weight=25.0)["is"]
+    assert given.interval == told.interval
+    # One episode of two rows: what the others would have taken of the level is not used.
+    goes_on = np.ones(4_000, bool)
+    goes_on[0] = False
+    longer = recorded(np.maximum(np.arange(4_000), 1), goes_on)
+    level = 0.05 * 0.75
+    found = evaluate_policy(longer, **asked, gamma=0.0)["is"]
+    assert found.interval != evaluate_policy(longer, **asked, gamma=1e-12)["is"].interval
+    assert found.interval == pytest.approx(
+        evaluate_policy(longer, **asked, gamma=1e-12, delta=level)["is"].interval, abs=1e-9
+    )

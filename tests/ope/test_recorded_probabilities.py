@@ -1,6 +1,7 @@
 """Policies that a log knows row by row: propensity and target_probability in place of tables."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -152,6 +153,53 @@ def test_a_largest_weight_that_the_log_contradicts_is_refused():
     by_row, *_ = clicks(300)
     with pytest.raises(SettingsError, match=r"largest_weight is 0.1, and the log has a weight of"):
         evaluate_policy(by_row, largest_weight=0.1)
+
+
+def beside_support(q=0.01, n=1_000):
+    """A log whose policy never takes action 1 in the rare state 1, where nothing was paid."""
+    state = (np.arange(n) < q * n).astype(int)
+    action = np.where(state == 0, np.arange(n) % 2, 0)
+    log = Log.from_arrays(
+        state=state, action=action, reward=np.zeros(n), episode=np.arange(n),
+        terminated=np.ones(n, bool), propensity=np.where(state == 0, 0.5, 1.0),
+    )  # fmt: skip
+    baseline = TabularPolicy([[0.5, 0.5], [1.0, 0.0]])
+    return log, baseline, TabularPolicy([[0.6, 0.4], [0.0, 1.0]])
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_largest_weight_is_not_used_where_the_baseline_never_takes_an_action(is_recorded):
+    log, baseline, policy = beside_support()
+    asked = {"policy": policy, "gamma": 0.9, "bound": "betting", "reward_range": (0.0, 1.0)}
+    if not is_recorded:
+        log = replace(log, acted=None)
+    plain, found = (
+        evaluate_policy(log, baseline=baseline, estimators=["is"], **asked, **more)
+        for more in ({}, {"largest_weight": 1.2})
+    )
+    assert found["is"].interval == plain["is"].interval
+    assert any("largest_weight is not used" in text for text in found.warnings)
+    assert not any("weight above" in text for text in found.assumptions)
+
+
+def test_what_a_largest_weight_of_rows_rests_on_is_told():
+    log, _, policy = beside_support()
+    asked = {"policy": policy, "gamma": 0.9, "bound": "betting", "reward_range": (0.0, 1.0)}
+    told = "Whatever the policy to be evaluated may do was possible to who acted"
+    for more in ({}, {"largest_weight": 1.2}):
+        found = evaluate_policy(log, estimators=["is"], **asked, **more)
+        assert any(told in text for text in found.assumptions) == bool(more)
+
+
+def test_a_largest_weight_below_that_of_the_tables_is_refused():
+    _, log, policy, baseline = clicks()
+    largest = (policy.probabilities / baseline.probabilities).max()
+    seen = logged(log, policy) / logged(log, baseline)
+    asked = {"policy": policy, "baseline": baseline, "reward_range": (0.0, 1.0)}
+    rare = log.take(seen < seen.max())
+    with pytest.raises(SettingsError, match=r"by the tables of policy and baseline a weight may"):
+        evaluate_policy(rare, largest_weight=0.95 * largest, accept_baseline=True, **asked)
+    evaluate_policy(log, largest_weight=largest, **asked)
 
 
 def test_a_largest_weight_is_one_of_one_step(case):

@@ -136,9 +136,9 @@ def plan_promise(
     for threshold, bound in zip(policies, _bounds(batch, policies.values(), delta), strict=True):
         if bound >= -zeta:
             n_trusted = int((batch.n_sa >= threshold).sum())
-            return Promise(zeta, threshold, bound, n_trusted, None, is_trivial, values.proviso)
+            return Promise(zeta, threshold, bound, n_trusted, None, is_trivial, problem.proviso)
     rows = _rows_for_change(problem, batch, policies.values(), zeta, delta)
-    return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial, values.proviso)
+    return Promise(zeta, math.inf, 0.0, 0, rows, is_trivial, problem.proviso)
 
 
 def _candidates(batch: ProblemBatch) -> dict[float, Array]:

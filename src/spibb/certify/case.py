@@ -76,10 +76,14 @@ class Case:
         return self.delta - start_share(self.problem, self.delta)
 
     def at_worst_start(self, values: NDArray[np.float64]) -> float:
-        """Return the least mean of gains (S,) over where episodes may begin; elsewhere it is 0."""
+        """Return the least mean of gains (S,) over where episodes may begin; elsewhere it is 0.
+
+        The ball has the share of delta that `delta_but_start` leaves to it.
+        """
         if not self.problem.declared.states_complete:
             values = np.append(values, 0.0)
-        return float(StartBall.of(self.batch, self.delta).worst(values[None])[0])
+        share = start_share(self.problem, self.delta)
+        return float(StartBall.of(self.batch, self.delta, share).worst(values[None])[0])
 
 
 def spent_budget(

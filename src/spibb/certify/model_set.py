@@ -60,8 +60,14 @@ class StartBall:
     is_possible: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, problems: ProblemBatch, delta: float) -> StartBall:
-        """Return the ball around the first states of the episodes, by its share of delta."""
+    def of(cls, problems: ProblemBatch, delta: float, share: float | None = None) -> StartBall:
+        """Return the ball around the first states of the episodes.
+
+        Args:
+            problems: The problems.
+            delta: Probability that the true model is not in the set.
+            share: The ball's own part of it; None: that of a row of the set.
+        """
         initial, possible = problems.models.initial, ~problems.terminal
         if not problems.declared.states_complete:
             initial = np.append(initial, np.zeros((len(initial), 1)), axis=1)
@@ -70,6 +76,8 @@ class StartBall:
             return cls(initial, np.zeros(len(initial)), possible)
         n_episodes = np.array([part.counts.n_initial.sum() for part in problems])
         log_term = _log_shares(problems, delta)
+        if share is not None:
+            log_term = np.full(len(log_term), -np.log(share))
         radius = _l1_radius(
             n_episodes,
             (initial > 0.0).sum(axis=1),
@@ -92,7 +100,10 @@ class StartBall:
 
 
 def start_share(problem: Problem, delta: float) -> float:
-    """Return the part of delta that the start takes where states are listed, a row among all."""
+    """Return the part of delta that the start takes where states are listed, a row among all.
+
+    The list is one that was fixed before the log, which Theorem 1 assumes and complete states give.
+    """
     given = problem.declared.initial is not None
     return 0.0 if given else delta / (problem.counts.n_sa.size + 1)
 

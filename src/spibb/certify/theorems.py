@@ -207,7 +207,10 @@ _ESTIMATED = (
     "The baseline was estimated from the same log, and the estimate is taken to be the policy that "
     "made it: the gain is over the estimate."
 )
-_STOPS = "That a record stops, or lacks a next state, says nothing of what came next."
+_STOPS = (
+    "That a record stops, or lacks a next state, says nothing of what came next, nor of what its "
+    "last row paid, which is not counted."
+)
 _TERMINAL = "States that the log enters only as an end are terminal."
 _EPISODES = "Episodes are independent; one that is not over after {longest} steps is cut there."
 _RETURNS = "Episodes are independent of each other and alike in distribution."
@@ -271,7 +274,7 @@ def apply_theorem(
                 values, case.difference.size, n_episodes, longest, case.delta, shift
             )
             number, details = number - loss, {**details, "estimation_loss": loss}
-    proviso = values.proviso if assumptions else None
+    proviso = problem.proviso if assumptions else None
     return Guarantee(
         theorem=theorem,
         statement=statement,

@@ -57,7 +57,10 @@ Rewards = Annotated[
 _INITIAL = "Distribution of the first state (state, probability) [default: as in the log]."
 Initial = Annotated[str | None, Option(metavar="FILE", help=_INITIAL)]
 StatesComplete = Annotated[
-    bool, Option("--states-complete", help="Declare that there are no states but those listed.")
+    bool,
+    Option(
+        "--states-complete", help="Declare that there are no states or actions but those listed."
+    ),
 ]
 NeverEnds = Annotated[bool, Option("--never-ends", help="Declare that the process never ends.")]
 _SUCCESSORS = (

@@ -67,7 +67,7 @@ def baseline_fit(n_sa: NDArray[np.int64], probabilities: Array) -> BaselineFit:
 
     Args:
         n_sa: How often each action was taken, shape (S, A).
-        probabilities: The baseline; no action that was taken has probability 0.
+        probabilities: The baseline. Where an action has probability 0 and was taken, p is 0.
 
     Example:
         >>> n_sa, coin = np.array([[30, 30], [2, 1]]), np.array([[0.5, 0.5]] * 2)
@@ -132,6 +132,8 @@ def _ratios(n_sa: NDArray[np.int64], b: Array) -> Array:
 def _log_mean(logarithms):  # type: ignore[no-untyped-def]
     """Return the logarithm of the mean of numbers whose logarithms are given."""
     largest = logarithms.max()
+    if math.isinf(largest):
+        return largest
     return largest + math.log(np.exp(logarithms - largest).mean())
 
 
@@ -152,8 +154,10 @@ def _write_ratios(n_sa, b, closeness, found):  # type: ignore[no-untyped-def]
             n, ratio = 0, 0.0
             for a in range(n_sa.shape[1]):
                 k, p = n_sa[x, a], b[x, a]
-                if k > 0:
-                    n += k
+                n += k
+                if k > 0 and p == 0.0:
+                    ratio = math.inf  # the baseline never does it
+                elif k > 0:
                     ratio += math.lgamma(c * p + k) - math.lgamma(c * p) - k * math.log(p)
             found[i, x] = ratio + math.lgamma(c) - math.lgamma(c + n)
 

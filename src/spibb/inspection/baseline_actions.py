@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.data.baseline_fit import BaselineFit, told_fit
-from spibb.data.counts import Counts
 from spibb.inspection.check import Check
 from spibb.inspection.finding import Finding, TestResult
 from spibb.mdp.policy import TabularPolicy
@@ -16,6 +16,7 @@ from spibb.mdp.policy import TabularPolicy
 if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
 
+Pairs = NDArray[np.int64]
 _N_SHOWN = 5
 
 
@@ -29,22 +30,22 @@ class BaselineActions(Check):
 
     def run(self, evidence: Evidence) -> Iterator[Finding | TestResult]:
         """Test the fit of the baseline to its own rows."""
-        policy, counts, fit = evidence.baseline, evidence.own_counts, evidence.baseline_fit
+        policy, n_sa, fit = evidence.baseline, evidence.own_n_sa, evidence.baseline_fit
         if policy is None or policy.is_estimated:
             yield self.not_run(
                 "no baseline was given" if policy is None else "it was estimated from this log"
             )
         elif fit is None:
             yield self.result(0.0)
-            yield _impossible(counts, policy)
+            yield _impossible(n_sa, policy)
         else:
             result = self.result(fit.p_value)
             yield result
             if result.is_significant:
-                yield _finding(counts, policy, fit)
+                yield _finding(n_sa, policy, fit)
 
 
-def _finding(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> Finding:
+def _finding(n_sa: Pairs, policy: TabularPolicy, fit: BaselineFit) -> Finding:
     told = told_fit(fit)
     return Finding(
         check="baseline",
@@ -63,22 +64,22 @@ def _finding(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> Finding
         else "Check whether the probabilities were rounded, or changed a little since.",
         share=max(0.0, min(1.0, fit.distance)),
         p_value=fit.p_value,
-        places=_worst_states(counts, policy, fit),
+        places=_worst_states(n_sa, policy, fit),
     )
 
 
-def _worst_states(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> list[dict[str, Any]]:
+def _worst_states(n_sa: Pairs, policy: TabularPolicy, fit: BaselineFit) -> list[dict[str, Any]]:
     found = []
     for x in np.argsort(-fit.evidence, kind="stable")[:_N_SHOWN]:
-        taken, n = counts.n_sa[x], int(counts.n_sa[x].sum())
+        taken, n = n_sa[x], int(n_sa[x].sum())
         if n == 0 or fit.evidence[x] <= 0.0:
             break
         action = int(np.argmax(np.abs(taken / n - policy.probabilities[x])))
         found.append(
             {
-                "state": counts.states[int(x)],
+                "state": policy.states[int(x)],
                 "rows": n,
-                "action": counts.actions[action],
+                "action": policy.actions[action],
                 "in_log": float(taken[action] / n),
                 "in_baseline": float(policy.probabilities[x, action]),
             }
@@ -86,11 +87,11 @@ def _worst_states(counts: Counts, policy: TabularPolicy, fit: BaselineFit) -> li
     return found
 
 
-def _impossible(counts: Counts, policy: TabularPolicy) -> Finding:
-    impossible = (counts.n_sa > 0) & (policy.probabilities == 0.0)
-    n_rows = int(counts.n_sa[impossible].sum())
+def _impossible(n_sa: Pairs, policy: TabularPolicy) -> Finding:
+    impossible = (n_sa > 0) & (policy.probabilities == 0.0)
+    n_rows = int(n_sa[impossible].sum())
     order = np.argwhere(impossible)
-    order = order[np.argsort(-counts.n_sa[impossible], kind="stable")]
+    order = order[np.argsort(-n_sa[impossible], kind="stable")]
     return Finding(
         check="baseline",
         severity="refused",
@@ -98,14 +99,14 @@ def _impossible(counts: Counts, policy: TabularPolicy) -> Finding:
         effect="It cannot have made this log, and commands refuse it.",
         advice="Check that the file belongs to this log, remove rows that it did not make, or "
         "estimate the baseline from the log.",
-        share=n_rows / int(counts.n_sa.sum()),
+        share=n_rows / int(n_sa.sum()),
         p_value=0.0,
         places=[
             {
-                "state": counts.states[int(x)],
-                "rows": int(counts.n_sa[x].sum()),
-                "action": counts.actions[int(a)],
-                "in_log": float(counts.n_sa[x, a] / counts.n_sa[x].sum()),
+                "state": policy.states[int(x)],
+                "rows": int(n_sa[x].sum()),
+                "action": policy.actions[int(a)],
+                "in_log": float(n_sa[x, a] / n_sa[x].sum()),
                 "in_baseline": 0.0,
             }
             for x, a in order[:_N_SHOWN]

@@ -20,6 +20,7 @@ from spibb.errors import DataError, SettingsError
 from spibb.inspection.duplicates import are_copied, multiplicities, without_copies
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Baseline, Problem
+from spibb.problem.baselines import pair_counts
 from spibb.problem.direction import refuse_turning
 from spibb.problem.loggers import checked_improved, names_of, own_baseline, own_rows
 from spibb.representation.hidden_columns import HiddenColumns
@@ -145,9 +146,9 @@ class Evidence:
         return None if features is None else HiddenColumns(log, features, self.gamma)
 
     @cached_property
-    def own_counts(self) -> Counts:
-        """The counts of the rows of the behaviour policy that runs today."""
-        return self.counts if self.improved is None else Counts.from_log(self.own_log)
+    def own_n_sa(self) -> NDArray[np.int64]:
+        """How often that policy took every pair, in rows without a transition too."""
+        return pair_counts(self.own_log)
 
     @cached_property
     def baseline_fit(self) -> BaselineFit | None:
@@ -157,7 +158,7 @@ class Evidence:
         """
         if self.baseline is None or self.baseline.is_estimated:
             return None
-        n_sa, b = self.own_counts.n_sa, self.baseline.probabilities
+        n_sa, b = self.own_n_sa, self.baseline.probabilities
         return None if ((n_sa > 0) & (b == 0.0)).any() else baseline_fit(n_sa, b)
 
     @property

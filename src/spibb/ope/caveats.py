@@ -149,6 +149,8 @@ def log_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
 
 def fit_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     """Say that the log contradicts its baseline, however little they differ."""
+    if off.is_mixed:
+        return _mixed_fit_warnings(problem)
     fit = problem.fit if off.episodes.logged is None else None
     if fit is None or fit.p_value >= FIT_LEVEL:
         return ()
@@ -157,6 +159,28 @@ def fit_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
         f"The actions of the log contradict that the baseline made it (p = {fit.p_value:.1g}, "
         f"first look at {place}): weights rest on that, and no interval is exact. Give the policy "
         "that made the log, or record the probability of each action (propensity).",
+    )
+
+
+def _mixed_fit_warnings(problem: Problem) -> tuple[str, ...]:
+    """Say that the log contradicts baselines of a mixture; each has its part of the level."""
+    fits = problem.logger_fits
+    return tuple(
+        f"The actions of {name!r} contradict that its baseline made them (p = {fit.p_value:.1g}, "
+        f"first look at {problem.counts.place(int(np.argmax(fit.evidence)))}): weights rest on "
+        "that, and no interval is exact. Give the policy that made these episodes."
+        for name, fit in fits.items()
+        if fit.p_value < FIT_LEVEL / len(fits)
+    )
+
+
+def support_warnings(given: float | None, largest: float) -> tuple[str, ...]:
+    """Say that a largest weight that was given is not used."""
+    if given is None or math.isfinite(largest):
+        return ()
+    return (
+        "largest_weight is not used: the policy takes actions that the baseline never takes, which "
+        "have no weight.",
     )
 
 
@@ -288,6 +312,12 @@ def assumptions(
         found.append(problem.loggers.mixed if off.is_mixed else problem.loggers.used)
     if bound.is_exact and bound.largest < math.inf and off.is_by_row:
         found.append(f"No episode can have a weight above {bound.largest:g}, as given.")
+    is_used = bound.largest < math.inf and (bound.is_exact or rare is not None)
+    if is_used and off.is_by_row and off.policy is not None:
+        found.append(
+            "Whatever the policy to be evaluated may do was possible to who acted, which the log "
+            "of logged actions alone cannot show (a mean weight far below 1 would)."
+        )
     if off.policy is None:
         found.append(
             "target_probability is what the policy to be evaluated gives the logged action, by "

@@ -228,7 +228,9 @@ def evaluate_policy(
         )
     own_off = off = OffPolicy.of(problem, policy)
     if all_episodes:
-        off = replace(off, episodes=mixture.all_episodes(problem), is_mixed=True)
+        episodes = mixture.all_episodes(problem)
+        support = mixture.mixed_support(problem)
+        off = replace(off, episodes=episodes, is_mixed=True, support=support)
     origin: Origin = "unknown" if policy is None else policy_origin(problem, policy)
     episodes, gamma = off.episodes, off.gamma
     is_estimated = problem.baseline.is_estimated and episodes.logged is None
@@ -245,7 +247,8 @@ def evaluate_policy(
     rng = np.random.default_rng(0) if rng is None else rng
     own = LogReturn.of(problem.log, gamma)
     largest = off.largest_for(largest_weight, is_exact=kind.is_exact)
-    bounds = [kind(one, level, known, largest=largest) for one in chosen]
+    share = off.share_of_plain(largest_weight) if kind.is_exact else 1.0
+    bounds = [kind(one, share * level, known, largest=largest) for one in chosen]
     made: list[PolicyEstimate] = []
     for one in bounds:
         made.append(_estimate(off, one, rng, own))
@@ -278,6 +281,7 @@ def evaluate_policy(
             *left_out({} if estimators else unfit),
             *caveats.log_warnings(off, problem),
             *caveats.fit_warnings(off, problem),
+            *caveats.support_warnings(largest_weight, largest),
             *(() if kind.is_exact else caveats.sample_warnings(off, problem, float(delta))),
             *caveats.range_warnings(bounds),
             *caveats.rare_warnings(rare, bounds),

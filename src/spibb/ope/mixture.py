@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 from spibb.errors import SettingsError
 from spibb.ope.trajectories import Trajectories
 from spibb.problem import Problem
-from spibb.problem.loggers import acts_alone
+from spibb.problem.loggers import Loggers, acts_alone
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def all_episodes(problem: Problem) -> Trajectories:
             expected="a log that names several policies (column 'policy')",
         )
     problem.check_state()
-    names = [name for name, n in loggers.n_episodes.items() if n]
+    names = _acting(loggers)
     lacking = [name for name in names if name not in loggers.policies]
     if lacking:
         raise SettingsError(
@@ -56,6 +56,21 @@ def all_episodes(problem: Problem) -> Trajectories:
     tables = [loggers.policies[name].probabilities for name in names]
     shares = np.array([loggers.n_episodes[name] for name in names], dtype=np.float64)
     return replace(episodes, logged=mixed_propensities(episodes, tables, shares / shares.sum()))
+
+
+def mixed_support(problem: Problem) -> NDArray[np.bool_] | None:
+    """Return what any of the policies may do, (S, A); None where a table of theirs is estimated."""
+    loggers = problem.loggers
+    assert loggers is not None, "asked of mixtures"
+    policies = [loggers.policies[name] for name in _acting(loggers)]
+    if any(one.is_estimated for one in policies):
+        return None
+    return np.asarray(np.any([one.probabilities > 0.0 for one in policies], axis=0))
+
+
+def _acting(loggers: Loggers) -> list[str]:
+    """Return the policies that made episodes alone."""
+    return [name for name, n in loggers.n_episodes.items() if n]
 
 
 def mixed_propensities(episodes: Trajectories, tables: list[Array], shares: Array) -> Array:

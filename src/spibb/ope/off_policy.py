@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.data.estimate import Unseen
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.rare_rewards import CAPPED_SHARE
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
 from spibb.ope.weights import Tables, Walk, walk
@@ -37,6 +39,8 @@ class OffPolicy:
         gamma: The discount.
         unseen: What pairs without data do in fitted models.
         is_mixed: Whether the episodes are those of several policies (spibb.ope.mixture).
+        support: What those who acted may do, as far as given tables tell, booleans of shape (S, A);
+            None: no table does.
     """
 
     episodes: Trajectories
@@ -45,6 +49,7 @@ class OffPolicy:
     gamma: float
     unseen: Unseen = "average"
     is_mixed: bool = False
+    support: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, problem: Problem, policy: TabularPolicy | None) -> OffPolicy:
@@ -52,8 +57,15 @@ class OffPolicy:
 
         None for a policy that the log alone knows, by target_probability.
         """
-        tables = None if policy is None else policy.probabilities, problem.baseline.probabilities
-        return cls(Trajectories.from_log(problem.log), *tables, problem.gamma, problem.unseen)
+        baseline = problem.baseline
+        tables = None if policy is None else policy.probabilities, baseline.probabilities
+        return cls(
+            Trajectories.from_log(problem.log),
+            *tables,
+            problem.gamma,
+            problem.unseen,
+            support=None if baseline.is_estimated else baseline.probabilities > 0.0,
+        )
 
     @property
     def is_by_row(self) -> bool:
@@ -116,6 +128,13 @@ class OffPolicy:
             return np.zeros(len(self.baseline))
         return np.asarray(np.where(self.baseline == 0.0, self.policy, 0.0).sum(axis=1))
 
+    @property
+    def leaves_support(self) -> bool:
+        """Whether the policy takes actions that, by given tables, nobody who acted takes."""
+        if self.policy is None or self.support is None:
+            return False
+        return bool((self.policy[~self.support] > 0.0).any())
+
     @cached_property
     def largest_weight(self) -> float:
         """The largest weight an episode can have, known before any data.
@@ -123,9 +142,12 @@ class OffPolicy:
         Infinite where episodes go on, where the policy leaves the baseline's support, so that
         weights have a mean below 1, and where weights are those of rows: others may be larger.
         """
-        if self.is_by_row:
-            return math.inf
-        if not self.episodes.ended.all() or (self.unsupported > 0.0).any():
+        return self._largest_ratio if self.episodes.ended.all() else math.inf
+
+    @cached_property
+    def _largest_ratio(self) -> float:
+        """The largest weight that one step can have, by tables; infinite where they do not tell."""
+        if self.is_by_row or (self.unsupported > 0.0).any():
             return math.inf
         return float(self.tables().ratio.max())
 
@@ -133,7 +155,12 @@ class OffPolicy:
         """Return the largest weight that a bound may rest on; infinite where there is none.
 
         An approximate bound takes the log to show what weights there are, where they are those of
-        rows; an exact one needs it to be known beforehand.
+        rows; an exact one needs it to be known beforehand. Where a given table shows that the
+        policy does what nobody who acted does, weights have a mean below 1, and there is none.
+
+        Whether episodes go on is seen in the log, and ends that are chosen by it fail more often
+        than each of them. So an exact bound uses the largest weight where the user says that
+        nothing follows a row, by gamma = 0 or by giving it. See `share_of_plain`.
 
         Args:
             given: What the user knows it to be.
@@ -152,9 +179,30 @@ class OffPolicy:
                     expected="the largest that an action may have: probability under the policy "
                     "over probability when it was logged",
                 )
-            return min(given, self.largest_weight)
-        rests_on_log = self.is_by_row and is_one_step and not is_exact
-        return seen if rests_on_log else self.largest_weight
+            least = self.largest_weight * (1.0 - _ROUNDING)
+            if not self.is_by_row and given < least < math.inf:
+                raise SettingsError(
+                    f"largest_weight is {given:g}, and by the tables of policy and baseline a "
+                    f"weight may be {self.largest_weight:g}",
+                    expected="no largest_weight beside tables, which say what it is",
+                )
+        if self.leaves_support:
+            return math.inf
+        if not self.is_by_row:
+            is_told = not is_exact or given is not None or self.gamma == 0.0
+            return self.largest_weight if is_told else math.inf
+        if given is not None:
+            return given
+        return seen if is_one_step and not is_exact else math.inf
+
+    def share_of_plain(self, given: float | None) -> float:
+        """Return what plain terms have of the level of exact ends where no others are used.
+
+        With gamma = 0 and tables, others would be used if every episode of the log had ended: their
+        share is theirs whatever the log shows. A largest weight that is given is refused if not.
+        """
+        is_kept = self.gamma == 0.0 and given is None and 1.0 < self._largest_ratio < math.inf
+        return 1.0 - CAPPED_SHARE if is_kept and not self.episodes.ended.all() else 1.0
 
     def weight(self, name: str) -> Array | None:
         """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""

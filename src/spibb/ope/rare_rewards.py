@@ -20,7 +20,8 @@ E[X]^2 well below E[X^2], which a tenth is taken to be.
 **Exact: terms k - X_i >= 0** have mean k - E[X], and their spread is that of X: a lower bound on
 their mean, by betting or the concentration inequality, is an upper bound on E[X]. Which of the two
 kinds of terms says more is not known beforehand: the plain ones get three quarters of delta, these
-one, and the better end counts (a union bound).
+one, and the better end counts (a union bound). Exact ends use them where it was said that nothing
+follows a row (gamma = 0, or a given W), not where the log happens to show it: docs/evaluation.md.
 
 Rare failures are rare successes of the costs -r: the same, about the largest reward.
 """

@@ -103,10 +103,14 @@ class ReturnRange:
 
     @property
     def _rests_on_outcome(self) -> bool:
-        return self.outcome is not None and not self.is_given and self.rewards.is_observed
+        """Whether the range is that of what episodes of the log pay: rewards alone have none."""
+        are_unbounded = self.rewards.is_observed or self.rewards.gamma >= 1.0
+        return self.outcome is not None and not self.is_given and are_unbounded
 
     def is_known(self, *estimators: Estimator) -> bool:
         """Whether nothing of it was read off the log, as far as these estimators rest on it."""
+        if self._rests_on_outcome:
+            return False
         of_returns = all(one.is_of_returns for one in estimators)
         return not self.rewards.is_observed or (self.is_given and of_returns)
 

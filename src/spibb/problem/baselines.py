@@ -66,7 +66,9 @@ def bring_together(
     refuse_continuous(counts)
     if baseline is None:
         _check_recorded(counts, policy, improved)
-    policy, n_sa = align_policy(counts, policy, role="baseline", log=log), counts.n_sa
+    policy = align_policy(counts, policy, role="baseline", log=log)
+    # Rows that count no transition still show what was done. An estimate does not rest on them.
+    n_sa = counts.n_sa if log is None or policy.is_estimated else pair_counts(log)
     if log is not None and improved is not None:
         known = {
             name: _checked_other(counts, log, name, other, is_accepted=is_accepted)

@@ -32,7 +32,7 @@ class Declarations:
 
     Attributes:
         initial: Distribution of the first state, shape (S,); None: unknown, as far as the log goes.
-        states_complete: Every state of the process is among those of the problem.
+        states_complete: Every state and action of the process is among those of the problem.
         never_ends: The process never ends.
         successors: Which states may follow each pair, sparse booleans of shape (S * A, S); a row
             without any may be followed by every state. None: nothing is said.
@@ -84,12 +84,19 @@ class Declarations:
         return *given, self.states_complete, self.never_ends, self.is_seen
 
     @property
+    def proviso(self) -> str | None:
+        """What a statement that rests on successors of the log says of it; None without them."""
+        return "if what can follow was seen to follow" if self.is_seen else None
+
+    @property
     def statements(self) -> tuple[str, ...]:
         """What was declared, as assumptions in words."""
         given = self.successors is not None and not self.is_seen
         statements = {
             "The first state is distributed as given.": self.initial is not None,
-            "The process has no states but those listed, as declared.": self.states_complete,
+            "The process has no states or actions but those listed, as declared.": (
+                self.states_complete
+            ),
             "The process never ends, as declared.": self.never_ends,
             "A state is followed only by states that followed it in the log, under any action: "
             "what can follow was seen to follow.": self.is_seen,

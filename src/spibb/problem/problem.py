@@ -35,7 +35,7 @@ from spibb.problem.baselines import bring_together, pair_counts
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.direction import check_direction, refuse_turning
 from spibb.problem.limits import Bounds, Limits
-from spibb.problem.loggers import Loggers
+from spibb.problem.loggers import Loggers, own_rows
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
 
@@ -125,7 +125,8 @@ class Problem(Display):
                   towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`), or that
                   with hazards that the log hardly shows ("careful", see
                   :mod:`spibb.data.hazards`); unseen and successors play no part in the two.
-                * states_complete: declares that there are no states but those of log and baseline.
+                * states_complete: declares that there are no states or actions but those of log and
+                  baseline.
                 * never_ends: declares that the process never ends.
                 * successors: declares what may follow: rows (state, next_state) or (state, action,
                   next_state), or "seen" for what followed in the log.
@@ -221,6 +222,12 @@ class Problem(Display):
         """The log of all policies that made it, where it was given."""
         return self.log if self.loggers is None else self.loggers.whole
 
+    @property
+    def proviso(self) -> str | None:
+        """What was read off the log for statements to rest on, as a clause; None: nothing."""
+        found = [one for one in (self.values.proviso, self.declared.proviso) if one is not None]
+        return ", and ".join(found) or None
+
     @cached_property
     def model(self) -> TabularMDP:
         """The estimated model."""
@@ -228,10 +235,26 @@ class Problem(Display):
 
     @cached_property
     def fit(self) -> BaselineFit | None:
-        """How well the baseline fits the actions of its log; None: no log, or it was estimated."""
-        if self.log is None or self.baseline.is_estimated:
+        """How well the baseline fits the actions of its log.
+
+        None where it was estimated, and where only counts are given that lack rows of the log.
+        """
+        if self.baseline.is_estimated or (self.log is None and self.counts.n_dropped):
             return None
-        return baseline_fit(pair_counts(self.log), self.baseline.probabilities)
+        n_sa = self.counts.n_sa if self.log is None else pair_counts(self.log)
+        return baseline_fit(n_sa, self.baseline.probabilities)
+
+    @cached_property
+    def logger_fits(self) -> dict[str, BaselineFit]:
+        """How well given baselines fit the actions of who acted, by name, where several did."""
+        if self.loggers is None:
+            return {}
+        whole, policies = self.loggers.whole, self.loggers.policies
+        return {
+            name: baseline_fit(pair_counts(whole.take(own_rows(whole, name))), one.probabilities)
+            for name, one in policies.items()
+            if not one.is_estimated
+        }
 
     @cached_property
     def baseline_values(self) -> Evaluation:
