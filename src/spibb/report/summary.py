@@ -98,7 +98,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "risk": _risk(assessment),
         "choice": _choice(assessment),
         **representation_facts(assessment),
-        **sensitivity_facts(assessment),
+        **sensitivity_facts(assessment.sensitivity, assessment.sensitivity_remark),
         "inspection": None if assessment.inspection is None else assessment.inspection.to_dict(),
         "n_states_changed": len(changes),
         "moved": share_moved(assessment),
@@ -118,15 +118,6 @@ def representation_facts(assessment: Assessment) -> dict[str, Any]:
     return {
         "representation": None if found is None else found.to_dict(),
         "representation_remark": assessment.representation_remark or None,
-    }
-
-
-def sensitivity_facts(assessment: Assessment) -> dict[str, Any]:
-    """Return how strong an unrecorded cause must be to cancel the gain, or null and why."""
-    found = assessment.sensitivity
-    return {
-        "sensitivity": None if found is None else found.to_dict(),
-        "sensitivity_remark": assessment.sensitivity_remark or None,
     }
 
 
