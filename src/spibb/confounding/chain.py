@@ -88,7 +88,6 @@ class Chain:
         matrix[row, column] += entries
         return System(matrix, scipy.linalg.lu_factor(matrix, check_finite=False))
 
-
     def never_ends(self, weight: Array) -> bool:
         """Say whether some state is reached, for weighted copies, from which no end is."""
         n = len(self.start)

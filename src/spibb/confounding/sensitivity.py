@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from spibb.confounding.chain import after_labels
-from spibb.confounding.worst_case import LARGEST_ODDS_RATIO, Adversary, Line, WorstCase
+from spibb.confounding.worst_case import LARGEST_ODDS_RATIO, Adversary, WorstCase
 from spibb.data.log import Log
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
@@ -27,8 +27,8 @@ LEVEL, _ERRORS = 0.95, 1.6449
 _PRECISION, _MOST_STEPS = 0.02, 20
 # A gain of this share of the values is rounding.
 _ROUNDING = 1e-9
-# Limits are the lowest of those at all powers of this up to G.
-_GRID = 1.25
+# Limits are computed at powers of this, each at most that before, and interpolated.
+_GRID = 1.1
 # Rows beyond which some blocks stand for all of them; and states: each is a row of a linear system.
 MOST_ROWS, MOST_STATES = 300_000, 2_000
 # If more than this share of what the policy does differently has fewer rows, nothing is computed.
@@ -271,13 +271,15 @@ class _Model:
         return optimism + _ERRORS * math.sqrt(variance + one.added_variance + error**2)
 
     def lower(self, odds_ratio: float) -> tuple[float, float]:
-        """Return the least gain, and the lowest of its lower limits for weaker causes."""
-        powers = math.floor(math.log(odds_ratio) / math.log(_GRID))
-        one, limits = None, []
-        for ratio in (*(_GRID**k for k in range(powers + 1)), odds_ratio):
-            one = self.adversary.least(ratio, one)
+        """Return the least gain, and its lower limit, which falls with the odds ratio."""
+        place = math.log(odds_ratio) / math.log(_GRID)
+        one, limits = self.adversary.least(1.0), []
+        for k in range(math.ceil(place) + 1):
+            one = self.adversary.least(_GRID**k, one)
             limits.append(self.limit(one))
-        return self.gain(one), min(limits)
+        falling = np.minimum.accumulate(limits)
+        limit = float(np.interp(place, np.arange(len(limits)), falling))
+        return self.gain(self.adversary.least(odds_ratio, one)), limit
 
     def limit(self, one: WorstCase) -> float:
         return self.gain(one) - self.margin(one)
@@ -286,7 +288,7 @@ class _Model:
         """Return the worst case in which nothing is left of the gain."""
         if self.gain(plain) <= 0.0:
             return plain
-        return self.adversary.reaching(Line(self.behaved.value), plain)
+        return self.adversary.reaching(self.behaved.value, plain)
 
     def doubtful(self, plain: WorstCase, vanishing: WorstCase) -> float:
         """Return the odds ratio at which nothing is left of the limit (the Illinois algorithm)."""

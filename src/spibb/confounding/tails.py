@@ -104,17 +104,30 @@ def _fill_honest(outcome, begin, lowest, odds_ratio, work, found):  # type: igno
         if n == 1:
             found[g] = lowest[g]
             continue
-        # Without one of the k lowest rows the threshold is one place higher.
-        k = max(1, int(np.ceil((n - 1) / (1.0 + odds_ratio) - 1e-9)))
+        # Of the n - 1 other rows so many are in the tail; between two places thresholds are mixed.
+        wanted = max(1.0, (n - 1) / (1.0 + odds_ratio))
+        k = int(np.ceil(wanted - 1e-9))
         work[first:end] = outcome[first:end]
         q = _select(work[first:end], k - 1)
-        higher = np.inf
+        higher, lower = np.inf, -np.inf
         for i in range(first + k, end):
             higher = min(higher, work[i])
-        below = 0.0
-        for i in range(first, end):
-            below += max(q - work[i], 0.0)
-        found[g] = q - (below * (1.0 + odds_ratio) + (higher - q) * odds_ratio * k) / n
+        found[g] = _honest_tail(work[first:end], q, higher, k, odds_ratio)
+        if k > 1:
+            for i in range(first, first + k - 1):
+                lower = max(lower, work[i])
+            other = _honest_tail(work[first:end], lower, q, k - 1, odds_ratio)
+            found[g] += (k - wanted) * (other - found[g])
+
+
+@jit
+def _honest_tail(values, q, higher, k, odds_ratio):  # type: ignore[no-untyped-def]
+    """Return the tail with the k-th lowest value as threshold."""
+    below = 0.0
+    for y in values:
+        below += max(q - y, 0.0)
+    # Without one of the k lowest rows the threshold is one place higher.
+    return q - (below * (1.0 + odds_ratio) + (higher - q) * odds_ratio * k) / len(values)
 
 
 def lowest_places(outcome: Array, begin: Codes) -> Codes:

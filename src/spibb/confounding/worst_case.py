@@ -53,7 +53,7 @@ from spibb.representation.refined_gain import LARGEST_DISCOUNT
 from spibb.representation.steps import Array, Steps
 
 # Rows of a state's variance that each of its pairs has beside its own.
-_PSEUDO_ROWS = 20
+_PSEUDO_ROWS = 40
 # Odds ratios are searched up to here.
 LARGEST_ODDS_RATIO = 100.0
 # The iteration ends when values change by less, beside the largest of them. While G moves, they and
@@ -110,28 +110,6 @@ class _Linearised(NamedTuple):
     system: System
 
 
-class Line(NamedTuple):
-    """Values that are wanted, a line over log G.
-
-    Attributes:
-        value: Value at `near`.
-        near: A place, log G.
-        slope: Slope.
-    """
-
-    value: float
-    near: float = 0.0
-    slope: float = 0.0
-
-    def at(self, log_ratio: float) -> float:
-        """Return the value that is wanted at log G."""
-        return self.value + self.slope * (log_ratio - self.near)
-
-    def steeper(self, slope: float) -> float:
-        """Return how much steeper a falling value is; at least half as steep as it was."""
-        return min(slope - self.slope, slope / 2.0)
-
-
 @dataclass(frozen=True, eq=False)
 class Adversary:
     """A log and a policy, of which the least value is asked.
@@ -180,20 +158,22 @@ class Adversary:
         rewards = self.chain.rewards(weight)
         return self._start(self.chain.system(weight).solve(rewards))
 
-    def reaching(self, wanted: Line, near: WorstCase) -> WorstCase:
-        """Return the worst case at the odds ratio where values meet a line; 1 or 100 if beyond."""
-        return self._found(math.log(near.odds_ratio), near.v, wanted)
+    def reaching(self, value: float, near: WorstCase) -> WorstCase:
+        """Return the worst case at the odds ratio where it has a value; 1 or 100 if beyond."""
+        return self._found(math.log(near.odds_ratio), near.v, value)
 
-    def _found(self, log_ratio: float, v: Array, wanted: Line | None) -> WorstCase:
+    def _found(self, log_ratio: float, v: Array, wanted: float | None) -> WorstCase:
         """Iterate at one odds ratio, or towards a wanted value."""
+        low, high = 0.0, math.log(LARGEST_ODDS_RATIO)
         for _ in range(_MOST_ITERATIONS):
             before, moved = v, 0.0
             last = self._linearised(v, math.exp(log_ratio))
             v = last.system.solve(self.chain.rewards(last.weight), before)
             if wanted is not None:
                 slope = last.system.solve(self._slopes(last))
-                missing = wanted.at(log_ratio) - self._start(v)
-                moved = _bounded_step(log_ratio, missing, wanted.steeper(self._start(slope)))
+                missing = wanted - self._start(v)
+                low, high = (low, log_ratio) if missing > 0.0 else (log_ratio, high)
+                moved = _bounded_step(log_ratio, missing, self._start(slope), low, high)
                 log_ratio += moved
                 v = v + moved * slope
             change = np.abs(v - before).max() / max(np.abs(v).max(), 1e-300)
@@ -211,7 +191,8 @@ class Adversary:
         in_tail = groups.weight * (1.0 - kept)
         weight = groups.per_copy(groups.weight * kept / groups.size)
         weight += groups.per_copy(in_tail) * tails.factor
-        weight[places] += groups.untried + groups.by_state(in_tail * tails.added)
+        # States without rows have a place that is not theirs, and nothing to add there.
+        np.add.at(weight, places, groups.untried + groups.by_state(in_tail * tails.added))
         return _Linearised(odds_ratio, y, lowest, tails, weight, self.chain.system(weight))
 
     def _kept(self, odds_ratio: float) -> Array:
@@ -285,12 +266,16 @@ class Adversary:
         return float(self.chain.start @ v)
 
 
-def _bounded_step(log_ratio: float, missing: float, slope: float) -> float:
-    """Return Newton's step of log G, kept in the range."""
-    largest = math.log(LARGEST_ODDS_RATIO)
+def _bounded_step(at: float, missing: float, slope: float, low: float, high: float) -> float:
+    """Return Newton's step of log G if it stays in the range, else half of the way to its end."""
+    end = math.log(LARGEST_ODDS_RATIO)
     # The least value falls with G; where it does not, nothing that is wanted can be reached.
-    wanted = missing / slope if slope < 0.0 else largest
-    return min(max(log_ratio + wanted, 0.0), largest) - log_ratio
+    step = missing / slope if slope < 0.0 else math.copysign(end, -missing)
+    if low < at + step < high:
+        return step
+    # The ends of all of the range may be the answer.
+    to = high if step > 0.0 else low
+    return to - at if to in (0.0, end) and abs(to - at) <= 0.5 else (to - at) / 2.0
 
 
 @jit

@@ -107,7 +107,9 @@ def _limit(found: dict[str, Any]) -> str:
     if limit == 1.0:
         told = "chance alone could explain the gain"
     caveat = " If the policy was made from this log, the factors are probably too high."
-    return f"With chance allowed for (95 %), {told}.{caveat if found['origin'] == 'unknown' else ''}"
+    return (
+        f"With chance allowed for (95 %), {told}.{caveat if found['origin'] == 'unknown' else ''}"
+    )
 
 
 def _shares(found: dict[str, Any]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from spibb.posterior.risk import Gain
 from spibb.report.answers import answer, n_deciding, share_moved
 from spibb.report.changes import Change, result_changes
 from spibb.report.groups import list_groups
+from spibb.report.sensitivity import sensitivity_facts
 
 # States that carry the risk: so many are named.
 _N_CARRIERS, _ROUNDING = 5, 1e-9
