@@ -47,7 +47,7 @@ class Groups:
     @classmethod
     def of(cls, steps: Steps, table: Array, baseline: Array) -> Groups:
         """Group steps for a policy and a baseline, both of shape (S, A)."""
-        n_states, n_actions = table.shape
+        n_actions = table.shape[1]
         own = steps.state * n_actions + steps.action
         n_pair = np.bincount(own, minlength=table.size).reshape(table.shape)
         n = n_pair.sum(axis=1)

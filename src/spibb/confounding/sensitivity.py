@@ -22,8 +22,7 @@ from spibb.strict_json import strict_json
 
 # Level of each limit, in normal standard errors: 95 % on its side.
 LEVEL, _ERRORS = 0.95, 1.6449
-# The search for a limit's odds ratio ends with a step of this share, or after so many. The next step
-# would be much smaller.
+# The search for a limit's odds ratio ends with a step of this share, or after so many.
 _PRECISION, _MOST_STEPS = 0.02, 20
 # A gain of this share of the values is rounding.
 _ROUNDING = 1e-9

@@ -4,8 +4,8 @@ An unrecorded cause that changes odds by a factor of at most G can weigh outcome
 factors between 1 / G and G whose mean is 1. Their mean is then least where the lowest share
 1 / (1 + G) of the outcomes has weight G, and the others 1 / G.
 
-The log may lack the lowest outcomes of a small group. One row is therefore added to each group, for its tail only: the lowest outcome of its state. It is in
-the tail whatever G is.
+The log may lack the lowest outcomes of a small group. One row is therefore added to each group, for
+its tail only: the lowest outcome of its state. It is in the tail whatever G is.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def honest_tails(outcome: Array, begin: Codes, lowest: Array, odds_ratio: float)
 
     A tail is the largest mean of q - (q - y)_+ (1 + G) over q. With one q for all rows it is too
     high in small groups. Here each row has the threshold of the others, so that the expected value
-    is at most the true tail. Single ones may be below all outcomes. A group of one row has `lowest`.
+    is at most the true tail. Single ones may be below all outcomes. A group of one row has
+    `lowest`.
     """
     found = np.empty(len(begin) - 1)
     _fill_honest(outcome, begin, lowest, float(odds_ratio), np.empty(len(outcome)), found)
