@@ -86,7 +86,7 @@ class Sensitivity(Display):
         >>> problem = Problem.of(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
         >>> found = sensitivity(problem, TabularPolicy([[0.0, 1.0]]))
         >>> round(found.gain, 3), round(found.odds_ratio, 2)
-        (0.125, 1.98)
+        (0.125, 1.9)
     """
 
     gain: float
