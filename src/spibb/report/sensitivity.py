@@ -78,7 +78,8 @@ def sensitivity_line(facts: dict[str, Any]) -> str:
     told = _NO_CAUSE if math.isinf(point) else f"it takes {_factor(point)}"
     if point == 1.0:
         told = "what the log has no data for could explain it"
-    return f"a gain of {number(found['gain'])}; {told}. {_limit(found)}"
+    shares = " ".join(_shares(found))
+    return f"a gain of {number(found['gain'])}; {told}. {_limit(found)} {shares}"
 
 
 def _missing(facts: dict[str, Any]) -> str | None:
