@@ -102,7 +102,7 @@ def test_names_of_columns_are_escaped():
 def test_it_stands_on_the_page_of_an_evaluation():
     page = render_page(
         "evaluation.html", finer=finer_states(agreement().to_dict()), rows=[], axis="",
-        sensitivity=[],
+        sensitivity=[], sensitivity_question="",
         objective={"sentences": ()},
         facts={"statement": "So.", "command": None},
         found=SimpleNamespace(n_episodes=1, n_rows=1, n_truncated=0, delta=0.05, bound="bca",

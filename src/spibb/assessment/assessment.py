@@ -30,6 +30,7 @@ from spibb.posterior.halves import Halves, HeldOut, ask_halves
 from spibb.posterior.risk import Risk, risk
 from spibb.posterior.states import StateRisks
 from spibb.problem import Problem
+from spibb.problem.origin import Origin, policy_origin
 from spibb.progress import Progress, tell
 from spibb.representation.agreement import Agreement, find_agreement
 from spibb.settings import in_words
@@ -200,7 +201,10 @@ class Assessment(Display):
     @cached_property
     def _sensitivity(self) -> Sensitivity | str:
         tables = self.policy.probabilities, self.problem.baseline.probabilities
-        return find_sensitivity(self.problem.log, *tables, self.problem.gamma)
+        origin: Origin = "same"
+        if self.improvement is None:
+            origin = policy_origin(self.problem, self.policy)
+        return find_sensitivity(self.problem.log, *tables, self.problem.gamma, origin)
 
     @cached_property
     def risk(self) -> Risk | None:

@@ -54,7 +54,8 @@ def audit(
     from spibb.cli.result_printing import change_records, print_audit
     from spibb.cli.settings import find_error
     from spibb.report.changes import list_changes
-    from spibb.report.summary import representation_facts, sensitivity_facts
+    from spibb.report.sensitivity import sensitivity_facts
+    from spibb.report.summary import representation_facts
 
     mask = read_mask(log, allowed, allowed_column, columns, query)
     limits = read_limits(
@@ -74,7 +75,8 @@ def audit(
     )
     changes = list_changes(judged, problem.baseline, certificate.states)
     assessment = spibb.Assessment.of(problem, judged)
-    found, told = representation_facts(assessment), sensitivity_facts(assessment)
+    found = representation_facts(assessment)
+    told = sensitivity_facts(assessment.sensitivity, assessment.sensitivity_remark)
     print_as(
         printed,
         json=lambda: (

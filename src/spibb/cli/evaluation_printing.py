@@ -56,8 +56,7 @@ def _describe(found: PolicyEvaluation, facts: dict[str, Any]) -> None:
     )
     has_columns = found.representation_remark != NO_COLUMNS
     print_representation(facts, has_columns=has_columns)
-    if found.sensitivity is not None:
-        print_sensitivity(facts)
+    print_sensitivity(facts)
     told = [(part.estimator, text) for part in found.estimates for text in part.warnings]
     for title, texts in (
         ("Warnings", [*found.warnings, *said_once(told)]),

@@ -52,8 +52,7 @@ def describe_improvement(assessment: Assessment, summary: dict[str, Any]) -> Non
     print_representation(summary, has_columns=log is not None and log.features is not None)
     _print_changes(result_changes(assessment))
     _print_groups(summary["groups"])
-    if summary["n_states_changed"]:
-        print_sensitivity(summary)
+    print_sensitivity(summary)
     _print_log(assessment)
     p.print_title("What it rests on")
     p.print_sentence("\n".join(assessment.findings))
@@ -245,6 +244,5 @@ def print_audit(
     p.print_bullets(check.summary for check in certificate.checks)
     print_representation(finer, has_columns=has_columns)
     _print_changes(changes)
-    if changes:
-        print_sensitivity(finer)
+    print_sensitivity(finer)
     _print_guarantee(certificate)

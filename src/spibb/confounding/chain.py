@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 import scipy.sparse.linalg as sparse_linalg
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import breadth_first_order
 
 from spibb.confounding.groups import Groups
 from spibb.representation.steps import Array, Codes, Steps
@@ -47,9 +48,7 @@ class Chain:
     @classmethod
     def of(cls, steps: Steps, groups: Groups, n_states: int, gamma: float) -> Chain:
         """Return the chain of the copies of steps."""
-        goes_on = steps.following >= 0
-        after = np.where(goes_on, steps.label_of[np.maximum(steps.following, 0)], n_states)
-        after, state = after[groups.step], steps.state[groups.step]
+        after, state = after_labels(steps, n_states)[groups.step], steps.state[groups.step]
         flat = state * (n_states + 1) + after
         cells = np.flatnonzero(np.bincount(flat))
         place = np.zeros(n_states * (n_states + 1), np.int64)
@@ -88,6 +87,27 @@ class Chain:
         matrix = np.eye(n)
         matrix[row, column] += entries
         return System(matrix, scipy.linalg.lu_factor(matrix, check_finite=False))
+
+    def never_ends(self, weight: Array) -> bool:
+        """Say whether some state is reached, for weighted copies, from which no end is."""
+        n = len(self.start)
+        taken = np.bincount(self.cell, weight, len(self.cells)) > 0.0
+        row, column = np.divmod(self.cells[taken], n + 1)
+        begins = np.flatnonzero(self.start)
+        # A node before all: there the process begins.
+        row = np.concatenate([row, np.full(len(begins), n + 1)])
+        column = np.concatenate([column, begins])
+        moves = sp.csr_array((np.ones(len(row)), (row, column)), shape=(n + 2, n + 2))
+        reached = breadth_first_order(moves, n + 1, return_predecessors=False)
+        ending = breadth_first_order(sp.csr_array(moves.T), n, return_predecessors=False)
+        acts = np.unique(self.state)
+        return bool(np.isin(np.intersect1d(reached, acts), ending, invert=True).any())
+
+
+def after_labels(steps: Steps, n_states: int) -> Codes:
+    """Return the state that follows each step; the number of states where the process ends."""
+    goes_on = steps.following >= 0
+    return np.where(goes_on, steps.label_of[np.maximum(steps.following, 0)], n_states)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,65 +5,70 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.stats
 from numpy.typing import NDArray
 
 from spibb.representation.steps import Array, Codes, Steps
 
-# Rows of a policy that differ by no more are those of the baseline.
-_ROUNDING = 1e-9
+# Rows of a policy that differ by no more are those of the baseline: files have rounded numbers.
+_ROUNDING = 1e-3
+# A baseline made the actions of a state unless their frequencies are so unlikely.
+_UNLIKELY = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Copies of the steps that a policy rests on, sorted by group.
+    """Steps in groups; each step is in one.
 
-    A pair of a changed state is a group. So is a state in which the policy does what the baseline
-    does: there the behaviour goes on, which needs no assumption. In a changed state, actions
-    without data do what all steps of the state do on average, so that these are one more group.
+    A pair of a changed state is a group. So is a state in which the policy does what the behaviour
+    does: there the behaviour goes on, and a hidden cause with it. What the policy does where a
+    state has no data, `untried`, is in no group.
 
     Attributes:
-        step: Place of each copy among the steps.
+        step: Place of each copy among the steps; copies are sorted by group, groups by state.
         begin: Where each group begins among the copies, and the end of the last one.
+        begin_state: Where each state begins among the copies, and the end of the last one.
         state: State of each group.
         weight: Probability with which the policy enters the group from its state.
         share: Probability with which the behaviour does, p in the formulas; 1 where it goes on.
-        pair: Number of its pair, x * A + a; -1: none, so that its share was not estimated.
+        pair: Number of its pair, x * A + a.
+        untried: Probability of actions without data, in each state with data.
     """
 
     step: Codes
     begin: Codes
+    begin_state: Codes
     state: Codes
     weight: Array
     share: Array
     pair: Codes
+    untried: Array
 
     @classmethod
     def of(cls, steps: Steps, table: Array, baseline: Array) -> Groups:
-        """Group steps for a policy and a baseline (S, A); groups it never enters are left out."""
+        """Group steps for a policy and a baseline, both of shape (S, A)."""
         n_actions = table.shape[1]
         own = steps.state * n_actions + steps.action
         n_pair = np.bincount(own, minlength=table.size).reshape(table.shape)
-        n = np.maximum(n_pair.sum(axis=1, keepdims=True), 1)
-        is_changed = np.abs(table - baseline).max(axis=1) > _ROUNDING
-        unobserved = np.where(n_pair == 0, table, 0.0).sum(axis=1)
-        # Groups are numbered: pairs first, then one for each state as a whole.
-        of_pair = np.where(is_changed[:, None], table, 0.0)
-        weight = np.append(of_pair, np.where(is_changed, unobserved, 1.0))
-        share = np.append(n_pair / n, ~is_changed)
-        code = np.append(own, table.size + steps.state)
-        copied = np.flatnonzero(weight[code] > 0.0)
+        n = n_pair.sum(axis=1)
+        goes_on = _goes_on(table, baseline, n_pair)
+        # Where the behaviour goes on, the state stands in the place of its first pair.
+        whole = np.eye(n_actions, dtype=np.int64)[0]
+        size = np.where(goes_on[:, None], n[:, None] * whole, n_pair)
+        weight = np.where(goes_on[:, None], whole, table)
+        code = np.where(goes_on[steps.state], steps.state * n_actions, own)
         # Integers of 16 bits are sorted by counting.
-        code = code[copied].astype(np.min_scalar_type(len(weight)))
-        size = np.bincount(code, minlength=len(weight))
-        codes = np.flatnonzero(size)
-        is_pair = codes < table.size
+        step = np.argsort(code.astype(np.min_scalar_type(table.size)), kind="stable")
+        pair = np.flatnonzero(size)
         return cls(
-            step=copied[np.argsort(code, kind="stable")] % len(own),
-            begin=np.append(0, np.cumsum(size[codes])),
-            state=np.where(is_pair, codes // n_actions, codes - table.size),
-            weight=weight[codes],
-            share=share[codes],
-            pair=np.where(is_pair, codes, -1),
+            step=step,
+            begin=np.append(0, np.cumsum(size.ravel()[pair])),
+            begin_state=np.append(0, np.cumsum(n)),
+            state=pair // n_actions,
+            weight=weight.ravel()[pair],
+            share=(size / np.maximum(n, 1)[:, None]).ravel()[pair],
+            pair=pair,
+            untried=np.where((size == 0) & (n > 0)[:, None], weight, 0.0).sum(axis=1),
         )
 
     @property
@@ -79,3 +84,17 @@ class Groups:
     def per_copy(self, values: Array | Codes) -> Array:
         """Repeat a value of each group for each of its copies."""
         return np.repeat(values, self.size)
+
+    def by_state(self, values: Array) -> Array:
+        """Add up values of groups, state by state."""
+        return np.bincount(self.state, values, len(self.untried)).astype(np.float64)
+
+
+def _goes_on(table: Array, baseline: Array, n_pair: Codes) -> NDArray[np.bool_]:
+    """Return where the policy is the baseline, and the baseline the behaviour but for chance."""
+    expected = n_pair.sum(axis=1, keepdims=True) * baseline
+    # Where an action was taken that the baseline never takes, the ratio is infinite.
+    distance = ((n_pair - expected) ** 2 / np.maximum(expected, 1e-9)).sum(axis=1)
+    n_free = np.maximum((baseline > 0.0).sum(axis=1) - 1, 1)
+    is_behaviour = distance <= scipy.stats.chi2.isf(_UNLIKELY, n_free)
+    return np.asarray((np.abs(table - baseline).max(axis=1) <= _ROUNDING) & is_behaviour)

@@ -10,12 +10,14 @@ Outcomes y = r + gamma V(x') of a pair are therefore weighed by v, and in the wo
 
     Q(x, a) = c mean(y) + (1 - c) tail(y),     c = p + (1 - p) / G,
 
-tail(y) being the mean of the lowest share 1 / (1 + G) of y (Dorn and Guo, 2023). If u is drawn
-anew in each step, given x, the states are a Markov process under a policy of states, and V is the
-fixed point of V(x) = sum of pi(a | x) Q(x, a), since u may be as adverse as it can in each pair by
-itself (Kallus and Zhou, 2020; Bruns-Smith and Zhou, 2023). Howard's iteration, which is Newton's,
-finds it: weights for values, values for weights. It finds G for a wanted value as well, since the
-slope is known:
+tail(y) being the mean of the lowest share 1 / (1 + G) of y (Dorn and Guo, 2023), to which one row
+is added, the lowest outcome of the state (see :mod:`spibb.confounding.tails`). An action without
+data is unknown: it is worth that lowest outcome. If u is drawn anew in each step, given x, the
+states are a Markov process under a policy of states, and V is the fixed point of
+V(x) = sum of pi(a | x) Q(x, a), since u may be as adverse as it can in each pair by itself (Kallus
+and Zhou, 2020; Bruns-Smith and Zhou, 2023). Howard's iteration, which is Newton's, finds it:
+weights for values, values for weights. It finds G for a wanted value as well, since the slope is
+known:
 
     dQ / d log G = (1 - p) ((tail - mean) / G - (G - 1) mean of (q - y)_+).
 
@@ -25,12 +27,20 @@ worst case, and n the steps in a state:
 
     D(x) pi(a | x) / n(x, a) (c (y - mean) + (1 - c) (q - (q - y)_+ / share - tail))    of y,
     D(x) / n(x) (k(a) - sum of p k),  k(a) = pi(a | x) (1 - 1 / G) (mean - tail)(x, a)   of p.
+
+A tail is too high on average, because its threshold is chosen by the same rows: limits are lower
+by its difference from `honest_tails`.
+
+A pair seen once shows no variance. The variance s of its outcomes is therefore taken as if it had
+`_PSEUDO_ROWS` more, with the variance of its state; it is never lowered. The gain rests on pairs by
+D(x) (pi(a | x) - p), so that this adds the square of it times (s - variance) / n(x, a).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -38,10 +48,12 @@ import numpy as np
 from spibb.compiled.jit import jit
 from spibb.confounding.chain import Chain, System
 from spibb.confounding.groups import Groups
-from spibb.confounding.tails import Tails, honest_tails, lower_tails
+from spibb.confounding.tails import Tails, honest_tails, lower_tails, lowest_places, variances
 from spibb.representation.refined_gain import LARGEST_DISCOUNT
 from spibb.representation.steps import Array, Steps
 
+# Rows of a state's variance that each of its pairs has beside its own.
+_PSEUDO_ROWS = 40
 # Odds ratios are searched up to here.
 LARGEST_ODDS_RATIO = 100.0
 # The iteration ends when values change by less, beside the largest of them. While G moves, they and
@@ -57,39 +69,45 @@ class WorstCase:
         odds_ratio: G.
         value: The value.
         v: Value of each state.
-        optimism: How much too high the value is in small groups, see `honest_tails`.
-        optimism_error: Standard error of that, at most: it comes and goes with single rows.
-        influence: Of each block on the value, shape (n_blocks,).
     """
 
     odds_ratio: float
     value: float
     v: Array
-    optimism: float
-    optimism_error: float
-    influence: Array
+    _last: _Linearised
+    _adversary: Adversary
+
+    @cached_property
+    def visits(self) -> Array:
+        """Discounted visits of each state."""
+        start = self._adversary.chain.start
+        return self._last.system.solve(start, transposed=True)
+
+    @cached_property
+    def influence(self) -> Array:
+        """Influence of each block on the value, shape (n_blocks,)."""
+        return self._adversary.influence(self)
+
+    @cached_property
+    def optimism(self) -> tuple[float, float]:
+        """How much too high the value is in small groups, and the standard error of that."""
+        return self._adversary.optimism(self)
+
+    @cached_property
+    def added_variance(self) -> float:
+        """What the variance lacks where pairs are seen a few times."""
+        return self._adversary.added_variance(self)
 
 
-class Line(NamedTuple):
-    """Values that are wanted, a line over log G.
+class _Linearised(NamedTuple):
+    """Outcomes for values of states, their tails, and weights of copies, with their system."""
 
-    Attributes:
-        value: Value at `near`.
-        near: A place, log G.
-        slope: Slope.
-    """
-
-    value: float
-    near: float = 0.0
-    slope: float = 0.0
-
-    def at(self, log_ratio: float) -> float:
-        """Return the value that is wanted at log G."""
-        return self.value + self.slope * (log_ratio - self.near)
-
-    def steeper(self, slope: float) -> float:
-        """Return how much steeper a falling value is; at least half as steep as it was."""
-        return min(slope - self.slope, slope / 2.0)
+    odds_ratio: float
+    y: Array
+    lowest: Array
+    tails: Tails
+    weight: Array
+    system: System
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,108 +133,158 @@ class Adversary:
         chain = Chain.of(steps, groups, n_states, min(gamma, LARGEST_DISCOUNT))
         return cls(steps, groups, chain, (n_states, n_actions))
 
-    def least(self, odds_ratio: float) -> WorstCase:
-        """Return the least value at an odds ratio of at least 1."""
-        return self._found(math.log(odds_ratio), np.zeros(self.shape[0]), None)
+    def least(self, odds_ratio: float, near: WorstCase | None = None) -> WorstCase:
+        """Return the least value at an odds ratio of at least 1; one near it makes it faster."""
+        v = np.zeros(self.shape[0]) if near is None else near.v
+        return self._found(math.log(odds_ratio), v, None)
 
-    def most(self, odds_ratio: float) -> WorstCase:
-        """Return the largest value: the least one of the opposite rewards."""
-        chain = replace(self.chain, reward=-self.chain.reward)
-        found = replace(self, chain=chain).least(odds_ratio)
-        return replace(
-            found, value=-found.value, v=-found.v, optimism=-found.optimism,
-            influence=-found.influence,
-        )  # fmt: skip
+    @property
+    def opposite(self) -> Adversary:
+        """The same with opposite rewards: its least value is minus the largest."""
+        return replace(self, chain=replace(self.chain, reward=-self.chain.reward))
 
-    def reaching(self, wanted: Line, near: WorstCase) -> WorstCase:
-        """Return the worst case at the odds ratio where values meet a line; 1 or 100 if beyond."""
-        return self._found(math.log(near.odds_ratio), near.v, wanted)
+    @property
+    def never_ends(self) -> bool:
+        """Whether the policy can come to states from which it never ends."""
+        zeros = np.zeros(self.shape[0])
+        return self.chain.never_ends(self._linearised(zeros, 1.0).weight)
 
-    def _found(self, log_ratio: float, v: Array, wanted: Line | None) -> WorstCase:
+    @property
+    def average(self) -> float:
+        """The value without a cause, if actions without data do what their state does."""
+        groups, n = self.groups, np.maximum(np.diff(self.groups.begin_state), 1)
+        weight = groups.per_copy(groups.weight / groups.size)
+        weight += (groups.untried / n)[self.chain.state]
+        rewards = self.chain.rewards(weight)
+        return self._start(self.chain.system(weight).solve(rewards))
+
+    def reaching(self, value: float, near: WorstCase) -> WorstCase:
+        """Return the worst case at the odds ratio where it has a value; 1 or 100 if beyond."""
+        return self._found(math.log(near.odds_ratio), near.v, value)
+
+    def _found(self, log_ratio: float, v: Array, wanted: float | None) -> WorstCase:
         """Iterate at one odds ratio, or towards a wanted value."""
+        low, high = 0.0, math.log(LARGEST_ODDS_RATIO)
         for _ in range(_MOST_ITERATIONS):
-            ratio, before, moved = math.exp(log_ratio), v, 0.0
-            tails, weight, system = self._linearised(v, ratio)
-            v = system.solve(self.chain.rewards(weight), before)
+            before, moved = v, 0.0
+            last = self._linearised(v, math.exp(log_ratio))
+            v = last.system.solve(self.chain.rewards(last.weight), before)
             if wanted is not None:
-                slope = system.solve(self._slopes(tails, ratio))
-                missing = wanted.at(log_ratio) - self._start(v)
-                moved = _bounded_step(log_ratio, missing, wanted.steeper(self._start(slope)))
+                slope = last.system.solve(self._slopes(last))
+                missing = wanted - self._start(v)
+                low, high = (low, log_ratio) if missing > 0.0 else (log_ratio, high)
+                moved = _bounded_step(log_ratio, missing, self._start(slope), low, high)
                 log_ratio += moved
                 v = v + moved * slope
             change = np.abs(v - before).max() / max(np.abs(v).max(), 1e-300)
             # At an end of the range G moves no more, but values may.
             if change <= (_TOLERANCE if moved == 0.0 else _NEAR) and abs(moved) <= _PRECISION:
                 break
-        errors = self._errors(tails, system, before, ratio)
-        return WorstCase(math.exp(log_ratio), self._start(v), v, *errors)
+        return WorstCase(math.exp(log_ratio), self._start(v), v, last, self)
 
-    def _linearised(self, v: Array, odds_ratio: float) -> tuple[Tails, Array, System]:
-        """Return the tails of outcomes, weights of copies, and the system that these make."""
-        groups = self.groups
-        tails = lower_tails(self.chain.outcomes(v), groups.begin, odds_ratio)
-        share, entered = groups.per_copy(groups.share), groups.per_copy(groups.weight / groups.size)
-        weight = entered * (share + (1.0 - share) * tails.factor)
-        return tails, weight, self.chain.system(weight)
+    def _linearised(self, v: Array, odds_ratio: float) -> _Linearised:
+        groups, y = self.groups, self.chain.outcomes(v)
+        places = lowest_places(y, groups.begin_state)
+        lowest = y[places][groups.state]
+        tails = lower_tails(y, groups.begin, lowest, odds_ratio)
+        kept = self._kept(odds_ratio)
+        in_tail = groups.weight * (1.0 - kept)
+        weight = groups.per_copy(groups.weight * kept / groups.size)
+        weight += groups.per_copy(in_tail) * tails.factor
+        # States without rows have a place that is not theirs, and nothing to add there.
+        np.add.at(weight, places, groups.untried + groups.by_state(in_tail * tails.added))
+        return _Linearised(odds_ratio, y, lowest, tails, weight, self.chain.system(weight))
 
-    def _slopes(self, tails: Tails, odds_ratio: float) -> Array:
+    def _kept(self, odds_ratio: float) -> Array:
+        """Return c of each group."""
+        return np.asarray(self.groups.share + (1.0 - self.groups.share) / odds_ratio)
+
+    def _slopes(self, last: _Linearised) -> Array:
         """Return what each state loses by log G, values of later states apart."""
-        groups = self.groups
+        groups, tails, odds_ratio = self.groups, last.tails, last.odds_ratio
         missing = (tails.threshold - tails.tail) / (1.0 + odds_ratio)
         of_group = (tails.tail - tails.mean) / odds_ratio - (odds_ratio - 1.0) * missing
-        of_group *= groups.weight * (1.0 - groups.share)
-        return np.asarray(np.bincount(groups.state, of_group, self.shape[0]), np.float64)
+        return groups.by_state(of_group * groups.weight * (1.0 - groups.share))
 
-    def _errors(
-        self, tails: Tails, system: System, v: Array, odds_ratio: float
-    ) -> tuple[float, float, Array]:
-        """Return how much too high the value is, with its error, and the influence of blocks."""
-        visits = system.solve(self.chain.start, transposed=True)
-        groups, y = self.groups, self.chain.outcomes(v)
-        kept = groups.share + (1.0 - groups.share) / odds_ratio
-        weight = visits[groups.state] * groups.weight
-        honest = honest_tails(y, groups.begin, odds_ratio)
-        optimism = weight * (1.0 - kept) * (tails.tail - honest)
+    def influence(self, one: WorstCase) -> Array:
+        """Return the influence of each block on a least value."""
+        groups, last, visits = self.groups, one._last, one.visits
         found = np.zeros(self.steps.n_blocks)
         _add_outcomes(
-            y, groups.begin, self.steps.block[groups.step], odds_ratio, kept,
-            weight / groups.size, tails.threshold, tails.mean, tails.tail, found,
+            last.y, groups.begin, self.steps.block[groups.step], last.odds_ratio,
+            self._kept(last.odds_ratio), visits[groups.state] * groups.weight / groups.size,
+            last.tails.threshold, last.tails.mean, found,
         )  # fmt: skip
-        found += self.steps.by_block(self._of_shares(tails, odds_ratio, visits))
-        first = v[self.chain.first_state]
-        found += self.steps.by_first_block((first - first.mean()) / len(first))
-        return float(optimism.sum()), float(np.sqrt((optimism**2).sum())), found
+        found += self.steps.by_block(self._of_shares(last, visits))
+        first = one.v[self.chain.first_state]
+        return found + self.steps.by_first_block((first - first.mean()) / len(first))
 
-    def _of_shares(self, tails: Tails, odds_ratio: float, visits: Array) -> Array:
+    def optimism(self, one: WorstCase) -> tuple[float, float]:
+        """Return what thresholds add to a least value that are chosen by their own rows."""
+        groups, last = self.groups, one._last
+        honest = honest_tails(last.y, groups.begin, last.lowest, last.odds_ratio)
+        weight = one.visits[groups.state] * groups.weight * (1.0 - self._kept(last.odds_ratio))
+        found = weight * (last.tails.tail - honest)
+        # At most as if each tail were the lowest outcome of its state.
+        largest = float((weight * (last.tails.tail - last.lowest)).sum())
+        total = min(max(0.0, float(found.sum())), largest)
+        return total, min(float(np.sqrt((found**2).sum())), largest)
+
+    def added_variance(self, one: WorstCase) -> float:
+        """Return what pseudo-rows add to the variance of a gain."""
+        groups, y, n = self.groups, one._last.y, np.diff(self.groups.begin_state)
+        of_state = variances(y, groups.begin_state) * n / np.maximum(n - 1, 1)
+        missing = np.maximum(of_state[groups.state] - variances(y, groups.begin), 0.0)
+        missing *= _PSEUDO_ROWS / (groups.size + _PSEUDO_ROWS)
+        rests = one.visits[groups.state] * (groups.weight - groups.share)
+        return float((rests**2 * missing / groups.size).sum())
+
+    def hardly_seen(self, one: WorstCase, n_rows: int) -> float:
+        """Return which share of what the policy does more often has fewer rows."""
+        groups, visits = self.groups, one.visits
+        more = visits[groups.state] * np.maximum(groups.weight - groups.share, 0.0)
+        untried = float(visits @ groups.untried)
+        total = float(more.sum()) + untried
+        return (float(more[groups.size < n_rows].sum()) + untried) / max(total, 1e-300)
+
+    def untried(self, one: WorstCase) -> float:
+        """Return which share of the policy's decisions have no data."""
+        return float(one.visits @ self.groups.untried) / max(float(one.visits.sum()), 1e-300)
+
+    def _of_shares(self, last: _Linearised, visits: Array) -> Array:
         """Return the influence of each step on the estimated shares of pairs."""
-        groups, (n_states, n_actions) = self.groups, self.shape
-        is_pair = groups.pair >= 0
-        of_group = groups.weight * (1.0 - 1.0 / odds_ratio) * (tails.mean - tails.tail)
-        k = np.zeros(n_states * n_actions)
-        k[groups.pair[is_pair]] = of_group[is_pair]
-        mean = np.bincount(groups.state[is_pair], (of_group * groups.share)[is_pair], n_states)
-        n = np.maximum(np.bincount(self.steps.state, minlength=n_states), 1)
-        x = self.steps.state
-        scale = visits / n
-        return (scale[:, None] * (k.reshape(self.shape) - mean[:, None]))[x, self.steps.action]
+        groups, tails = self.groups, last.tails
+        of_group = groups.weight * (1.0 - 1.0 / last.odds_ratio) * (tails.mean - tails.tail)
+        of_group *= groups.is_open
+        k = np.zeros(self.shape[0] * self.shape[1])
+        k[groups.pair] = of_group
+        k = k.reshape(self.shape) - groups.by_state(of_group * groups.share)[:, None]
+        scale = visits / np.maximum(np.diff(groups.begin_state), 1)
+        return np.asarray((scale[:, None] * k)[self.steps.state, self.steps.action])
 
     def _start(self, v: Array) -> float:
         return float(self.chain.start @ v)
 
 
-def _bounded_step(log_ratio: float, missing: float, slope: float) -> float:
-    """Return Newton's step of log G, kept in the range."""
-    largest = math.log(LARGEST_ODDS_RATIO)
+def _bounded_step(at: float, missing: float, slope: float, low: float, high: float) -> float:
+    """Return Newton's step of log G if it stays in the range, else half of the way to its end."""
+    end = math.log(LARGEST_ODDS_RATIO)
     # The least value falls with G; where it does not, nothing that is wanted can be reached.
-    wanted = missing / slope if slope < 0.0 else largest
-    return min(max(log_ratio + wanted, 0.0), largest) - log_ratio
+    step = missing / slope if slope < 0.0 else math.copysign(end, -missing)
+    if low < at + step < high:
+        return step
+    # The ends of all of the range may be the answer.
+    to = high if step > 0.0 else low
+    return to - at if to in (0.0, end) and abs(to - at) <= 0.5 else (to - at) / 2.0
 
 
 @jit
-def _add_outcomes(y, begin, block, odds_ratio, kept, scale, threshold, mean, tail, found):  # type: ignore[no-untyped-def]
+def _add_outcomes(y, begin, block, odds_ratio, kept, scale, threshold, mean, found):  # type: ignore[no-untyped-def]
     """Add the influence of outcomes to that of their blocks."""
     for g in range(len(begin) - 1):
-        q = threshold[g]
+        q, n, below = threshold[g], begin[g + 1] - begin[g], 0.0
         for i in range(begin[g], begin[g + 1]):
-            below = q - max(q - y[i], 0.0) * (1.0 + odds_ratio) - tail[g]
-            found[block[i]] += scale[g] * (kept[g] * (y[i] - mean[g]) + (1.0 - kept[g]) * below)
+            below += max(q - y[i], 0.0) / n
+        for i in range(begin[g], begin[g + 1]):
+            of_tail = (below - max(q - y[i], 0.0)) * (1.0 + odds_ratio)
+            found[block[i]] += scale[g] * (kept[g] * (y[i] - mean[g]) + (1.0 - kept[g]) * of_tail)

@@ -147,6 +147,7 @@ class PolicyEvaluation(Display):
         for name in ("representation", "sensitivity"):
             part = getattr(self, name)
             found[name] = None if part is None else part.to_dict()
+        found["sensitivity_remark"] = self.sensitivity_remark or None
         plain: dict[str, Any] = strict_json(found)
         return plain
 
@@ -312,7 +313,7 @@ def _sensitivity(problem: Problem, policy: TabularPolicy | None) -> Sensitivity 
     if policy is None:
         return _NO_POLICY
     tables = policy.probabilities, problem.baseline.probabilities
-    return find_sensitivity(problem.log, *tables, problem.gamma)
+    return find_sensitivity(problem.log, *tables, problem.gamma, policy_origin(problem, policy))
 
 
 def known_range(

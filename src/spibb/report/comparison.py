@@ -22,7 +22,7 @@ from spibb.report.comparison_page import comparison_statement, render_comparison
 from spibb.report.cross_fitting import cross_fit
 from spibb.report.folder import fill_result
 from spibb.report.representation import representation_line
-from spibb.report.sensitivity import sensitivity_line
+from spibb.report.sensitivity import sensitivity_facts, sensitivity_line
 from spibb.report.summary import made_by_algorithm, result_facts
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.whole_files import write_json, write_whole
@@ -126,7 +126,8 @@ class Comparison(Display):
     def sensitivity_lines(self) -> tuple[str, ...]:
         """How strong a hidden cause must be to explain each gain, a line each."""
         return self._by_name(
-            sensitivity_line(one.sensitivity, one.sensitivity_remark) for one in self.assessments
+            sensitivity_line(sensitivity_facts(one.sensitivity, one.sensitivity_remark))
+            for one in self.assessments
         )
 
     def _by_name(self, lines: Iterable[str]) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def render_evaluation(found: PolicyEvaluation, facts: dict[str, Any]) -> str:
         "evaluation.html", found=found, facts=facts, objective=facts["objective"], axis=axis,
         rows=rows,
         finer=finer_states(facts["representation"]), sensitivity_question=sensitivity.QUESTION,
-        sensitivity=sensitivity.sensitivity_sentences(facts) if found.sensitivity else [],
+        sensitivity=sensitivity.sensitivity_sentences(facts),
     )  # fmt: skip
 
 

@@ -46,7 +46,6 @@ def render_report(assessment: Assessment, summary: dict[str, Any], log_section: 
         log_section: HTML on the log itself, if there is any.
     """
     algorithm = summary["algorithm"]
-    is_changed = summary["n_states_changed"] > 0
     return render_page(
         "report.html",
         summary=summary,
@@ -67,7 +66,7 @@ def render_report(assessment: Assessment, summary: dict[str, Any], log_section: 
         finer=finer_states(summary["representation"]),
         states_remark=states_remark(assessment),
         sensitivity_question=sensitivity.QUESTION,
-        sensitivity=sensitivity.sensitivity_sentences(summary) if is_changed else [],
+        sensitivity=sensitivity.sensitivity_sentences(summary),
     )
 
 

@@ -20,6 +20,7 @@ from spibb.posterior.risk import Gain
 from spibb.report.answers import answer, n_deciding, share_moved
 from spibb.report.changes import Change, result_changes
 from spibb.report.groups import list_groups
+from spibb.report.sensitivity import sensitivity_facts
 
 # States that carry the risk: so many are named.
 _N_CARRIERS, _ROUNDING = 5, 1e-9
@@ -98,7 +99,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "risk": _risk(assessment),
         "choice": _choice(assessment),
         **representation_facts(assessment),
-        **sensitivity_facts(assessment),
+        **sensitivity_facts(assessment.sensitivity, assessment.sensitivity_remark),
         "inspection": None if assessment.inspection is None else assessment.inspection.to_dict(),
         "n_states_changed": len(changes),
         "moved": share_moved(assessment),
@@ -118,15 +119,6 @@ def representation_facts(assessment: Assessment) -> dict[str, Any]:
     return {
         "representation": None if found is None else found.to_dict(),
         "representation_remark": assessment.representation_remark or None,
-    }
-
-
-def sensitivity_facts(assessment: Assessment) -> dict[str, Any]:
-    """Return how strong an unrecorded cause must be to cancel the gain, or null and why."""
-    found = assessment.sensitivity
-    return {
-        "sensitivity": None if found is None else found.to_dict(),
-        "sensitivity_remark": assessment.sensitivity_remark or None,
     }
 
 

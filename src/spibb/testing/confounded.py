@@ -7,7 +7,7 @@ what follows, too. A log has x only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,22 +47,40 @@ class ConfoundedProcess:
     lasts: bool = False
 
     @property
+    def share(self) -> Array:
+        """Probability of each cause given the state alone, shape (X, U).
+
+        A cause that lasts shows in the states that it leads to.
+        """
+        if not self.lasts:
+            return self.cause
+        now = self.start[:, None] * self.cause
+        visits = np.zeros_like(now)
+        for _ in range(self.length):
+            visits += now
+            now = np.einsum("xu,xua,xuay->yu", now, self.behaviour, self.moves)
+        total = visits.sum(axis=1, keepdims=True)
+        return np.where(total > 0.0, visits / np.maximum(total, 1e-300), self.cause)
+
+    @property
     def baseline(self) -> Array:
         """How often each action is taken in each state, shape (X, A)."""
-        return np.asarray(np.einsum("xu,xua->xa", self.cause, self.behaviour))
+        return np.asarray(np.einsum("xu,xua->xa", self.share, self.behaviour))
 
     @property
     def odds_ratio(self) -> float:
-        """The largest factor by which a cause changes the odds of an action, up or down."""
-        odds = self.behaviour / (1.0 - self.behaviour)
-        average = self.baseline / (1.0 - self.baseline)
-        factor = odds / average[:, None, :]
+        """The largest factor by which a cause changes the odds of an action in a state."""
+        p, average = self.behaviour, self.baseline[:, None, :]
+        # Odds of actions that are never taken are 0, and stay so.
+        odds = np.maximum(p, 1e-300) * (1.0 - average)
+        factor = odds / (np.maximum(average, 1e-300) * (1.0 - p))
         return float(np.maximum(factor, 1.0 / factor).max())
 
     @property
     def gain(self) -> float:
-        """What the policy truly earns more than the behaviour."""
-        policy = np.broadcast_to(self.policy[:, None, :], self.behaviour.shape)
+        """What the policy truly earns more than the behaviour, which goes on where both agree."""
+        goes_on = np.abs(self.policy - self.baseline).max(axis=1) < 1e-9
+        policy = np.where(goes_on[:, None, None], self.behaviour, self.policy[:, None, :])
         return self._value(policy) - self._value(self.behaviour)
 
     def _value(self, acting: Array) -> float:
@@ -252,7 +270,7 @@ def lasting() -> ConfoundedProcess:
     """Four treatments in a row cure only the strong, who are treated: beyond the bounds.
 
     Who has been treated so often is strong, so that the states themselves hide a cause that lasts.
-    Given the state, it changes odds by a factor below 4.
+    It changes odds by a factor of 2 on the first day, and of 3.4 on the last, given the state.
     """
     days = 4
     reward, moves = np.full((days, 2, 2), 0.6), np.zeros((days, 2, 2, days))
@@ -266,6 +284,29 @@ def lasting() -> ConfoundedProcess:
         reward=reward, moves=moves, start=np.eye(days)[0], gamma=1.0,
         policy=np.tile([0.0, 1.0], (days, 1)), returns=(0.0, 1.0), length=days, lasts=True,
     )  # fmt: skip
+
+
+def copied() -> ConfoundedProcess:
+    """Stays in hospital, of which the policy changes the worst days; the behaviour goes on else."""
+    one = stays()
+    return replace(one, policy=np.where(np.arange(4)[:, None] < 3, one.baseline, one.policy))
+
+
+def rare() -> ConfoundedProcess:
+    """One decision: three in a hundred are given what does nothing; the strong more often."""
+    given = np.array([[0.02, 0.04], [0.02, 0.05]])
+    reward = np.repeat(np.array([[0.8, 0.9], [0.75, 0.85]])[:, :, None], 2, axis=2)
+    policy = np.tile([0.0, 1.0], (2, 1))
+    return _one_step(np.full((2, 2), 0.5), _two_actions(given), reward, policy)
+
+
+def untried() -> ConfoundedProcess:
+    """One decision of three: the policy takes a bad action at times that nobody ever took."""
+    behaviour = np.zeros((2, 2, 3))
+    behaviour[:, :, :2] = _two_actions(np.array([[0.4, 0.6], [0.3, 0.5]]))
+    reward = np.tile([[0.3, 0.5, 0.2], [0.4, 0.6, 0.3]], (2, 1, 1))
+    policy = np.tile([0.0, 0.8, 0.2], (2, 1))
+    return _one_step(np.full((2, 2), 0.5), behaviour, reward, policy)
 
 
 def _one_step(cause: Array, behaviour: Array, reward: Array, policy: Array) -> ConfoundedProcess:
@@ -287,4 +328,7 @@ PROCESSES: dict[str, Callable[[], ConfoundedProcess]] = {
     "queue": queue,
     "machine": machine,
     "many states": many_states,
+    "copied state": copied,
+    "rare action": rare,
+    "untried action": untried,
 }
