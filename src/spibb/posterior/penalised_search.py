@@ -1,0 +1,124 @@
+"""Policies that maximise the expected gain less a penalty on what is uncertain.
+
+For a penalty c, each step maximises in every state
+
+    sum_a pi(a) Q(x, a) - price(x, a) (pi(a) - b(a))_+ - c d(x) var(x, a) (pi(a) - b(a))^2 / 2
+
+where d are discounted visits, var is the variance of the mean of a pair, and the price is the
+expected cost of unseen losses. Values, visits and steps are computed by turns. Large penalties
+change little, small ones much. Each penalty starts from the policy of the larger one before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.compiled.jit import jit
+from spibb.posterior.gain_moments import GainMoments
+
+Array = NDArray[np.float64]
+
+# Penalties, in units of the variance of outcomes.
+_PENALTIES = 2.0 ** np.arange(10, -7, -1.0)
+_N_STEPS = 8
+_SETTLED = 1e-3
+_BISECTIONS = 60
+
+
+def search(
+    moments: GainMoments, start: Array, most: Array | None, caution: float
+) -> Array:  # fmt: skip
+    """Return a policy for each penalty, shape (K, S, A).
+
+    Args:
+        moments: Moments of gains.
+        start: The policy that the penalty holds to, shape (S, A).
+        most: Largest probability of each action, shape (S, A); None: 1.
+        caution: Standard deviations by which unseen losses are raised.
+    """
+    model = moments.model
+    most = np.ones(start.shape) if most is None else np.maximum(most, start)
+    variance, unit = _variances(moments)
+    price = moments.losses.price(caution)
+    seen = model.is_seen[:, None]
+    policies = np.repeat(start[None], len(_PENALTIES), axis=0)
+    penalties = _PENALTIES[:, None, None] / unit
+    is_open = np.ones(len(policies), dtype=np.bool_)
+    values = model.evaluate(policies[:1])
+    v = np.repeat(values.v, len(policies), axis=0)
+    visits = np.repeat(values.visits, len(policies), axis=0)
+    for _ in range(_N_STEPS):
+        q = model.q(v[is_open])
+        cost = np.where(seen, price * np.maximum(q - moments.losses.worst, 0.0), 0.0)
+        curvature = penalties[is_open] * visits[is_open][:, :, None] * variance + 1e-9
+        moved = np.empty(q.shape)
+        _step(np.where(seen, q, 0.0), cost, curvature, start, most, moved)
+        moved = np.where(seen, moved, start)
+        change = np.abs(moved - policies[is_open]).max(axis=(1, 2))
+        policies[is_open] = moved
+        places = np.flatnonzero(is_open)
+        is_open[places[change < _SETTLED]] = False
+        if not is_open.any():
+            break
+        found = model.evaluate(policies[places])
+        v[places], visits[places] = found.v, found.visits
+    return policies
+
+
+def _variances(moments: GainMoments) -> tuple[Array, float]:
+    """Return the variance of the mean of each pair, and the unit of penalties."""
+    model, v_b = moments.model, moments.model.baseline_values.v
+    freedom = np.maximum(model.bulk.n - 1.0, 0.0).sum(axis=1)
+    scatter = np.maximum(model.bulk.scatter(v_b, v_b, model.gamma)[0], 0.0)
+    pooled = max(float(scatter.sum()) / max(float(freedom.sum()), 1.0), 1e-3 * model.variance)
+    rows = model.variance_rows
+    spread = (rows * pooled + scatter.sum(axis=1)) / (rows + freedom)
+    variance = spread[:, None] * model.shrinkage.by_pair
+    for one in model.events:
+        off = (one.worth(v_b, model.gamma) - model.bulk_mean(v_b))[0]
+        variance = variance + off**2 * one.variance
+    n = model.rows.n
+    of_rows = float((variance * n).sum() / n.sum())
+    return variance, float(np.sqrt(max(model.variance, of_rows, 1e-12)))
+
+
+@jit
+def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-def]
+    """Maximise q pi - cost (pi - b)_+ - curvature (pi - b)^2 / 2 in each row, by bisection."""
+    n_policies, n_states, n_actions = q.shape
+    for k in range(n_policies):
+        largest = 0.0
+        for x in range(n_states):
+            for a in range(n_actions):
+                largest = max(largest, abs(q[k, x, a]))
+        floor = 1e-12 * max(largest, 1e-12)
+        for x in range(n_states):
+            low, high = np.inf, -np.inf
+            for a in range(n_actions):
+                c = max(curvature[k, x, a], floor)
+                low = min(low, q[k, x, a] - cost[k, x, a] - c)
+                high = max(high, q[k, x, a] + c)
+            for _ in range(_BISECTIONS):
+                price, total = 0.5 * (low + high), 0.0
+                for a in range(n_actions):
+                    total += _at(q[k, x, a] - price, cost[k, x, a],
+                                 max(curvature[k, x, a], floor), start[x, a], most[x, a])  # fmt: skip
+                if total > 1.0:
+                    low = price
+                else:
+                    high = price
+            price, total = 0.5 * (low + high), 0.0
+            for a in range(n_actions):
+                moved[k, x, a] = _at(q[k, x, a] - price, cost[k, x, a],
+                                     max(curvature[k, x, a], floor), start[x, a], most[x, a])  # fmt: skip
+                total += moved[k, x, a]
+            for a in range(n_actions):
+                moved[k, x, a] /= total
+
+
+@jit
+def _at(off, cost, curvature, start, most):  # type: ignore[no-untyped-def]
+    """Return the best probability of an action at a price of probability."""
+    found = start + max(off - cost, 0.0) / curvature + min(off, 0.0) / curvature
+    return min(max(found, 0.0), most)

@@ -1,0 +1,199 @@
+"""Rare events: rows whose outcome lies far from that of their state, and how often they happen.
+
+A row is an event if y = r + gamma V(x') is far from the mean of its state, up or down. The other
+rows are the bulk. Each pair of state and action is a mixture of both. The rate of events of a pair
+has a beta prior around the sum of a rate of its state and one of its action, and its pseudo-count
+has a mixture prior as in `spibb.posterior.pseudo_counts`. What an event is worth is shrunk towards
+the other events of its state, then of its action, then of all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from spibb.posterior.pseudo_counts import PSEUDO_COUNTS, mix_groups, prior_of_pseudo_counts
+from spibb.posterior.settings import ModelSettings
+from spibb.posterior.steps import PairSums, Steps
+
+Array = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+# More rows than this share are no rare events.
+_LARGEST_SHARE = 0.1
+# The rows whose spread is the robust standard deviation.
+_INNER = 0.95
+_N_ROUNDS = 2
+_N_STEPS = 200
+_LEAST, _MOST = 1e-9, 0.9
+
+
+def far_steps(steps: Steps, v: Array, gamma: float, threshold: float) -> tuple[Flags, Flags]:
+    """Return which steps are rare events, upwards and downwards.
+
+    Args:
+        steps: The steps of a log.
+        v: Values, shape (S,).
+        gamma: The discount.
+        threshold: Robust standard deviations from the mean of the state.
+    """
+    x, n_states, w = steps.state, steps.shape[0], steps.weight
+    y = steps.reward + gamma * np.append(v, 0.0)[steps.outcome]
+    rows = np.bincount(x, w, n_states)
+    centre = np.bincount(x, w * y, n_states) / np.maximum(rows, 1.0)
+    for _ in range(_N_ROUNDS):
+        off = y - centre[x]
+        inner = np.abs(off) <= _weighted_quantile(np.abs(off), w, _INNER) + 1e-15
+        spread = np.sqrt((w[inner] * off[inner] ** 2).sum() / w[inner].sum())
+        is_near = np.abs(off) <= max(threshold * spread, 1e-12)
+        kept = np.bincount(x[is_near], w[is_near], n_states)
+        means = np.bincount(x[is_near], (w * y)[is_near], n_states) / np.maximum(kept, 1e-300)
+        centre = np.where(kept > 0.0, means, centre)
+    far = max(threshold * spread, 1e-9 * max(float(np.abs(y).max()), 1e-12))
+    has_bulk = (kept > 0.0)[x]
+    total = w.sum()
+    found = []
+    for is_far in (y - centre[x] > far, y - centre[x] < -far):
+        is_rare = float(w[is_far].sum()) <= _LARGEST_SHARE * total
+        found.append(is_far & has_bulk & is_rare)
+    return found[0], found[1]
+
+
+def _weighted_quantile(values: Array, weights: Array, share: float) -> float:
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(total, share * total[-1])]])
+
+
+@dataclass(frozen=True, eq=False)
+class RareEvents:
+    """Rare events of one sign.
+
+    Attributes:
+        sums: Their sums by pair.
+        is_loss: Whether they are downwards.
+        rate: Posterior mean of their rate, shape (S, A).
+        variance: Posterior variance of that rate.
+        data_share: How much of the rate is the pair's own data.
+        base: Prior mean of the rate.
+        state_variance: Variance of the rate of a state, shape (S,).
+        action_variance: Variance of the rate of an action, shape (A,).
+        of_actions: Events that actions explain, shape (A,).
+    """
+
+    sums: PairSums
+    is_loss: bool
+    rate: Array
+    variance: Array
+    data_share: Array
+    base: Array
+    state_variance: Array
+    action_variance: Array
+    of_actions: Array
+
+    @classmethod
+    def of(cls, sums: PairSums, n: Array, settings: ModelSettings, *, is_loss: bool) -> RareEvents:
+        """Estimate rates.
+
+        Args:
+            sums: Sums of the events.
+            n: All rows, shape (S, A).
+            settings: The settings of the model.
+            is_loss: Whether the events are downwards.
+        """
+        k, prior = sums.n, settings.event_prior
+        anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
+        n_x, n_a = np.maximum(n.sum(axis=1), 1e-9), np.maximum(n.sum(axis=0), 1e-9)
+        of_x, of_a = (k.sum(axis=1) + anywhere) / (n_x + 1.0), np.full(len(n_a), anywhere)
+        # EM: each event is due to its state or to its action.
+        for _ in range(_N_STEPS):
+            by_x = of_x[:, None] / (of_x[:, None] + of_a)
+            k_x, k_a = (k * by_x).sum(axis=1), (k * (1.0 - by_x)).sum(axis=0)
+            of_x = (k_x + anywhere) / (n_x + 1.0)
+            rows = prior / ((k_a.sum() + 1e-3) / n_a.sum())
+            of_a = (k_a + prior) / (n_a + rows)
+        # A pair is compared with the rates that the other pairs have.
+        others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + anywhere
+        others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + 1.0)
+        others_a = np.maximum(k_a - k * (1.0 - by_x), 0.0) + prior
+        others_a = others_a / (np.maximum(n_a - n, 0.0) + rows)
+        posterior = mix_groups(
+            _rate_likelihood(k, n, np.clip(others_x + others_a, _LEAST, _MOST)),
+            prior_of_pseudo_counts(settings.equal_actions),
+        ).mean
+        base = np.clip(of_x[:, None] + of_a, _LEAST, _MOST)
+        m = PSEUDO_COUNTS[:, None, None]
+        rates = (k + m * base) / (n + m)
+        q = posterior[:, :, None]
+        rate = (q * rates).sum(axis=0)
+        square = (q * (rates * (1.0 - rates) / (n + m + 1.0) + rates**2)).sum(axis=0)
+        return cls(
+            sums,
+            is_loss,
+            rate,
+            np.maximum(square - rate**2, 0.0),
+            (q * n / (n + m)).sum(axis=0),
+            base,
+            (k_x + anywhere) / (n_x + 1.0) ** 2,
+            (k_a + prior) / (n_a + rows) ** 2,
+            k_a,
+        )
+
+    @cached_property
+    def _rows(self) -> tuple[Array, Array, Array]:
+        """Events by state and by action, and how much of the prior is the state's."""
+        k_x, k_a = self.sums.n.sum(axis=1), self.sums.n.sum(axis=0)
+        return k_x, k_a, (k_x / (k_x + 1.0))[:, None]
+
+    def worth(self, v: Array, gamma: float) -> Array:
+        """Return the expected r + gamma V(x') of an event of each pair.
+
+        Args:
+            v: Values, shape (S,) or (K, S); the result has the shape (S, A) or (K, S, A).
+            gamma: The discount.
+        """
+        own = self.sums.sums(v, gamma)
+        k_x, k_a, w = self._rows
+        of_all = own.sum(axis=(-2, -1))[..., None] / self.sums.n.sum()
+        of_x = (own.sum(axis=-1) + of_all) / (k_x + 1.0)
+        of_a = (own.sum(axis=-2) + of_all) / (k_a + 1.0)
+        base = w * of_x[..., :, None] + (1.0 - w) * of_a[..., None, :]
+        return np.asarray((own + base) / (self.sums.n + 1.0))
+
+    def successors(self, weights: Array) -> sp.csr_array:
+        """Return next states of events, summed over actions with weights, of shape (S, S).
+
+        Args:
+            weights: Of each pair, shape (S, A).
+        """
+        k_x, k_a, w = self._rows
+        sums, (n_states, n_actions) = self.sums, self.sums.n.shape
+        share = weights / (sums.n + 1.0)
+        # Of the pair itself, of its state, of its action, of all.
+        by_pair = share + (w * share.sum(axis=1, keepdims=True)) / (k_x + 1.0)[:, None]
+        scaled = sums.count.data * np.repeat(by_pair.ravel(), np.diff(sums.count.indptr))
+        own = sp.csr_array(
+            (scaled, sums.count.indices, sums.count.indptr[::n_actions]), (n_states, n_states)
+        )
+        of_a = (1.0 - w) * share / (k_a + 1.0)
+        count_a = sums.by_action()
+        everywhere = count_a.sum(axis=0) / sums.n.sum()
+        of_all = (w * share).sum(axis=1) / (k_x + 1.0) + of_a.sum(axis=1)
+        dense = sp.csr_array(of_a) @ sp.csr_array(count_a)
+        dense = dense + sp.csr_array(of_all[:, None]) @ sp.csr_array(everywhere[None])
+        return sp.csr_array(own + dense)
+
+
+def _rate_likelihood(k: Array, n: Array, p: Array) -> Array:
+    """Return beta-binomial log likelihoods of the pseudo-count by state, shape (M, S)."""
+    found = []
+    for m in PSEUDO_COUNTS:
+        a, b = m * p, m * (1.0 - p)
+        one = gammaln(a + k) - gammaln(a) + gammaln(b + n - k) - gammaln(b)
+        found.append((one + gammaln(m) - gammaln(m + n)).sum(axis=1, where=n > 0))
+    return np.array(found)

@@ -1,0 +1,34 @@
+"""The settings of the posterior model, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from spibb.errors import checked_number
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """Prior and settings of :class:`spibb.posterior.model.PosteriorModel`.
+
+    They were chosen on the development half of the generators of `spibb.studies.generators`.
+
+    Args:
+        equal_actions: Prior probability that the actions of a group of states do not differ.
+        event_threshold: A row whose outcome r + gamma V(x') lies so many robust standard deviations
+            from the mean of its state is a rare event.
+        event_prior: Pseudo-count of events in the rate of rare events of an action.
+        prior_losses: Pseudo-count of pairs, and of actions, that have rare losses of their own.
+        prior_groups: Pseudo-count of pairs, and of actions, beside it.
+    """
+
+    equal_actions: float = 0.2
+    event_threshold: float = 5.0
+    event_prior: float = 0.2
+    prior_losses: float = 1.0
+    prior_groups: float = 2.0
+
+    def __post_init__(self) -> None:
+        checked_number(self.equal_actions, "equal_actions", "a probability", least=0.0, most=1.0)
+        for name in ("event_threshold", "event_prior", "prior_losses", "prior_groups"):
+            checked_number(getattr(self, name), name, "a number >= 0", least=0.0)

@@ -1,0 +1,130 @@
+"""Losses that the log has not shown yet.
+
+The rule of three: what never happened in N rows may happen 3 / N of the time. Here an action that
+was taken N times may lead to the worst outcome with a probability of Beta(c, N). A pair may do so
+with a probability of Beta(k, n); k is the share of pairs that have rare losses of their own. These
+losses count where a policy does more than the baseline, never where it does less.
+
+The worst outcome is the least reward, followed by the worst state that was seen. Where a smaller
+reward is declared than the log holds, something worse than all of the log must exist. Then it is
+followed by the worst of all states, also of those that were never entered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spibb.posterior.model import PosteriorModel
+
+Array = NDArray[np.float64]
+
+# Rows from which on a pair counts for half in the number of pairs.
+_HALF = 10.0
+# A loss is a pair's own where it is less than this share of its rows.
+_RARE = 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class UnseenLosses:
+    """Unseen losses of a model.
+
+    Attributes:
+        model: The model.
+    """
+
+    model: PosteriorModel
+
+    def _share(self, n: Array, losses: Array) -> tuple[float, float]:
+        """Return how many of some groups of rows have rare losses, and of how many.
+
+        Args:
+            n: Rows of each group.
+            losses: Losses of each group beyond what the rest of the log explains.
+        """
+        settings, seen = self.model.settings, n > 0.0
+        found = float((losses / np.maximum(losses, 1.0))[seen].sum()) if losses.any() else 0.0
+        return settings.prior_losses + found, settings.prior_groups + float((n / (n + _HALF)).sum())
+
+    @cached_property
+    def _of_pairs(self) -> tuple[float, float]:
+        """Pseudo-counts of pairs with rare losses of their own, and of all pairs."""
+        n = self.model.rows.n
+        own = np.zeros(n.shape)
+        for one in self.model.events:
+            if one.is_loss:
+                is_rare = one.sums.n < _RARE * n
+                own += np.where(is_rare, np.maximum(one.sums.n - n * one.base, 0.0), 0.0)
+        return self._share(n, own)
+
+    @cached_property
+    def _of_actions(self) -> tuple[float, float]:
+        """Pseudo-counts of actions with rare losses, and of all actions."""
+        n = self.model.rows.n.sum(axis=0)
+        own = np.zeros(len(n))
+        for one in self.model.events:
+            if one.is_loss:
+                own += one.of_actions
+        return self._share(n, own)
+
+    @cached_property
+    def _c(self) -> float:
+        return self._of_actions[0] / self._of_actions[1]
+
+    @cached_property
+    def of_actions(self) -> Array:
+        """Mean rates by action, shape (A,)."""
+        return np.asarray(self._c / (self.model.rows.n.sum(axis=0) + self._c + 1e-12))
+
+    @cached_property
+    def of_pairs(self) -> Array:
+        """Mean rates by pair, shape (S, A)."""
+        k = self._of_pairs[0] / self._of_pairs[1]
+        return np.asarray(k / (self.model.rows.n + k + 1e-12))
+
+    @cached_property
+    def worst(self) -> float:
+        """What the worst outcome is worth."""
+        model = self.model
+        v = model.baseline_values.v[0]
+        is_hidden = (
+            not model.problem.values.is_observed
+            and model.least < model.problem.counts.reward_range[0]
+        )
+        v = v[model.is_seen | model.is_unentered] if is_hidden else v[model.is_seen]
+        lowest = float(v.min())
+        end = 0.0 if model.rows.ends.any() else lowest
+        return model.least + model.gamma * min(lowest, end)
+
+    def moments(self, more: Array) -> tuple[Array, Array]:
+        """Return mean and variance of what unseen losses cost.
+
+        Args:
+            more: How often a policy takes a pair more than the baseline, times what would be lost
+                there, shape (K, S, A).
+        """
+        n, by_action = self.model.rows.n, self.of_actions
+        k = self._of_pairs[0] / self._of_pairs[1]
+        of_action = more.sum(axis=1)
+        by_pair = self.of_pairs * more
+        total = by_pair.sum(axis=(1, 2))
+        variance = (more**2 * self.of_pairs * (1.0 - self.of_pairs) / (n + k + 1.0)).sum(
+            axis=(1, 2)
+        )
+        # All pairs share k, which is hardly known.
+        variance += total**2 / self._of_pairs[0]
+        spread = by_action * (1.0 - by_action) / (n.sum(axis=0) + 2.0)
+        return total + of_action @ by_action, variance + of_action**2 @ spread
+
+    def price(self, caution: float) -> Array:
+        """Return the rate at which a policy should expect them, by pair, shape (S, A).
+
+        Args:
+            caution: Standard deviations by which rates of actions are raised.
+        """
+        rate = self.of_actions
+        rows = self.model.rows.n.sum(axis=0) + 2.0
+        return rate + 0.5 * caution * np.sqrt(rate * (1.0 - rate) / rows) + self.of_pairs
