@@ -1,63 +1,49 @@
-"""Auto-SPIBB: which algorithm, which setting, on which model? The log decides.
+"""Auto-SPIBB: the policy with the best expected gain for its risk, or the baseline.
 
-Candidates are made by the algorithms of the paper at several settings, on the model of the counts,
-on the shrunk one and on the careful one, which knows hazards. Each is judged by what the posterior
-of the log says of its gain over the baseline, its mean mu and its deviation sigma, under a neutral
-and a careful prior (spibb.posterior.moments). The one with the largest mu - z sigma, under the
-prior that is harsher on it, is returned if that is positive, the baseline if not. Nothing is drawn:
-the same log gives the same policy.
+Candidates are policies that maximise expected gain minus a penalty on uncertainty
+(`spibb.posterior.penalised_search`), and the algorithms of the paper at several settings, on the
+model of the counts and on the mean of the posterior. The posterior gives the mean and the standard
+deviation of the gain of each (`spibb.posterior.gain_moments`). The candidate with the largest
+mean - caution * deviation is returned if that is positive, and the baseline otherwise. Nothing is
+drawn at random: the same log gives the same policy.
 
-z is a caution, not a quantile: the log that judges a candidate made it too, and z absorbs that. No
-guarantee is claimed beyond the regret test of every algorithm. Deviation: none has published this.
+No guarantee is claimed beyond the regret test of every algorithm. Deviation: nobody has published
+this choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, PolicyRecipe, Rng
-from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
-from spibb.algorithms.spibb_family import PiBSPIBB, PiLeqBSPIBB
-from spibb.errors import SettingsError, checked_number
+from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
+from spibb.algorithms.spibb_family import PiLeqBSPIBB
+from spibb.errors import checked_number
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
-from spibb.posterior.choice import Candidate, Choice
-from spibb.posterior.posterior import Posterior, check_size
-from spibb.posterior.risk import Gain
+from spibb.posterior.choice import Candidate, Choice, ModelKind
+from spibb.posterior.gain_moments import GainMoments
+from spibb.posterior.model import PosteriorModel, check_size
+from spibb.posterior.penalised_search import PENALTIES, search
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.batch import Device, models_on
-from spibb.problem.problem import ModelKind
 
 Array = NDArray[np.float64]
-# Of a candidate: its algorithm, on which model, and how much of it the policy has.
-Label = tuple[dict[str, Any], ModelKind, float]
+# Of a candidate: its algorithm, and on which model it is made.
+Label = tuple[dict[str, Any], ModelKind]
 
-# What is tried on each model. What dares much is tried on models that dare little.
-GRID: dict[ModelKind, tuple[Algorithm, ...]] = {
-    "counts": (
-        *(ApproxSoftSPIBB(epsilon=x, delta=1.0) for x in (0.25, 1.0, 4.0)),
-        *(PiLeqBSPIBB(n_wedge=x) for x in (3, 10, 50)),
-        PiBSPIBB(n_wedge=10),
-    ),
-    "shrunk": (
-        *(ApproxSoftSPIBB(epsilon=x, delta=1.0) for x in (0.25, 0.5, 1.0, 2.0, 4.0)),
-        *(ExactSoftSPIBB(epsilon=x, delta=1.0) for x in (1.0, 4.0)),
-        *(PiLeqBSPIBB(n_wedge=x) for x in (1, 3, 5, 10, 20)),
-    ),
-    "careful": (
-        *(ApproxSoftSPIBB(epsilon=x, delta=1.0) for x in (0.25, 0.5, 1.0, 2.0, 4.0)),
-        *(ExactSoftSPIBB(epsilon=x, delta=1.0) for x in (1.0, 4.0)),
-        *(PiLeqBSPIBB(n_wedge=x) for x in (1, 3, 5, 10)),
-    ),
-}
-# Shares of the boldest candidate that are mixed with the baseline.
-MIXTURES = (0.25, 0.5)
+# What is tried on each model, beside the penalised policies.
+GRID: tuple[Algorithm, ...] = (
+    *(PiLeqBSPIBB(n_wedge=x) for x in (1, 3, 10)),
+    *(ApproxSoftSPIBB(epsilon=x, delta=1.0) for x in (0.25, 0.5, 1.0, 2.0, 4.0)),
+)
+PENALISED = "penalised"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +51,7 @@ class AutoSPIBB(Algorithm):
     """The algorithm and the setting that the log itself recommends, or the baseline.
 
     Args:
-        caution: z: the gain must exceed so many standard deviations of the posterior.
+        caution: Standard deviations of the posterior by which the expected gain must exceed 0.
 
     Example:
         >>> from spibb import Log, TabularPolicy
@@ -79,7 +65,7 @@ class AutoSPIBB(Algorithm):
     id: ClassVar[str] = "auto-spibb"
     keeps_limits: ClassVar[bool] = True
     keeps_costs: ClassVar[bool] = True
-    caution: float = 2.0
+    caution: float = 1.5
 
     def __post_init__(self) -> None:
         checked_number(self.caution, "caution", "a number of standard deviations >= 0", least=0)
@@ -87,42 +73,41 @@ class AutoSPIBB(Algorithm):
     def search(self, problems: ProblemBatch, rng: Rng = None) -> SearchResult:
         """Try all candidates, and return the best for each problem."""
         check_size(problems[0])
-        if problems[0].model_kind != "counts":
-            raise SettingsError(
-                f"{self.id} on the model {problems[0].model_kind!r} alone",
-                expected="no model: it tries candidates on all of them",
-                hint="leave the model out, or name the algorithm that is to be made on it",
-            )
-        tried, labels, searches = candidates(problems)
+        models = [PosteriorModel.of(problem) for problem in problems]
+        tried, labels, searches = candidates(problems, models, self.caution)
         ends = ending(problems.models, tried)
         choices, policies = [], problems.start.copy()
         n_iterations = np.zeros(len(problems), dtype=np.int64)
         status = np.full(len(problems), Status.BASELINE_KEPT, dtype=object)
-        for place, problem in enumerate(problems):
-            choice = self.choose(
-                problem, tried[:, place], labels, problems.start[place], ends[:, place]
-            )
+        for place, model in enumerate(models):
+            start = problems.start[place]
+            choice = self.choose(model, tried[:, place], labels, start, ends[:, place])
             choices.append(choice)
-            if choice.chosen is not None:
-                policies[place] = tried[choice.chosen, place]
-                search = searches[choice.chosen]
-                n_iterations[place] = search.n_iterations[place]
-                ended = search.status[place]
+            if choice.chosen is None:
+                continue
+            policies[place] = tried[choice.chosen, place]
+            status[place] = Status.CHOSEN
+            made = searches[choice.chosen]
+            if made is not None:
+                n_iterations[place] = made.n_iterations[place]
+                ended = made.status[place]
                 status[place] = Status.CHOSEN if ended.is_success else ended
         v, q, does_end = evaluate_batch(problems.models, policies)
         found = SearchResult(policies, v, q, n_iterations, status, choices)
         return problems.kept_where_endless(found, does_end)
 
-    def recipe(self, finding: Choice) -> PolicyRecipe:
+    def recipe(self, finding: Choice) -> Callable[[Problem], Array]:
         """Return how the chosen candidate was made; the choice itself is not repeated."""
         if finding.chosen is None:
-            return PolicyRecipe(self, share=0.0)
+            return _start_of
         taken = finding.candidates[finding.chosen]
-        return PolicyRecipe(Algorithm.from_config(taken.algorithm), taken.model, taken.share)
+        if taken.algorithm["algorithm"] == PENALISED:
+            return PenalisedRecipe(float(taken.algorithm["penalty"]), self.caution)
+        return PolicyRecipe(Algorithm.from_config(taken.algorithm), taken.model)
 
     def choose(
         self,
-        problem: Problem,
+        model: PosteriorModel,
         policies: Array,
         labels: Sequence[Label],
         start: Array | None = None,
@@ -131,28 +116,64 @@ class AutoSPIBB(Algorithm):
         """Judge the candidates of one problem, those that are the same policy once.
 
         Args:
-            problem: The log and its baseline.
+            model: The posterior model of the problem.
             policies: The candidates, shape (C, S, A).
             labels: What they are.
             start: What is returned where none is taken; None: the baseline.
             ends: Which of them end in the model of the counts, shape (C,); None: all.
         """
-        baseline = problem.baseline.probabilities
+        baseline = model.problem.baseline.probabilities
         is_other = start is not None and not np.array_equal(start, baseline)
         judged = policies if not is_other else np.concatenate([policies, np.asarray(start)[None]])
-        flat = judged.reshape(len(judged), -1)
-        _, first, which = np.unique(flat, axis=0, return_index=True, return_inverse=True)
-        of_each = Posterior(problem).moments(judged[first])
-        gains = [
-            {
-                name: Gain.normal(float(found.mean[k]), float(found.deviation[k]))
-                for name, found in of_each.items()
-            }
-            for k in which.ravel()
-        ]
+        _, first, which = np.unique(
+            judged.reshape(len(judged), -1), axis=0, return_index=True, return_inverse=True
+        )
+        found = GainMoments.of(model).gains(judged[first])
+        gains = [found[k] for k in which.ravel()]
         does_end = np.ones(len(labels), dtype=bool) if ends is None else ends
-        tried = [Candidate(*label, gains[k], bool(does_end[k])) for k, label in enumerate(labels)]
-        return Choice.of(tried, self.caution, gains[-1] if is_other else None)
+        tried = [
+            Candidate(*label, gains[k], bool(does_end[k])) for k, label in enumerate(labels)
+        ]  # fmt: skip
+        choice = Choice.of(tried, self.caution, gains[-1] if is_other else None)
+        return replace(choice, model=model)
+
+
+@dataclass(frozen=True)
+class PenalisedRecipe:
+    """Make a penalised policy of a problem.
+
+    Attributes:
+        penalty: The penalty, one of `spibb.posterior.penalised_search.PENALTIES`.
+        caution: Standard deviations by which unseen losses are raised.
+    """
+
+    penalty: float
+    caution: float
+
+    def __call__(self, problem: Problem) -> Array:
+        """Return the policy's table."""
+        found = _penalised(PosteriorModel.of(problem), self.caution)
+        return np.asarray(found[PENALTIES.tolist().index(self.penalty)])
+
+
+def _start_of(problem: Problem) -> Array:
+    """Return the baseline, without what limits forbid."""
+    return problem.start
+
+
+def _penalised(model: PosteriorModel, caution: float) -> Array:
+    """Return the penalised policies of a problem, shape (K, S, A)."""
+    problem = model.problem
+    most = None if problem.bounds is None else problem.bounds.upper
+    return search(GainMoments.of(model), problem.start, most, caution)
+
+
+def _takes_penalised(problem: Problem) -> bool:
+    """Return whether bounds on actions are all the limits there are."""
+    bounds = problem.bounds
+    return bounds is None or (
+        bounds.max_states is None and bounds.min_gain is None and bounds.costs is None
+    )
 
 
 def ending(models: ModelBatch, tried: Array) -> NDArray[np.bool_]:
@@ -167,25 +188,33 @@ def ending(models: ModelBatch, tried: Array) -> NDArray[np.bool_]:
     return np.stack([evaluate_batch(models, policy)[2] for policy in tried])
 
 
-def candidates(problems: ProblemBatch) -> tuple[Array, list[Label], list[SearchResult]]:
-    """Return policies (C, B, S, A), what each is, and the search that made it."""
+def candidates(
+    problems: ProblemBatch, models: Sequence[PosteriorModel], caution: float
+) -> tuple[Array, list[Label], list[SearchResult | None]]:
+    """Return policies (C, B, S, A), what each is, and the search that made it, if any.
+
+    Args:
+        problems: The problems.
+        models: Their posterior models.
+        caution: Standard deviations by which unseen losses are raised.
+    """
     device: Device = "cuda" if problems.models.is_on_gpu else "cpu"
-    searches, policies = [], []
+    policies: list[Array] = []
     labels: list[Label] = []
-    for model, algorithms in GRID.items():
-        if model == "counts":
-            batch = problems.counted
-        else:
-            models = ModelBatch.stack([problem.estimate(model) for problem in problems])
-            batch = problems.with_models(models_on(models, device))
-        for algorithm in algorithms:
-            found = algorithm.search(batch)
-            policies.append(found.policy)
-            labels.append((algorithm.to_config(), model, 1.0))
-            searches.append(found)
-    boldest = labels.index((PiLeqBSPIBB(n_wedge=1).to_config(), "shrunk", 1.0))
-    for share in MIXTURES:
-        policies.append((1.0 - share) * problems.start + share * policies[boldest])
-        labels.append((*labels[boldest][:2], share))
-        searches.append(searches[boldest])
+    searches: list[SearchResult | None] = []
+    if _takes_penalised(problems[0]):
+        policies += list(np.stack([_penalised(model, caution) for model in models], axis=1))
+        labels += [({"algorithm": PENALISED, "penalty": float(x)}, "posterior") for x in PENALTIES]
+        searches += [None] * len(PENALTIES)
+    means = ModelBatch.stack([model.mean_model for model in models])
+    batches: dict[ModelKind, ProblemBatch] = {
+        "posterior": problems.with_models(models_on(means, device)),
+        "counts": problems.counted,
+    }
+    for kind, batch in batches.items():
+        for algorithm in GRID:
+            made = algorithm.search(batch)
+            policies.append(made.policy)
+            labels.append((algorithm.to_config(), kind))
+            searches.append(made)
     return np.stack(policies), labels, searches

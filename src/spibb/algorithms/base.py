@@ -8,7 +8,7 @@ regret test.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, Unpack
 
@@ -22,12 +22,13 @@ from spibb.certify.certificate import Certificate, Guarantee
 from spibb.certify.robust import regret_test
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
-from spibb.mdp.evaluation import Evaluation, evaluate
+from spibb.mdp.evaluation import Evaluation
 from spibb.mdp.planning import SearchResult
 from spibb.mdp.policy import TabularPolicy
-from spibb.posterior.choice import Choice
+from spibb.posterior.choice import Choice, ModelKind
+from spibb.posterior.model import PosteriorModel
 from spibb.problem import Problem, ProblemBatch, ProblemOptions
-from spibb.problem.problem import Baseline, ModelKind
+from spibb.problem.problem import Baseline
 from spibb.settings import Settings
 from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ, checked_delta
 
@@ -106,7 +107,7 @@ class Algorithm(Settings):
             certificate_delta: Allowed probability of error of the certificate's regret test.
             rng: Source of randomness, for algorithms that need one.
             **options: What else is known, as for :meth:`spibb.Problem.of`: reward_range, initial,
-                unseen, model, states_complete, never_ends, successors, accept_baseline, limits,
+                unseen, states_complete, never_ends, successors, accept_baseline, limits,
                 improve_on, features, minimize.
         """
         problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
@@ -122,10 +123,7 @@ class Algorithm(Settings):
             minimize=problem.minimize,
         )
         values = Evaluation.of(problem.model, policy, found.v[0], found.q[0])
-        # Guarantees are about the counts, whatever model the policy was made on.
-        judged = problem.counted
-        seen = values if judged is problem else evaluate(judged.model, policy)
-        case = Case(judged, seen, float(getattr(self, "delta", DEFAULT_DELTA)))
+        case = Case(problem, values, float(getattr(self, "delta", DEFAULT_DELTA)))
         finding = None if found.findings is None else found.findings[0]
         return Improvement(
             problem=problem,
@@ -147,11 +145,6 @@ class Algorithm(Settings):
         needed = ["keeps_limits"]
         needed += [] if limits.min_gain is None else ["keeps_min_gain"]
         needed += ["keeps_costs"] if limits.cost else []
-        if limits.min_gain is not None and problem.model_kind != "counts":
-            raise SettingsError(
-                f"min_gain with a model that is {problem.model_kind}",
-                expected="the model of the counts, by whose Q it is judged",
-            )
         if not all(getattr(self, one) for one in needed):
             able = [
                 name
@@ -165,7 +158,7 @@ class Algorithm(Settings):
                 hint="choose one of those, or leave the limits out",
             )
 
-    def recipe(self, finding: Any) -> PolicyRecipe:
+    def recipe(self, finding: Any) -> Callable[[Problem], NDArray[np.float64]]:
         """Return how the policy was made, so that it can be made of another problem.
 
         Args:
@@ -189,22 +182,16 @@ class PolicyRecipe:
 
     Attributes:
         algorithm: The algorithm.
-        model: On which model; None: on that of the problem.
-        share: Of the algorithm's policy; the rest is the baseline's.
+        model: On which model.
     """
 
     algorithm: Algorithm
-    model: ModelKind | None = None
-    share: float = 1.0
+    model: ModelKind = "counts"
 
     def __call__(self, problem: Problem) -> NDArray[np.float64]:
         """Return the policy's table."""
-        if self.share == 0.0:
-            return problem.start
         batch = ProblemBatch.alone(problem)
-        if self.model is not None and self.model != problem.model_kind:
-            batch = batch.with_models(ModelBatch.stack([problem.estimate(self.model)]))
-        made = np.asarray(self.algorithm.search(batch).policy[0])
-        if self.share == 1.0:
-            return made
-        return np.asarray((1.0 - self.share) * problem.start + self.share * made)
+        if self.model == "posterior":
+            mean = PosteriorModel.of(problem).mean_model
+            batch = batch.with_models(ModelBatch.stack([mean]))
+        return np.asarray(self.algorithm.search(batch).policy[0])

@@ -206,7 +206,7 @@ class HCPI(Algorithm):
             return math.nan, math.nan
         share = 1.0 - self.train_share
         if not bound.is_exact:
-            models = ModelBatch.stack([problem.counted.model])
+            models = ModelBatch.stack([problem.model])
             loss = hidden_loss(problem, models, 0, candidates.result(0, best)[0], self.delta)
             # Counts grow with the held-out episodes: what they hide is the less.
             bound = replace(bound, hidden=loss * len(episodes) * share)

@@ -27,7 +27,8 @@ from spibb.ope.model_fit import ModelFit, find_model_fit
 from spibb.ope.support import Visits, too_little_data
 from spibb.posterior.choice import Choice
 from spibb.posterior.halves import Halves, HeldOut, ask_halves
-from spibb.posterior.risk import Risk, risk
+from spibb.posterior.model import PosteriorModel
+from spibb.posterior.risk import Risk, assess_risk
 from spibb.posterior.states import StateRisks
 from spibb.problem import Problem
 from spibb.problem.origin import Origin, policy_origin
@@ -46,7 +47,6 @@ class Assessment(Display):
         problem: The log and the baseline, with the estimated model.
         policy: The policy that is judged.
         improvement: The result of the algorithm that made the policy; None for any other policy.
-        n_draws: Models that `risk` draws under each prior; None: as :func:`spibb.risk` does.
 
     Example:
         >>> from spibb import Log
@@ -55,22 +55,19 @@ class Assessment(Display):
         ...                       terminated=[True] * 40)
         >>> problem = Problem.of(log, baseline=TabularPolicy([[0.5, 0.5]]), gamma=0.9)
         >>> found = Assessment.of(problem, TabularPolicy([[0.0, 1.0]]))
-        >>> found.verdict.headline, found.risk.gain.harm
-        ('Deploy with monitoring', 0.0)
+        >>> found.verdict.headline, found.risk.probability_of_harm < 0.001
+        ('Deploy with monitoring', True)
     """
 
     problem: Problem
     policy: TabularPolicy
     improvement: Improvement | None = None
-    n_draws: int | None = None
 
     @classmethod
     def of(
         cls,
         judged: Problem | Improvement,
         policy: TabularPolicy | None = None,
-        *,
-        n_draws: int | None = None,
     ) -> Assessment:
         """Judge a policy on a problem, or what an algorithm returned.
 
@@ -78,12 +75,11 @@ class Assessment(Display):
             judged: A problem, with the policy beside it; or the result of an algorithm, which has
                 both.
             policy: The policy to judge, where a problem is given.
-            n_draws: Models drawn under each prior; None: 400, or fewer where models are large.
         """
         if isinstance(judged, Improvement) and policy is None:
-            return cls(judged.problem, judged.policy, judged, n_draws)
+            return cls(judged.problem, judged.policy, judged)
         if isinstance(judged, Problem) and isinstance(policy, TabularPolicy):
-            return cls(judged, judged.align(policy), None, n_draws)
+            return cls(judged, judged.align(policy), None)
         raise SettingsError(
             f"Assessment.of was given {type(judged).__name__} and {type(policy).__name__}",
             expected="a spibb.Problem and a TabularPolicy, or the result of an algorithm alone",
@@ -163,9 +159,13 @@ class Assessment(Display):
 
     @cached_property
     def model_fit(self) -> ModelFit | None:
-        """Whether the models that risk is drawn around earn what the log shows; None: too few."""
+        """Whether the posterior mean of the model earns what the log shows; None: too few."""
+        if self.posterior is None:
+            return None
         problem = self.problem
-        return find_model_fit(problem.log, problem.expected, problem.baseline.probabilities)
+        return find_model_fit(
+            problem.log, self.posterior.mean_model, problem.baseline.probabilities
+        )
 
     @property
     def representation(self) -> Agreement | None:
@@ -206,33 +206,47 @@ class Assessment(Display):
             origin = policy_origin(self.problem, self.policy)
         return find_sensitivity(self.problem.log, *tables, self.problem.gamma, origin)
 
+    @property
+    def is_changed(self) -> bool:
+        """Whether the policy differs from the baseline."""
+        return not np.array_equal(self.policy.probabilities, self.baseline.policy.probabilities)
+
+    @cached_property
+    def posterior(self) -> PosteriorModel | None:
+        """The posterior model of the problem; None where there are too many states."""
+        if self._is_too_large:
+            return None
+        made = self.improvement
+        known = None if made is None or made.choice is None else made.choice.model
+        return PosteriorModel.of(self.problem) if known is None else known
+
     @cached_property
     def risk(self) -> Risk | None:
-        """The expected gain and the probability of harm, given the log and two priors.
+        """The expected gain and the probability of harm, given the log and a prior.
 
-        None for the baseline itself, and where there are too many states to draw models.
+        None where there are too many states. The baseline itself gains 0, and does no harm.
         """
-        is_kept = (self.policy.probabilities == self.baseline.policy.probabilities).all()
-        if is_kept or self._is_too_large:
+        if self.posterior is None:
             return None
-        found = risk(self.problem, self.policy, n_draws=self.n_draws)
+        found = assess_risk(self.posterior, self.policy.probabilities)
         return found.with_halves(self.cross_validation)
 
     @property
     def state_risks(self) -> StateRisks | None:
-        """What each state adds to the gain under the harsher prior; None where risk is None."""
+        """What each state adds to the gain; None where risk is None."""
         return None if self.risk is None else self.risk.states
 
     @cached_property
     def cross_validation(self) -> Halves | None:
         """What each half of the episodes says of the policy that is made of the other half.
 
-        None where no algorithm made the policy, where a half is too small for it, and where there
-        are too many states to draw models.
+        None where no algorithm made the policy, where it is the baseline, where a half is too small
+        for it, and where there are too many states.
         """
-        if self.improvement is None or self.improvement.recipe is None or self._is_too_large:
+        made = self.improvement
+        if made is None or made.recipe is None or self._is_too_large or not self.is_changed:
             return None
-        return ask_halves(self.problem, self.improvement.recipe)
+        return ask_halves(self.problem, made.recipe)
 
     @property
     def held_out(self) -> HeldOut | None:

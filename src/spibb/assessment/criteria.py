@@ -121,10 +121,10 @@ def clause(sentence: str) -> str:
 
 
 def expected_gain_criterion(risk: Risk) -> Criterion:
-    """Ask whether a gain is expected under the prior that expects less."""
-    mean = risk.least_mean
+    """Ask whether a gain is expected."""
+    mean = risk.mean
     return Criterion(
-        "gain", "a gain is expected under both priors", number(mean, "+"), mean > 0.0,
+        "gain", "a gain is expected", number(mean, "+"), mean > 0.0,
         f"no gain is expected ({number(mean, '+')} an episode)",
     )  # fmt: skip
 
@@ -138,7 +138,7 @@ def model_criterion(assessment: Assessment, risk: Risk) -> Criterion:
     fit = assessment.model_fit
     if fit is None:
         return Criterion("model", asked, "not compared: too few records", None, "")
-    longest, worst = fit.longest, fit.worst(risk.least_mean)
+    longest, worst = fit.longest, fit.worst(risk.mean)
     told = f"models {number(longest.model)}, log {number(longest.log)}"
     told += f" over the first {several(longest.horizon, 'step')}"
     return Criterion(
@@ -150,8 +150,8 @@ def model_criterion(assessment: Assessment, risk: Risk) -> Criterion:
 
 def log_size_criteria(risk: Risk) -> tuple[Criterion, ...]:
     """Ask whether the log is enough to rely on the gain that is expected."""
-    harm, halves = risk.gain.harm, risk.cross_fitted
-    told = probability_of_harm(risk.gain)
+    harm, halves = risk.probability_of_harm, risk.cross_fitted
+    told = probability_of_harm(risk)
     held_out, disputed = risk.held_out, None
     if held_out is not None and held_out.ess >= FEWEST_EFFECTIVE:
         disputed = held_out.interval_95[1] < 0.0

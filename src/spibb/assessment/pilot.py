@@ -63,10 +63,10 @@ def plan_pilot(assessment: Assessment) -> PilotPlan | None:
         return None
     found, risk, needed, detected = assessment.log_return, assessment.risk, None, None
     if found is not None and risk is not None:
-        needed = episodes_per_group(found.deviation, risk.least_mean)
+        needed = episodes_per_group(found.deviation, risk.mean)
     size = "Fix in advance how many episodes the pilot has, and which loss stops it."
     if needed is not None and risk is not None and found is not None:
-        detected = _PART * risk.least_mean
+        detected = _PART * risk.mean
         size += (
             f" About {needed:,} episodes in each group detect half of the expected gain (a gain of "
             f"{number(detected)} an episode) with a probability of 80 %, by a one-sided test at "

@@ -19,7 +19,7 @@ the above assumes it.
 
 Where the gain in finer states is a loss, by more than its error, the baseline is kept.
 
-The risk is that under the harsher prior. It is a posterior probability, not a guarantee. Only the
+The risk is a posterior probability, not a guarantee. Only the
 certificate is a guarantee; on a log of a few thousand rows it seldom promises a gain, hence the
 monitoring.
 """
@@ -181,13 +181,13 @@ def decide_in_states(assessment: Assessment) -> Verdict:
         if one.holds is False:
             return Verdict(Decision.KEEP, one.objection, conditions)
     expected = f"a gain of {expected_gain(risk)} is expected"
-    unlikely = f"{expected} and harm is unlikely ({probability_of_harm(risk.gain)})"
+    unlikely = f"{expected} and harm is unlikely ({probability_of_harm(risk)})"
     if against and certified.holds:
         reason = f"{certified.found} is certified, but {' and '.join(against)}"
         return Verdict(Decision.MONITOR, reason, conditions)
     if against:
         reason = f"{expected}, but {' and '.join(against)}"
-        more = more_episodes(risk.gains.values(), _HARM_DEVIATIONS, _n_episodes(assessment))
+        more = more_episodes(risk.gain, _HARM_DEVIATIONS, _n_episodes(assessment))
         return Verdict(Decision.WAIT, reason, conditions, more or None)
     doubts = [one for one in log_findings(assessment) if one.severity != "weaker"]
     if certified.holds and doubts:
@@ -225,7 +225,7 @@ def _n_episodes(assessment: Assessment) -> int:
 
 
 def _without_risk(assessment: Assessment, changes: Criterion, certified: Criterion) -> Verdict:
-    """Judge by the certificate alone: the baseline itself, or models too large to be drawn."""
+    """Judge by the certificate alone: the baseline itself, or a model too large for a risk."""
     conditions = (changes, certified)
     if not changes.holds:
         return Verdict(Decision.KEEP, changes.objection, conditions)

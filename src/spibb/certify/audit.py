@@ -97,7 +97,7 @@ def audit(
         checked_number(epsilon, "epsilon", "a budget >= 0", least=0)
     if n_wedge is not None:
         checked_number(n_wedge, "n_wedge", "a number of observations >= 0", least=0)
-    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options).counted
+    problem = Problem.of(log, baseline=baseline, gamma=gamma, **options)
     problem.check_state()
     policy = problem.align(policy)
     judged, origin = evaluate(problem.model, policy), policy_origin(problem, policy)

@@ -11,7 +11,7 @@ from spibb.cli import options as o
 
 _ALGORITHM = (
     f"Algorithm, by id; 'spibb algorithms' lists them [default: {o.DEFAULT_ALGORITHM}; with a "
-    f"setting that it does not have, as --epsilon, with --model or --min-gain {o.OTHERWISE}]."
+    f"setting that it does not have, as --epsilon, with --min-gain {o.OTHERWISE}]."
 )
 AlgorithmId = Annotated[str | None, Option(help=_ALGORITHM)]
 Epsilon = Annotated[float | None, Option(help="Budget of the soft algorithms [default: 0.5].")]
@@ -52,7 +52,6 @@ def improve(
     never_ends: o.NeverEnds = False,
     successors: o.Successors = None,
     unseen: o.Unseen = "average",
-    model: o.Model = "counts",
     forbid: o.Forbid = None,
     no_increase: o.NoIncrease = None,
     allowed: o.Allowed = None,
@@ -101,8 +100,8 @@ def improve(
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
     given = [f"{name}={value}" for name, value in named if value is not None]
     settings = parse_settings([*given, *(others or [])])
-    # Neither a model nor a least gain leaves auto-spibb its choice.
-    is_decided = model != "counts" or min_gain is not None
+    # A least gain leaves auto-spibb no choice.
+    is_decided = min_gain is not None
     algorithms = chosen_algorithms(settings, algorithm, compared, guarantee, is_decided=is_decided)
     parts = FILES if compared is None else comparison_files(row_names(algorithms))
     check_replaceable(out, overwrite=overwrite, known=parts)
@@ -115,7 +114,7 @@ def improve(
         log, baseline, gamma, columns, by, query, features,
         minimize=minimize, reward_range=reward_range, initial=initial,
         unseen=unseen, states_complete=states_complete, never_ends=never_ends,
-        successors=successors, model=model, accept_baseline=accept_baseline, improve_on=improve_on,
+        successors=successors, accept_baseline=accept_baseline, improve_on=improve_on,
         limits=limits,
     )  # fmt: skip
     if compared is not None:

@@ -73,11 +73,6 @@ _UNSEEN = (
     "self-loop."
 )
 Unseen = Annotated[str, Option(help=_UNSEEN)]
-_MODEL = (
-    "How the model is estimated: counts, shrunk (drawn towards what surrounds a pair), or careful "
-    "(that, with hazards that the log hardly shows)."
-)
-Model = Annotated[str, Option(help=_MODEL)]
 _BY = "Column of the log, as ward, to tell rows, returns and changes apart by in the report."
 By = Annotated[str | None, Option(metavar="COLUMN", help=_BY)]
 _ACCEPT = "Go on although the log contradicts the baseline; 'spibb inspect' says how."

@@ -175,33 +175,36 @@ def _print_groups(groups: list[dict[str, Any]]) -> None:
 
 def _print_risk(assessment: Assessment) -> None:
     """Print what the posterior says of a policy, and why it was chosen."""
-    if assessment.risk is None and assessment.choice is None:
+    risk = assessment.risk if assessment.is_changed else None
+    if risk is None and assessment.choice is None:
         return
-    p.print_title("Risk, given the log and two priors; no guarantee")
+    p.print_title("Risk, given the log and a prior; no guarantee")
     if doubt := assessment.verdict.doubt:
         p.print_sentence(
             f"All of it assumes that the recorded state is all that matters; here {doubt}."
         )
     if assessment.choice is not None:
         p.print_sentence(assessment.choice.summary)
-    if assessment.risk is not None:
-        p.print_table(
-            (p.left("prior"), *map(p.right, ("gain", "95 %", "harm", "worst tenth"))),
+    if risk is None:
+        return
+    low, high = risk.interval()
+    p.print_table(
+        tuple(map(p.right, ("gain", "95 %", "harm", "mean of the worst 10 %"))),
+        (
             (
-                (
-                    name,
-                    f"{gain.mean:.4g} +- {gain.mean_error:.1g}",
-                    f"{gain.interval_95[0]:.4g} to {gain.interval_95[1]:.4g}",
-                    told_share(gain.harm, gain.n_draws),
-                    f"{gain.worst_tenth:.4g}",
-                )
-                for name, gain in assessment.risk.gains.items()
+                f"{risk.mean:.4g}",
+                f"{low:.4g} to {high:.4g}",
+                told_share(risk.probability_of_harm),
+                f"{risk.lower_tail_mean:.4g}",
             ),
-        )
-        if assessment.risk.cross_fitted is not None:
-            p.print_sentence(told_halves(assessment.risk.cross_fitted))
-        if assessment.risk.held_out is not None:
-            p.print_sentence(f"Without models: {told_held_out(assessment.risk.held_out)}.")
+        ),
+    )
+    least, most = map(told_share, risk.prior_range.probability_of_harm)
+    p.print_sentence(f"Under other priors, the probability of harm is from {least} to {most}.")
+    if risk.cross_fitted is not None:
+        p.print_sentence(told_halves(risk.cross_fitted))
+    if risk.held_out is not None:
+        p.print_sentence(f"Without models: {told_held_out(risk.held_out)}.")
 
 
 def _print_guarantee(certificate: Certificate) -> None:

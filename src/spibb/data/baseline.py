@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.counts import Counts
+from spibb.data.dirichlet import fit_dirichlet
 from spibb.data.log import Log
-from spibb.data.prior import alike
 from spibb.errors import PolicyError
 from spibb.mdp.policy import TabularPolicy
 
@@ -41,7 +41,7 @@ def estimate_baseline(log: Log | Counts, *, shrink: bool = True) -> TabularPolic
     counts = log if isinstance(log, Counts) else Counts.from_log(log)
     n = counts.n_sa.astype(np.float64)
     if shrink:
-        g, m = alike(n, STRENGTHS)
+        g, m = fit_dirichlet(n, STRENGTHS)
         is_open = (n > 0.0) | (n.sum(axis=1, keepdims=True) == 0.0)
         n = np.where(is_open, n + m * g, 0.0)
     return TabularPolicy.from_counts(n, counts.state_labels, counts.action_labels)

@@ -1,5 +1,5 @@
-"""How risky is a policy? Models that the log leaves possible are drawn, and policies tried in them.
+"""How risky is a policy? One posterior model of what the log leaves possible answers.
 
-The prior (spibb.data.prior) gives every pair a distribution of models. `draws` draws whole models
-from it, `performance` evaluates policies in each, `risk` says what follows for a decision.
+`model` fits it, `gain_moments` gives mean and deviation of gains, `penalised_search` makes policies
+by it, and `risk` says what follows for a decision.
 """

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from spibb.posterior.risk import Gain
-from spibb.problem.problem import ModelKind
+from spibb.posterior.gain import Gain
+from spibb.posterior.model import PosteriorModel
 from spibb.settings import in_words
 
 _TIE = 1e-9
 
-
-def _score(gains: Mapping[str, Gain], caution: float) -> float:
-    return min(gain.mean - caution * gain.deviation for gain in gains.values())
+# On which model a candidate is made: that of the counts, or the mean of the posterior.
+ModelKind = Literal["counts", "posterior"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,27 +24,24 @@ class Candidate:
 
     Attributes:
         algorithm: What made it, as ``to_config`` gives it.
-        model: On which model: "counts", "shrunk" or "careful".
-        share: What the baseline is mixed with it by; 1: nothing of the baseline is left.
-        gains: Its gain over the baseline, by prior, with the hazards that a choice allows for.
+        model: On which model: "counts" or "posterior".
+        gain: Its gain over the baseline.
         ends: Whether it ends in the model of the counts; without a discount it must.
     """
 
     algorithm: dict[str, Any]
     model: ModelKind
-    share: float
-    gains: dict[str, Gain]
+    gain: Gain
     ends: bool = True
 
     def score(self, caution: float) -> float:
-        """Return mu - z sigma under the prior that is harsher on it."""
-        return _score(self.gains, caution)
+        """Return the expected gain less ``caution`` standard deviations."""
+        return self.gain.mean - caution * self.gain.deviation
 
     @property
     def name(self) -> str:
         """What it is, in words."""
-        kept = "" if self.share == 1.0 else f", {100 * self.share:.0f} % of it"
-        return f"{in_words(self.algorithm)} on {self.model}{kept}"
+        return f"{in_words(self.algorithm)} on {self.model}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,32 +51,31 @@ class Choice:
     Attributes:
         candidates: All that were tried, in the order of the grid.
         chosen: Which was taken; None: the baseline was kept.
-        caution: z.
+        caution: Standard deviations by which a gain must exceed 0.
         is_limited: Whether limits forbid the baseline: then it is returned without what they
             forbid where none was taken.
+        model: The posterior model by which they were judged; None: not kept.
     """
 
     candidates: tuple[Candidate, ...]
     chosen: int | None
     caution: float
     is_limited: bool = False
+    model: PosteriorModel | None = None
 
     @classmethod
     def of(
-        cls,
-        candidates: Sequence[Candidate],
-        caution: float,
-        fallback: Mapping[str, Gain] | None = None,
+        cls, candidates: Sequence[Candidate], caution: float, fallback: Gain | None = None
     ) -> Choice:
-        """Take what gains most less ``caution`` deviations, if that is something, or nothing.
+        """Take the largest gain less ``caution`` deviations if that is positive, or nothing.
 
         Args:
             candidates: All that were tried.
-            caution: z.
-            fallback: Gains of what is returned otherwise, where that is not the baseline: limits
+            caution: Standard deviations.
+            fallback: Gain of what is returned otherwise, where that is not the baseline: limits
                 may forbid it. A candidate must then score more than that.
         """
-        least = 0.0 if fallback is None else _score(fallback, caution)
+        least = 0.0 if fallback is None else fallback.mean - caution * fallback.deviation
         scores = np.array([one.score(caution) for one in candidates])
         is_safe = np.array([one.ends for one in candidates]) & (scores > least)
         # The first of those that are alike but for rounding, whatever is added to all rewards.
@@ -92,17 +87,20 @@ class Choice:
     @property
     def summary(self) -> str:
         """Why it was taken, in words."""
-        n_tried = len(self.candidates)
-        told = f"{self.caution:g} standard deviations of what the posterior says"
+        n_tried, z = len(self.candidates), f"{self.caution:g}"
         if self.chosen is None and self.is_limited:
             return (
-                f"Of {n_tried} candidates none is better, at its gain less {told}, than the "
-                "baseline without what is forbidden, which is returned."
+                f"None of {n_tried} candidates is better than the baseline without the forbidden "
+                f"actions, by expected gain minus {z} standard deviations. The baseline without "
+                "the forbidden actions is returned."
             )
         if self.chosen is None:
-            return f"Of {n_tried} candidates none gains more than {told}: the baseline is kept."
+            return (
+                f"None of {n_tried} candidates has an expected gain of more than {z} standard "
+                "deviations. The baseline is kept."
+            )
         taken = self.candidates[self.chosen]
         return (
-            f"Chosen of {n_tried} candidates: {taken.name}. Its gain less {told} is the largest "
-            f"({taken.score(self.caution):.4g})."
+            f"Chosen from {n_tried} candidates: {taken.name}. Its expected gain minus {z} standard "
+            f"deviations is the largest ({taken.score(self.caution):.4g})."
         )

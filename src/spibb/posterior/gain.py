@@ -56,7 +56,8 @@ class Gain:
         return np.asarray(gamma.ppf(steps, shape, scale=self.loss_mean / shape))
 
     @property
-    def _centre(self) -> float:
+    def shown(self) -> float:
+        """Posterior mean without unseen losses: what the data show, shrunk."""
         return self.mean + self.loss_mean
 
     @property
@@ -69,7 +70,7 @@ class Gain:
         Args:
             x: A gain.
         """
-        off = x - self._centre + self._losses
+        off = x - self.shown + self._losses
         if self._normal_deviation <= _NEGLIGIBLE * self.deviation or self.deviation == 0.0:
             return float((off > 0.0).mean())
         return float(ndtr(off / self._normal_deviation).mean())
@@ -87,8 +88,8 @@ class Gain:
         """
         if self.deviation == 0.0:
             return self.mean
-        low = self._centre - float(self._losses[-1]) - 10.0 * self.deviation
-        high = self._centre + 10.0 * self.deviation
+        low = self.shown - float(self._losses[-1]) - 10.0 * self.deviation
+        high = self.shown + 10.0 * self.deviation
         while high - low > _TOLERANCE * self.deviation:
             middle = 0.5 * (low + high)
             if middle in (low, high):
@@ -111,13 +112,13 @@ class Gain:
         if self.deviation == 0.0:
             return self.mean
         end, spread = self.quantile(TAIL), self._normal_deviation
-        off = end - self._centre + self._losses
+        off = end - self.shown + self._losses
         if spread <= _NEGLIGIBLE * self.deviation:
-            below = self._centre - self._losses[off >= 0.0]
+            below = self.shown - self._losses[off >= 0.0]
             return float(below.mean()) if len(below) else end
         z = off / spread
         # E[X; X < end] of a normal variable, averaged over the losses.
-        total = (self._centre - self._losses) * ndtr(z) - spread * norm.pdf(z)
+        total = (self.shown - self._losses) * ndtr(z) - spread * norm.pdf(z)
         return float(total.mean() / TAIL)
 
     @cached_property

@@ -93,13 +93,14 @@ class GainMoments:
 
     @cached_property
     def _baseline_q(self) -> Array:
-        return self.model.q(self.model.baseline_values.v)[0]
+        return np.asarray(self.model.q(self.model.baseline_values.v)[0])
 
     @cached_property
     def baseline_spread(self) -> Array:
         """Variance of r + gamma V_b within the pairs of a state, shape (S,)."""
         v = self.model.baseline_values.v
-        return np.maximum(self.model.spread(v, v)[0], _LEAST_VARIANCE * self.model.variance)
+        least = _LEAST_VARIANCE * self.model.variance
+        return np.asarray(np.maximum(self.model.spread(v, v)[0], least))
 
     def _of_means(self, w: Array, w_b: Array, v: Array) -> Array:
         """Return variances by means of pairs and of states."""
@@ -113,7 +114,7 @@ class GainMoments:
         found = (np.maximum(by_pair, 0.0) * shrinkage.by_pair).sum(axis=(1, 2))
 
         def shared(s: Array) -> Array:
-            return np.einsum("mxa,kxa->kmx", shrinkage.unknown, s, optimize=True)
+            return np.asarray(np.einsum("mxa,kxa->kmx", shrinkage.unknown, s, optimize=True))
 
         of_u, of_b = shared(u), shared(u_b[None])
         weight = shrinkage.by_state * model.is_seen

@@ -1,7 +1,7 @@
-"""What halves of a log say of each other's policies: by models that are drawn, and by episodes.
+"""What halves of a log say of each other's policies: by the posterior, and by episodes.
 
-Half a log makes less of a policy than all of it, but what the other half says is not flattered. The
-models that are drawn take the recorded state for all that decides; the episodes, weighted by how
+A policy that is made of half of a log gains less, but the other half judges it without selection
+bias. The posterior assumes that the recorded state is all that matters. Episodes, weighted by how
 likely the policy is to act as they did, do not. Where they contradict an expected gain, the models
 are not to be trusted.
 """
@@ -19,14 +19,14 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope.bounds import student_t
 from spibb.ope.off_policy import OffPolicy
 from spibb.ope.weights import effective_sample_size
-from spibb.posterior.posterior import Posterior
+from spibb.posterior.gain_moments import GainMoments
+from spibb.posterior.model import PosteriorModel
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]
 
 # Fewer are not halved.
 FEWEST_EPISODES = 8
-_N_DRAWS = 100
 # Episodes of a longer log need no more to be asked: what is drawn agrees with them, or does not.
 _MOST_ROWS = 1_000_000
 
@@ -49,8 +49,8 @@ class Halves(NamedTuple):
     """What halves of a log say.
 
     Attributes:
-        expected: What each half's models expect of the policy that the other half makes, on
-            average, under the harsher prior.
+        expected: What each half expects of the policy that the other half makes, on average, apart
+            from losses that it has not shown.
         held_out: What the episodes themselves say; None where they are too many, or too few.
     """
 
@@ -81,8 +81,7 @@ def ask_halves(problem: Problem, made: Callable[[Problem], Array]) -> Halves | N
             found, weight = off.robust_terms()
             terms.append(found - off.episodes.returns(off.gamma))
             weights.append(weight)
-        drawn = Posterior(half).gains(policy[None], _N_DRAWS)
-        expected.append(min(float(values.mean()) for values in drawn.values()))
+        expected.append(GainMoments.of(PosteriorModel.of(half)).gains(policy[None])[0].shown)
     held_out = None if not terms else _held_out(np.concatenate(terms), np.concatenate(weights))
     return Halves(float(np.mean(expected)), held_out)
 

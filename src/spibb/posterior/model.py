@@ -166,6 +166,15 @@ class PosteriorModel:
             model = model._fitted(steps, v)
         return model
 
+    def with_settings(self, settings: ModelSettings) -> PosteriorModel:
+        """Return the model of the same problem with another prior."""
+        of_losses = replace(
+            self.settings, prior_losses=settings.prior_losses, prior_groups=settings.prior_groups
+        )
+        if of_losses == settings:  # unseen losses are no part of the fit
+            return replace(self, settings=settings)
+        return PosteriorModel.of(self.problem, settings)
+
     def _fitted(self, steps: Steps, v: Array) -> PosteriorModel:
         """Return the model fitted to the outcomes r + gamma V(x').
 
@@ -285,7 +294,7 @@ class PosteriorModel:
     @cached_property
     def reward(self) -> Array:
         """Posterior mean of the reward of each pair, shape (S, A)."""
-        return self.q(np.zeros((1, self.rows.n.shape[0])))[0]
+        return np.asarray(self.q(np.zeros((1, self.rows.n.shape[0])))[0])
 
     @cached_property
     def _dense(self) -> Array | None:
@@ -358,7 +367,7 @@ class PosteriorModel:
         freedom = np.maximum(self.bulk.n - 1.0, 0.0).sum(axis=1)
         pooled = self.variance_rows * scatter.sum(axis=1) / max(freedom.sum(), 1.0)
         found = (pooled[:, None] + scatter) / (self.variance_rows + freedom)
-        return np.maximum(found, self.variance) if freedom.sum() < _FEW else found
+        return np.asarray(np.maximum(found, self.variance) if freedom.sum() < _FEW else found)
 
 
 def _frontier_reward(problem: Problem, rows: PairSums) -> float:

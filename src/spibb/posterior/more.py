@@ -1,44 +1,37 @@
-"""How many more episodes would it take? About so many that the answer turns as often as not.
+"""How many more episodes would it take until a gain is beyond doubt?
 
-With N episodes beside n the posterior of a gain narrows: what was noise by the root of n, what was
-never seen by n itself; in between, sigma falls by (n / (n + N))^(2/3). Its mean goes up as often as
-down, so that mu = z sigma is passed in about half of the cases where
+With N more episodes beside n, the deviation of a gain falls: noise by the root of n, what was never
+observed by n itself. In between, it falls by (n / (n + N))^(2/3). The expected gain rises as often
+as it falls. So mean = z deviations is reached in about half of the cases where
 
-    N = n ((z sigma / mu)^(3/2) - 1).
-
-Measured by drawing models, N episodes in each and the choice anew: between a quarter and three
-quarters of the cases on most logs (tests).
+    N = n ((z deviation / mean)^(3/2) - 1).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from spibb.posterior.choice import Choice
-from spibb.posterior.risk import Gain
+from spibb.posterior.gain import Gain
 
-# How sigma falls with n: see above.
+# How the deviation falls with n: see above.
 _POWER = 2.0 / 3.0
 
 
-def more_episodes(gains: Iterable[Gain], caution: float, n_episodes: int) -> int | None:
-    """Return about how many more episodes would bring a gain above caution under all priors.
+def more_episodes(gain: Gain, caution: float, n_episodes: int) -> int | None:
+    """Return about how many more episodes would bring a gain above caution.
 
     None where no gain is expected, which more episodes need not change.
 
     Args:
-        gains: What is expected, by prior.
-        caution: z.
-        n_episodes: How many there are.
+        gain: The gain.
+        caution: Standard deviations.
+        n_episodes: How many episodes there are.
     """
-    needed = 0.0
-    for gain in gains:
-        if gain.mean <= 0.0:
-            return None
-        times = max(1.0, caution * gain.deviation / gain.mean) ** (1.0 / _POWER)
-        needed = max(needed, n_episodes * (times - 1.0))
-    return math.ceil(needed)
+    if gain.mean <= 0.0:
+        return None
+    times = float(max(1.0, caution * gain.deviation / gain.mean) ** (1.0 / _POWER))
+    return math.ceil(n_episodes * (times - 1.0))
 
 
 def more_for_choice(choice: Choice, n_episodes: int) -> int | None:
@@ -52,7 +45,5 @@ def more_for_choice(choice: Choice, n_episodes: int) -> int | None:
     """
     if choice.chosen is not None:
         return None
-    found = [
-        more_episodes(one.gains.values(), choice.caution, n_episodes) for one in choice.candidates
-    ]
+    found = [more_episodes(one.gain, choice.caution, n_episodes) for one in choice.candidates]
     return min((one for one in found if one is not None), default=None)

@@ -20,7 +20,7 @@ from spibb.posterior.gain_moments import GainMoments
 Array = NDArray[np.float64]
 
 # Penalties, in units of the variance of outcomes.
-_PENALTIES = 2.0 ** np.arange(10, -7, -1.0)
+PENALTIES = 2.0 ** np.arange(10, -7, -1.0)
 _N_STEPS = 8
 _SETTLED = 1e-3
 _BISECTIONS = 60
@@ -42,8 +42,8 @@ def search(
     variance, unit = _variances(moments)
     price = moments.losses.price(caution)
     seen = model.is_seen[:, None]
-    policies = np.repeat(start[None], len(_PENALTIES), axis=0)
-    penalties = _PENALTIES[:, None, None] / unit
+    policies = np.repeat(start[None], len(PENALTIES), axis=0)
+    penalties = PENALTIES[:, None, None] / unit
     is_open = np.ones(len(policies), dtype=np.bool_)
     values = model.evaluate(policies[:1])
     v = np.repeat(values.v, len(policies), axis=0)
@@ -102,17 +102,18 @@ def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-de
             for _ in range(_BISECTIONS):
                 price, total = 0.5 * (low + high), 0.0
                 for a in range(n_actions):
-                    total += _at(q[k, x, a] - price, cost[k, x, a],
-                                 max(curvature[k, x, a], floor), start[x, a], most[x, a])  # fmt: skip
+                    c = max(curvature[k, x, a], floor)
+                    total += _at(q[k, x, a] - price, cost[k, x, a], c, start[x, a], most[x, a])
                 if total > 1.0:
                     low = price
                 else:
                     high = price
             price, total = 0.5 * (low + high), 0.0
             for a in range(n_actions):
-                moved[k, x, a] = _at(q[k, x, a] - price, cost[k, x, a],
-                                     max(curvature[k, x, a], floor), start[x, a], most[x, a])  # fmt: skip
-                total += moved[k, x, a]
+                c = max(curvature[k, x, a], floor)
+                p = _at(q[k, x, a] - price, cost[k, x, a], c, start[x, a], most[x, a])
+                moved[k, x, a] = p
+                total += p
             for a in range(n_actions):
                 moved[k, x, a] /= total
 

@@ -1,8 +1,8 @@
 """What each state adds to a gain, how likely its change does harm, and which data would tell.
 
-The gain of a policy is a sum over states: how often it comes there, times what it does there better
-than the baseline would (the performance-difference lemma). In each drawn model a state adds
-something else; the share of draws in which it takes away is its probability of harm.
+The gain of a policy is a sum over states: how often the policy comes there, times what it does
+there better than the baseline (the performance-difference lemma). What a state adds is about
+normal, so that its probability of harm follows from its mean and deviation.
 """
 
 from __future__ import annotations
@@ -12,45 +12,35 @@ from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 Array = NDArray[np.float64]
 
-# Cubes of states that all draws together may take (a linear system each), and how many they are.
-_WORK, _LIMITS = 1.5e10, (20, 200)
 # Of the largest part: what rounding alone makes.
 _ROUNDING = 1e-12
 
 
-def n_parts(n_states: int) -> int:
-    """Return in how many draws the parts of a gain are computed: fewer where models are large."""
-    return int(np.clip(_WORK / n_states**3, *_LIMITS))
-
-
 @dataclass(frozen=True, eq=False)
 class StateRisks:
-    """Parts of a gain by state, in draws under one prior; shapes (S,).
+    """Parts of a gain by state; shapes (S,).
 
     Attributes:
         gain: What a state adds on average; they sum to the expected gain.
         deviation: Standard deviation of it.
         harm: Probability that a state takes away.
-        n_draws: Number of draws.
     """
 
     gain: Array
     deviation: Array
     harm: Array
-    n_draws: int
 
     @classmethod
-    def of(cls, parts: Array) -> StateRisks:
-        """Summarise what each state adds in K draws.
-
-        Args:
-            parts: Shape (K, S); see `spibb.posterior.posterior.Posterior.gains_and_parts`.
-        """
-        added = np.where(np.abs(parts) <= _ROUNDING * np.abs(parts).max(), 0.0, parts)
-        return cls(added.mean(axis=0), added.std(axis=0), (added < 0.0).mean(axis=0), len(added))
+    def of(cls, gain: Array, deviation: Array) -> StateRisks:
+        """Take means and deviations; what rounding makes of them is none."""
+        gain = np.where(np.abs(gain) <= _ROUNDING * np.abs(gain).max(initial=0.0), 0.0, gain)
+        ratio = np.divide(-gain, deviation, out=np.zeros(len(gain)), where=deviation > 0.0)
+        harm = np.where(deviation > 0.0, ndtr(ratio), (gain < 0.0).astype(np.float64))
+        return cls(gain, deviation, np.where((gain == 0.0) & (deviation == 0.0), 0.0, harm))
 
     def more_rows(self, n_rows: NDArray[np.int64], most_harm: float) -> Array:
         """Return about how many more rows each state needs until harm is unlikely enough.

@@ -104,10 +104,6 @@ class Steps(NamedTuple):
         shape = n_states, n_actions
         return cls(*of_pair, outcome, reward, weight, weight * reward**2, shape)
 
-    def take(self, which: Flags) -> Steps:
-        """Return some of the cells."""
-        return Steps(*(column[which] for column in self[:-1]), self.shape)
-
 
 def _values_at(table: sp.csr_array, places: sp.coo_array) -> Array:
     """Return the entries of a sparse table at the places of another."""
@@ -162,7 +158,7 @@ class PairSums:
         goes_on, size = outcome < n_states, n_states * n_actions
 
         def total(values: Array) -> Array:
-            return np.bincount(pair, values, size).reshape(steps.shape)
+            return np.bincount(pair, values, size).astype(np.float64).reshape(steps.shape)
 
         # Cells are in the order of their pair and outcome: rows are made without sorting.
         at, into = pair[goes_on], outcome[goes_on].astype(np.int32)
@@ -181,7 +177,7 @@ class PairSums:
     @cached_property
     def of_state(self) -> Array:
         """Rows of each state."""
-        return self.n.sum(axis=1)
+        return np.asarray(self.n.sum(axis=1))
 
     def sums(self, v: Array, gamma: float) -> Array:
         """Return sums of r + gamma V(x') by pair.
@@ -195,7 +191,7 @@ class PairSums:
 
     def mean(self, v: Array, gamma: float) -> Array:
         """Return means of r + gamma V(x') by pair, 0 where there are no rows."""
-        return self.sums(v, gamma) / np.maximum(self.n, 1.0)
+        return np.asarray(self.sums(v, gamma) / np.maximum(self.n, 1.0))
 
     def scatter(self, v: Array, w: Array, gamma: float) -> Array:
         """Return sums of products of deviations of r + gamma V and r + gamma W from their means.
@@ -225,4 +221,5 @@ class PairSums:
         (n_states, n_actions), count = self.n.shape, self.count
         action = np.repeat(np.arange(n_states * n_actions) % n_actions, np.diff(count.indptr))
         places = action * n_states + count.indices
-        return np.bincount(places, count.data, n_actions * n_states).reshape(n_actions, n_states)
+        found = np.bincount(places, count.data, n_actions * n_states).astype(np.float64)
+        return found.reshape(n_actions, n_states)

@@ -127,4 +127,5 @@ class UnseenLosses:
         """
         rate = self.of_actions
         rows = self.model.rows.n.sum(axis=0) + 2.0
-        return rate + 0.5 * caution * np.sqrt(rate * (1.0 - rate) / rows) + self.of_pairs
+        raised = rate + 0.5 * caution * np.sqrt(rate * (1.0 - rate) / rows)
+        return np.asarray(raised + self.of_pairs)

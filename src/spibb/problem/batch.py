@@ -94,9 +94,7 @@ class ProblemBatch:
     @cached_property
     def counted(self) -> ProblemBatch:
         """The problems with the models of their counts, which is what guarantees are about."""
-        if self[0].model_kind == "counts" and not self.is_retrained:
-            return self
-        return ProblemBatch.of([problem.counted for problem in self])
+        return ProblemBatch.of(list(self)) if self.is_retrained else self
 
     @cached_property
     def start(self) -> Array:
@@ -151,8 +149,7 @@ class ProblemBatch:
 def _check_alike(problems: Sequence[Problem]) -> None:
     """Refuse problems of other kinds: sets of models are made for all of a batch at once."""
     kinds = [
-        (*one.declared.kinds, one.unseen, one.model_kind, one.limits is None, _has_costs(one))
-        for one in problems
+        (*one.declared.kinds, one.unseen, one.limits is None, _has_costs(one)) for one in problems
     ]
     for place, kind in enumerate(kinds):
         if kind != kinds[0]:
@@ -160,7 +157,7 @@ def _check_alike(problems: Sequence[Problem]) -> None:
                 "the problems of a batch declare different things, or estimate models otherwise",
                 where=f"problem {place}",
                 expected="the same of initial (given or not), states_complete, never_ends, "
-                "successors (given, seen or not), unseen, model, limits, costs (given or not)",
+                "successors (given, seen or not), unseen, limits, costs (given or not)",
                 hint="call improve_many once for each kind",
             )
 

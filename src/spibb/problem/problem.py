@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypedDict, Unpack, cast, get_args
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +16,13 @@ from spibb.data.baseline_fit import BaselineFit, baseline_fit
 from spibb.data.counts import Counts
 from spibb.data.direction import TURNED
 from spibb.data.estimate import Unseen, checked_unseen
-from spibb.data.hazards import LARGEST_SHARE, LEAST_STRENGTH, Hazards, careful_model
 from spibb.data.log import Log
 from spibb.data.objective import Objective
-from spibb.data.once import paid_once
-from spibb.data.outcomes import Outcomes
-from spibb.data.prior import Prior
 from spibb.data.returns import Returns, first_visit_returns
-from spibb.data.shrunk import shrunk_model
 from spibb.display import Card, Display
 from spibb.errors import DataError, SettingsError
-from spibb.mdp.batch import ModelArrays, ModelBatch
-from spibb.mdp.evaluation import Evaluation, evaluate, evaluate_batch
+from spibb.mdp.batch import ModelArrays
+from spibb.mdp.evaluation import Evaluation, evaluate
 from spibb.mdp.model import TabularMDP, checked_gamma
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem.baselines import Baseline as Baseline
@@ -39,9 +34,6 @@ from spibb.problem.loggers import Loggers, own_rows
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
 
-# How a model is estimated.
-ModelKind = Literal["counts", "shrunk", "careful"]
-
 
 class ProblemOptions(TypedDict, total=False):
     """What may be said of a problem beside its log, baseline and discount; see `Problem.of`."""
@@ -49,7 +41,6 @@ class ProblemOptions(TypedDict, total=False):
     reward_range: tuple[float, float] | None
     initial: Start | None
     unseen: Unseen
-    model: ModelKind
     states_complete: bool
     never_ends: bool
     successors: Successors | None
@@ -72,7 +63,6 @@ class Problem(Display):
             baseline alone.
         declared: What the user knows beyond it.
         unseen: What pairs without data do in a model of counts.
-        model_kind: How the model is estimated.
         limits: What a new policy may do; None: anything.
         loggers: The policies that made the log, where it names several.
 
@@ -89,7 +79,6 @@ class Problem(Display):
     log: Log | None = None
     declared: Declarations = field(default_factory=Declarations)
     unseen: Unseen = "average"
-    model_kind: ModelKind = "counts"
     limits: Limits | None = None
     loggers: Loggers | None = None
 
@@ -121,10 +110,6 @@ class Problem(Display):
                   or a list where states are numbers; None: as the episodes of the log begin.
                 * unseen: what pairs without data do in the estimated model: what was seen in their
                   state on average ("average"), or "terminal", "uniform", "self-loop".
-                * model: how the model is estimated: by frequencies ("counts"), or frequencies drawn
-                  towards what surrounds a pair ("shrunk", see :mod:`spibb.data.shrunk`), or that
-                  with hazards that the log hardly shows ("careful", see
-                  :mod:`spibb.data.hazards`); unseen and successors play no part in the two.
                 * states_complete: declares that there are no states or actions but those of log and
                   baseline.
                 * never_ends: declares that the process never ends.
@@ -162,7 +147,6 @@ class Problem(Display):
         )
         gamma = _known_gamma(counts, kept, gamma)
         unseen = checked_unseen(known.pop("unseen", "average"))
-        model_kind = _checked_kind(known.pop("model", "counts"))
         reward_range = known.pop("reward_range", None)
         known.pop("limits", None)
         declared = Declarations.of(counts, **known)
@@ -172,7 +156,7 @@ class Problem(Display):
                 expected="unseen = 'average' where the process is declared never to end",
             )
         values = ValueRange.of(counts, gamma, reward_range, never_ends=declared.never_ends)
-        made = cls(counts, policy, values, kept, declared, unseen, model_kind, limits, loggers)
+        made = cls(counts, policy, values, kept, declared, unseen, limits, loggers)
         if limits is not None:
             made.bounds  # noqa: B018 - limits that cannot be kept are refused here
         return made
@@ -299,92 +283,9 @@ class Problem(Display):
         """Where improvements start: the baseline, without what limits forbid, shape (S, A)."""
         return self.baseline.probabilities if self.bounds is None else self.bounds.start
 
-    def estimate(self, kind: ModelKind | None = None) -> ModelArrays:
-        """Return the arrays of the estimated model without building and checking it.
-
-        Args:
-            kind: How it is estimated; None: as the problem says.
-        """
-        kind = kind or self.model_kind
-        if kind == "shrunk":
-            return self.expected
-        if kind == "careful":
-            return self.careful
+    def estimate(self) -> ModelArrays:
+        """Return the arrays of the estimated model without building and checking it."""
         return self.counts.estimate(self.gamma, self.unseen, self.declared.initial)
-
-    @property
-    def counted(self) -> Problem:
-        """The problem with the model of its counts, which is what guarantees are about."""
-        return self if self.model_kind == "counts" else self._counted
-
-    @cached_property
-    def _counted(self) -> Problem:
-        return replace(self, model_kind="counts")
-
-    @cached_property
-    def outcomes(self) -> Outcomes:
-        """What followed each pair in the log."""
-        return Outcomes.of(self.counts)
-
-    @cached_property
-    def prior(self) -> Prior:
-        """What is expected of a pair before it is tried."""
-        return Prior.of(self.outcomes)
-
-    @cached_property
-    def expected(self) -> ModelArrays:
-        """The shrunk model: what log and prior lead to expect."""
-        return self.shrunk(self.prior)
-
-    @cached_property
-    def paid_once(self) -> NDArray[np.float64]:
-        """What that model expects of pairs for the sake of what was paid once, shape (S, A)."""
-        once = paid_once(self.outcomes)
-        if once is None:
-            return np.zeros(self.outcomes.n_sa.shape)
-        return np.maximum(self._shrunk(once, self.prior).reward, 0.0)
-
-    @property
-    def careful_prior(self) -> Prior:
-        """The prior of who is careful: what happened in a state is not ignored, nor chance."""
-        prior = self.prior
-        return prior._replace(
-            share=np.minimum(prior.share, LARGEST_SHARE),
-            strength=np.maximum(prior.strength, LEAST_STRENGTH),
-        )
-
-    @cached_property
-    def careful(self) -> ModelArrays:
-        """The careful model: the mean of what a choice allows for."""
-        return careful_model(self.shrunk(self.careful_prior), self.outcomes, self.hazards)
-
-    def shrunk(self, prior: Prior) -> ModelArrays:
-        """Return what the log and a prior lead to expect."""
-        return self._shrunk(self.outcomes, prior)
-
-    def _shrunk(self, outcomes: Outcomes, prior: Prior) -> ModelArrays:
-        known = self.declared.initial
-        initial = self.counts.initial if known is None else known
-        return shrunk_model(outcomes, prior, initial=initial, gamma=self.gamma)
-
-    @cached_property
-    def expected_values(self) -> NDArray[np.float64]:
-        """Values of the baseline in that model, shape (S,)."""
-        table = self.baseline.probabilities[None].copy()
-        v, _, _ = evaluate_batch(ModelBatch.stack([self.expected]), table)
-        return np.asarray(np.nan_to_num(v[0]))
-
-    @cached_property
-    def hazards(self) -> Hazards:
-        """What may happen though the log hardly shows it."""
-        counts = self.counts
-        v = np.where(counts.n_sa.sum(axis=1) > 0, self.expected_values, np.inf)
-        # Where the process was seen to end, an end, worth nothing more, may be the worst of all.
-        v = np.append(v, 0.0 if counts.n_ended else np.inf)
-        # Without a discount nothing could be paid for ever: as long as the log's steps go on.
-        ending = counts.n_ended / counts.n_sa.sum() if self.gamma == 1.0 else 0.0
-        least = self.values.low
-        return Hazards.of(self.outcomes, worst=int(v.argmin()), least=least, stay=1.0 - ending)
 
     def align(self, policy: TabularPolicy) -> TabularPolicy:
         """Return another policy in the states and actions of the problem.
@@ -497,8 +398,3 @@ def _checked_limits(limits: Any) -> Limits | None:
     if limits is None or isinstance(limits, Limits):
         return limits if limits is not None and limits.given else None
     raise SettingsError(f"limits is {limits!r}", expected="a spibb.Limits")
-
-
-def _checked_kind(model: Any) -> ModelKind:
-    checked_entry(model, dict.fromkeys(get_args(ModelKind), True), "model")
-    return cast(ModelKind, model)

@@ -76,13 +76,13 @@ def _today(assessment: Assessment) -> tuple[str, str]:
 
 def _gain(assessment: Assessment) -> tuple[str, str]:
     risk = assessment.risk
-    if risk is None:
+    if risk is None or not assessment.is_changed:
         return _without_risk(assessment, "0", "an episode: the policy is the baseline.")
-    ends = f"{interval(risk.gain.interval_95, '+')} at 95 %, no bound"
-    if risk.cross_fitted is None or risk.cross_fitted >= risk.least_mean:
-        how = f"({ends}); the log judges what it made, which flatters."
+    ends = f"{interval(risk.interval(), '+')} at 95 %, no bound"
+    if risk.cross_fitted is None or risk.cross_fitted >= risk.mean:
+        how = f"({ends})."
     else:
-        how = f"by halves of the log and by all of it ({ends}), which flatters."
+        how = f"by halves of the log and by all of it ({ends})."
     is_cut = assessment.log_return is not None and assessment.log_return.n_truncated > 0
     episode = "an uncut episode" if is_cut else "an episode"
     if not assessment.verdict.doubt:
@@ -96,21 +96,23 @@ def _gain(assessment: Assessment) -> tuple[str, str]:
 
 def _harm(assessment: Assessment) -> tuple[str, str]:
     risk = assessment.risk
-    if risk is None:
-        return _without_risk(assessment, "0 of 100", "worlds: the policy is the baseline.")
-    lost = sum(world < 0.0 for world in risk.worlds)
+    if risk is None or not assessment.is_changed:
+        return _without_risk(
+            assessment, "0 of 100", "simulated scenarios lose: the policy is the baseline."
+        )
+    lost = sum(gain < 0.0 for gain in risk.scenarios)
     if doubt := assessment.verdict.doubt:
         # The states are in doubt, and with them every model that is drawn in them.
         is_named = doubt.endswith("all that matters")
         condition = "it were" if is_named else "the recorded state were all that matters"
         return "Unknown", (
-            f"since {doubt}; if {condition}, {lost} of {len(risk.worlds)} simulated scenarios "
-            f"would lose ({probability_of_harm(risk.gain)})."
+            f"since {doubt}; if {condition}, {lost} of {len(risk.scenarios)} simulated scenarios "
+            f"would lose ({probability_of_harm(risk)})."
         )
-    return f"{lost} of {len(risk.worlds)}", (
-        f"worlds lose ({probability_of_harm(risk.gain)}); "
-        f"the worst tenth {'gains' if risk.gain.worst_tenth >= 0.0 else 'loses'} "
-        f"{number(abs(risk.gain.worst_tenth))}."
+    return f"{lost} of {len(risk.scenarios)}", (
+        f"simulated scenarios lose ({probability_of_harm(risk)}); "
+        f"the worst 10 % {'gain' if risk.lower_tail_mean >= 0.0 else 'lose'} "
+        f"{number(abs(risk.lower_tail_mean))} on average."
     )
 
 
@@ -151,4 +153,4 @@ def _without_risk(assessment: Assessment, figure: str, text: str) -> tuple[str, 
     if not (assessment.certificate.states.moved > 1e-12).any():
         return figure, text
     n_states = assessment.problem.counts.n_states
-    return "Unknown", f"since no models are drawn for {n_states:,} states."
+    return "Unknown", f"since no risk is computed for {n_states:,} states."

@@ -41,7 +41,7 @@ def render_comparison(
         lines: What is left of each gain in finer states.
         sensitivity_lines: How strong a hidden cause must be to explain each gain.
     """
-    gains = [next(iter(one["risk"]["gains"].values())) if one["risk"] else None
+    gains = [one["risk"]
              for one in facts["settings"]]  # fmt: skip
     axis, pictures = _drawn(
         [None if g is None else (g["interval_95"][0], g["mean"], g["interval_95"][1])

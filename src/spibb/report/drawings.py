@@ -15,36 +15,36 @@ _N_TICKS = 7
 SPAN = 260.0
 
 
-def worlds_picture(worlds: Sequence[float]) -> str:
-    """Draw a dot for each possible world at what it gains; those that lose are crosses.
+def scenarios_picture(gains: Sequence[float]) -> str:
+    """Draw a dot for each simulated scenario at its gain; those that lose are crosses.
 
     Dots are heaped in columns that begin at 0, so that no column holds both.
     """
-    scale = Scale.of([*worlds, 0.0], _WIDTH, _SIDE)
+    scale = Scale.of([*gains, 0.0], _WIDTH, _SIDE)
     width = (scale.high - scale.low) / _N_COLUMNS
     heaps: dict[int, int] = {}
     marks = []
     size = min(_WIDEST, (_WIDTH - 2 * _SIDE) / _N_COLUMNS)
-    columns = [math.floor(world / width) for world in worlds]
+    columns = [math.floor(gain / width) for gain in gains]
     tallest = max(columns.count(column) for column in set(columns))
     step = min(size, (_HEIGHT - 14.0) / tallest)
-    for world, column in zip(worlds, columns, strict=True):
+    for gain, column in zip(gains, columns, strict=True):
         heaps[column] = heaps.get(column, 0) + 1
         x, y = scale.at((column + 0.5) * width), _HEIGHT - (heaps[column] - 0.5) * step
         r = 0.42 * min(step, size)
-        if world < 0.0:
+        if gain < 0.0:
             marks.append(
                 f'<path class="loses" d="M{x - r:.1f} {y - r:.1f}l{2 * r:.1f} {2 * r:.1f}'
                 f'm0 {-2 * r:.1f}l{-2 * r:.1f} {2 * r:.1f}"/>'
             )
         else:
             marks.append(f'<circle class="gains" cx="{x:.1f}" cy="{y:.1f}" r="{r:.1f}"/>')
-    lost, zero = sum(world < 0.0 for world in worlds), scale.at(0.0)
-    title = f"{lost} of {len(worlds)} possible worlds lose, {len(worlds) - lost} do not"
+    lost, zero = sum(gain < 0.0 for gain in gains), scale.at(0.0)
+    title = f"{lost} of {len(gains)} simulated scenarios lose, {len(gains) - lost} do not"
     side = "end" if zero > _WIDTH / 2 else "start"
     shift = -6.0 if side == "end" else 6.0
     return (
-        f'<svg class="worlds" role="img" aria-label="{escape(title)}" '
+        f'<svg class="scenarios" role="img" aria-label="{escape(title)}" '
         f'viewBox="0 0 {_WIDTH:.0f} {_HEIGHT + _FOOT:.0f}">'
         f'<line class="axis" x1="0" x2="{_WIDTH:.0f}" y1="{_HEIGHT}" y2="{_HEIGHT}"/>'
         f"{''.join(marks)}"

@@ -17,7 +17,7 @@ from spibb.assessment.criteria import MOST_HARM
 from spibb.data.groups import natural
 from spibb.posterior.risk import told_share
 from spibb.report import sensitivity
-from spibb.report.drawings import Scale, axis_picture, span_picture, worlds_picture
+from spibb.report.drawings import Scale, axis_picture, scenarios_picture, span_picture
 from spibb.report.representation import (
     QUESTION,
     representation_cells,
@@ -85,7 +85,7 @@ def render_page(template: str, **facts: Any) -> str:
     }  # fmt: skip
     return environment.get_template(template).render(
         style=Markup(_file("page.css")), script=Markup(script), digest=digest, several=several,
-        told_share=told_share, worlds_picture=lambda worlds: Markup(worlds_picture(worlds)),
+        told_share=told_share, scenarios_picture=lambda gains: Markup(scenarios_picture(gains)),
         **facts,
     )  # fmt: skip
 
@@ -147,26 +147,20 @@ def _file(name: str) -> str:
     return resources.files("spibb.report").joinpath("templates", name).read_text("utf-8")
 
 
-def _by_harshness(gain: dict[str, Any]) -> tuple[float, float]:
-    """Order gains as `spibb.posterior.risk.harsher_first` does."""
-    return -gain["harm"], gain["worst_tenth"]
-
-
 def _candidates(choice: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return every candidate under the prior that is harsher on it, the best first."""
+    """Return every candidate, the chosen one and then the best first."""
     if choice is None:
         return None
-    harsher = [
-        (place, one, min(one["gains"].values(), key=_by_harshness))
-        for place, one in enumerate(choice["candidates"])
-    ]
-    harsher.sort(key=lambda item: (item[0] != choice["chosen"], -item[1]["score"]))
-    ends = [(*gain["interval_95"], gain["mean"]) for _, _, gain in harsher]
+    ordered = sorted(
+        enumerate(choice["candidates"]),
+        key=lambda item: (item[0] != choice["chosen"], -item[1]["score"]),
+    )
+    ends = [(*one["gain"]["interval_95"], one["gain"]["mean"]) for _, one in ordered]
     axis, pictures = spans([(low, mid, high) for low, high, mid in ends])
     rows = [
-        {"name": one["name"], "score": one["score"], "gain": gain, "picture": picture,
+        {"name": one["name"], "score": one["score"], "gain": one["gain"], "picture": picture,
          "is_chosen": place == choice["chosen"]}
-        for (place, one, gain), picture in zip(harsher, pictures, strict=True)
+        for (place, one), picture in zip(ordered, pictures, strict=True)
     ]  # fmt: skip
     return {"axis": axis, "rows": rows}
 

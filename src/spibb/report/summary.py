@@ -16,7 +16,7 @@ from spibb.assessment.assessment import Assessment
 from spibb.assessment.verdict import Verdict
 from spibb.errors import SettingsError
 from spibb.ope.log_return import LEVEL
-from spibb.posterior.risk import Gain
+from spibb.posterior.gain import Gain
 from spibb.report.answers import answer, n_deciding, share_moved
 from spibb.report.changes import Change, result_changes
 from spibb.report.groups import list_groups
@@ -176,11 +176,10 @@ def _limits(assessment: Assessment) -> dict[str, Any] | None:
 
 
 def _risk(assessment: Assessment) -> dict[str, Any] | None:
-    """Return what the posterior says, the prior first under which harm is likelier."""
+    """Return what the posterior says."""
     found = assessment.risk
     if found is None:
         return None
-    gains = {name: _gain(gain) for name, gain in found.gains.items()}
     states = assessment.problem.counts.states
     carriers = [
         {"state": str(states[int(x)]), "adds": float(found.by_state[x])}
@@ -188,15 +187,20 @@ def _risk(assessment: Assessment) -> dict[str, Any] | None:
         if found.by_state[x] < -_ROUNDING * np.abs(found.by_state).max()
     ]
     return {
-        "gains": gains,
+        **_gain(found.gain),
+        "prior_range": _plain_facts(found.prior_range._asdict()),
         "carriers": carriers,
         "held_out": None if found.held_out is None else _plain_facts(found.held_out._asdict()),
-        **_facts(found, "hardly", "strength", "cross_fitted", "statement", "worlds"),
+        **_facts(found, "hardly", "cross_fitted", "statement", "scenarios"),
     }
 
 
 def _gain(gain: Gain) -> dict[str, Any]:
-    return _plain_facts(asdict(gain) | {"mean_error": gain.mean_error})
+    return {
+        **_facts(gain, "mean", "deviation", "probability_of_harm", "lower_tail_mean"),
+        "interval_80": gain.interval(0.8),
+        "interval_95": gain.interval(0.95),
+    }
 
 
 def _choice(assessment: Assessment) -> dict[str, Any] | None:
@@ -205,9 +209,9 @@ def _choice(assessment: Assessment) -> dict[str, Any] | None:
         return None
     tried = [
         {
-            **_facts(one, "name", "algorithm", "model", "share"),
+            **_facts(one, "name", "algorithm", "model"),
             "score": one.score(choice.caution),
-            "gains": {name: _gain(gain) for name, gain in one.gains.items()},
+            "gain": _gain(one.gain),
         }
         for one in choice.candidates
     ]

@@ -10,15 +10,14 @@ from typing import Any
 
 from spibb.data.objective import FEWEST_EPISODES
 
-_GAIN = "What the change adds to the expected gain of an episode, under the harsher prior"
+_GAIN = "What the change adds to the expected gain of an episode"
 _HARM = "Probability that the change takes away instead"
 _NEED = "About how many more rows in this state would make harm unlikely enough"
 # By whether the posterior is known.
 CAPTIONS = {
     True: "Every state that changes. Adds: its part of the expected gain of an episode. Harm: the "
     "probability that this change takes away. More rows: about how many more decisions in this "
-    "state would bring that below 5 %; a rule of thumb. All three given the log and the "
-    "harsher prior.",
+    "state would bring that below 5 %; a rule of thumb. All three given the log and a prior.",
     False: "Every state that changes. Value: by how much an episode that is in it gains in the "
     "model made of the log, which flatters.",
 }

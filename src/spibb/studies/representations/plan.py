@@ -64,7 +64,7 @@ class RepresentationsPlan(Plan):
     Attributes:
         states: Simulators and representations, such as "queue/hour".
         size: Sizes of the logs; each simulator has its own numbers of episodes.
-        n_draws: Models that an assessment draws under each prior.
+        n_draws: Models that an assessment drew in the published runs. The present risk draws none.
     """
 
     study: ClassVar[str] = "representations"

@@ -61,7 +61,7 @@ class Found:
         verdicts: Code of the verdict under each rule.
         claim: Gain that is claimed in the states; NaN where nothing would be deployed.
         share: Smallest share of the claim that is left in a refinement.
-        expected: Expected gain under the harsher prior.
+        expected: Expected gain.
         gain: True gain of the policy.
         gain_error: Its standard error.
         seconds: Time that all of it took, on one core.
@@ -94,7 +94,7 @@ def _judge(
     result = plan.settings[0].build().improve(problem)
     if result.choice is not None and result.choice.chosen is None:
         return Found(dict.fromkeys(RULES, KEPT))
-    assessment = Assessment.of(result, n_draws=plan.n_draws)
+    assessment = Assessment.of(result)
     verdicts = {
         BEFORE: decide_in_states(assessment),
         LABELS: decide(assessment, with_columns=False),
@@ -107,7 +107,7 @@ def _judge(
         verdicts={rule: code_of(verdict.decision) for rule, verdict in verdicts.items()},
         claim=np.nan if agreement is None else agreement.claim,
         share=min(shares, default=np.nan),
-        expected=np.nan if risk is None else risk.least_mean,
+        expected=np.nan if risk is None else risk.mean,
         gain=gain,
         gain_error=error,
     )
