@@ -14,10 +14,11 @@ from spibb.studies.publishing import publish
 from spibb.studies.registry import PLANS, find_plan, read_results
 from spibb.studies.representations.halves import draw_lot
 from spibb.studies.representations.plan import RepresentationsPlan
-from spibb.studies.representations.proportions import clopper_pearson, excess_p, holm
-from spibb.studies.representations.results import FILE, KEPT, code_of, is_deploy
+from spibb.studies.proportions import clopper_pearson, excess_p, holm
+from spibb.studies.representations.results import KEPT, code_of, is_deploy
 from spibb.studies.representations.simulator import simulate_log
 from spibb.studies.representations.study import REPRESENTATIONS, judge_log, run
+from spibb.studies.results.logs import FILE
 from spibb.studies.running import run_study
 
 PAGE = Path(__file__).parents[2] / "docs/representations.md"

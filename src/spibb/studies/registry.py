@@ -12,6 +12,7 @@ from spibb.runner.store import Store
 from spibb.settings import checked_entry
 from spibb.studies.complexity import COMPLEXITY
 from spibb.studies.finite.study import FINITE
+from spibb.studies.generators.study import GENERATORS_STUDY
 from spibb.studies.helicopter.study import HELICOPTER
 from spibb.studies.plan import Plan, read_toml
 from spibb.studies.random_mdps.study import RANDOM_MDPS
@@ -37,7 +38,7 @@ def add_study(study: Study) -> None:
     PLANS.update(plans)
 
 
-for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER, RISK, REPRESENTATIONS):
+for one in (RANDOM_MDPS, FINITE, COMPLEXITY, HELICOPTER, RISK, REPRESENTATIONS, GENERATORS_STUDY):
     add_study(one)
 
 

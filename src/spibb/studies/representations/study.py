@@ -30,12 +30,10 @@ from spibb.studies.representations.plan import (
     find_states,
 )
 from spibb.studies.representations.results import (
-    FILE,
     KEPT,
     RepresentationsResults,
     code_of,
     score_of,
-    write_logs,
 )
 from spibb.studies.representations.simulator import (
     Representation,
@@ -43,6 +41,7 @@ from spibb.studies.representations.simulator import (
     simulate_log,
     true_gain,
 )
+from spibb.studies.results.logs import FILE, write_logs
 from spibb.studies.study import Columns, Study
 
 # A gain of fewer standard errors is simulated again, with so many times the episodes.

@@ -14,12 +14,15 @@ from spibb.studies.drawing import CVAR, GREY, MEAN, Drawing, add_head, draw_line
 from spibb.studies.results.aggregates import Results
 from spibb.studies.risk.problems import PROBLEMS
 
+PAGE = "risk-study.md"
 _AUTO = "Auto-SPIBB, caution="
 _SOFT = "approx-soft-spibb (epsilon 4.0, delta 1.0, error hoeffding-q) on counts"
 _FIXED = "pi-leq-b-spibb (n_wedge 10, delta 0.05) on counts"
 # The places of the page, by the plan that fills them.
-_PLACES = {"risk": "problems", "risk-random-mdps": "random-mdps", "risk-random-mdps-etas": "etas",
-           "risk-sepsis": "sepsis", "risk-toy-text": "toy-text", "risk-noisy": "noisy"}  # fmt: skip
+_PLACES = {
+    "risk": "problems", "risk-random-mdps": "random-mdps", "risk-random-mdps-etas": "etas",
+    "risk-sepsis": "sepsis", "risk-toy-text": "toy-text", "risk-noisy": "noisy",
+}  # fmt: skip
 _N_COLUMNS = 3
 # No worse than this share of what could be gained, in the mean of the worst runs.
 _LEAST = -0.05
@@ -76,7 +79,7 @@ def risk_pages(given: Sequence[Results[Any]]) -> dict[str, dict[str, str]]:
         for one in given
         if one.plan.name in _PLACES and _chosen(one) is not None
     }
-    return {"risk.md": blocks} if blocks else {}
+    return {PAGE: blocks} if blocks else {}
 
 
 def _facts(results: Results[Any]) -> str:

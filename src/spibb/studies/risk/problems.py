@@ -1,7 +1,6 @@
 """The problems of the study on risk: processes of many shapes, each with a heuristic baseline.
 
-On which of them what was decided, and on which seeds, is told in
-docs/risk.md.
+Flags say on which of them settings were decided; see docs/risk-study.md.
 """
 
 from __future__ import annotations

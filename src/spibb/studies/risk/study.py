@@ -1,7 +1,7 @@
 """The study on risk: draw logs, let them choose, and hold every candidate and the choice to truth.
 
-Candidates are made and judged once for a log; what each degree of caution would have chosen follows
-from how they were judged. A run on a problem draws from a SeedSequence of the plan's seed, the run
+Candidates are made once for a log, at the default caution, and judged once; each caution then
+chooses among them. A run on a problem draws from a SeedSequence of the plan's seed, the run
 and the problem's name alone.
 """
 
@@ -16,14 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.algorithms.auto_spibb import GRID, MIXTURES, AutoSPIBB, Label, candidates, ending
-from spibb.algorithms.spibb_family import PiLeqBSPIBB
+from spibb.algorithms.auto_spibb import GRID, AutoSPIBB, Label, candidates, ending
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.planning import solve
 from spibb.mdp.policy import TabularPolicy
-from spibb.posterior.choice import Choice
+from spibb.posterior.choice import Choice, ModelKind
+from spibb.posterior.model import PosteriorModel
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.batch import Device, models_on
 from spibb.settings import in_words
@@ -35,7 +35,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (1.6, 1.8, 2.0, 2.2, 2.5)
+CAUTIONS = (1.0, 1.5, 2.0)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
@@ -47,24 +47,21 @@ class RiskSetting(Setting):
 
     Attributes:
         model: On which model a candidate is made; empty: auto-spibb.
-        share: How much of it the policy has.
     """
 
     model: str = ""
-    share: float = 1.0
 
     @classmethod
     def of_label(cls, label: Label) -> RiskSetting:
         """Return the setting of a candidate."""
-        config, model, share = label
+        config, model = label
         told = {name: part for name, part in config.items() if part is not None}
-        mixed = "" if share == 1.0 else f", {100 * share:g} %"
-        return cls(f"{in_words(config)} on {model}{mixed}", told, model=model, share=share)
+        return cls(f"{in_words(config)} on {model}", told, model=model)
 
     @property
-    def key(self) -> tuple[Any, str, float]:
+    def key(self) -> tuple[Any, str]:
         """What tells candidates apart."""
-        return (self.build(), self.model, self.share)
+        return (self.build(), self.model)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +97,9 @@ def check_plan(plan: RiskPlan) -> None:
 
 
 def _labels() -> list[Label]:
-    """Return what auto-spibb tries."""
-    found: list[Label] = [
-        (one.to_config(), model, 1.0) for model, algorithms in GRID.items() for one in algorithms
-    ]
-    boldest = PiLeqBSPIBB(n_wedge=1).to_config()
-    return [*found, *((boldest, "shrunk", share) for share in MIXTURES)]
+    """Return the algorithms that auto-spibb tries, on each model."""
+    models: tuple[ModelKind, ...] = ("posterior", "counts")
+    return [(one.to_config(), model) for model in models for one in GRID]
 
 
 class _Drawn:
@@ -154,13 +148,15 @@ def _run_problem(
         device = "cpu"
     batch = ProblemBatch.of([one.problem for one in drawn])
     batch = batch.with_models(models_on(batch.models, device))
-    tried, labels, _ = candidates(batch)
-    judge = AutoSPIBB()
+    judge, fitted = AutoSPIBB(), [PosteriorModel.of(one.problem) for one in drawn]
+    tried, labels, _ = candidates(batch, fitted, judge.caution)
     ends = ending(batch.models, tried)
     choices = [
-        judge.choose(one, tried[:, k], labels, ends=ends[:, k]) for k, one in enumerate(batch)
+        judge.choose(one, tried[:, k], labels, ends=ends[:, k]) for k, one in enumerate(fitted)
     ]
-    places = {RiskSetting.of_label(label).key: k for k, label in enumerate(labels)}
+    known = (RiskSetting.of_label(label).key for label in _labels())
+    numbers = {(repr(config), model): k for k, (config, model) in enumerate(labels)}
+    places = {key: numbers[repr(key[0].to_config()), key[1]] for key in known}
     policies = (
         tried[places[setting.key]]
         if setting.model

@@ -28,6 +28,21 @@ def clopper_pearson(k: int, n: int) -> tuple[float, float]:
     return low, high
 
 
+def lower_limit(k: int, n: int, tail: float = 0.05) -> float:
+    """Return the exact lower 95 % limit of a proportion, with all of the error on one side.
+
+    Args:
+        k: Number of successes.
+        n: Number of trials.
+        tail: Probability that the limit is above the proportion, at most.
+
+    Example:
+        >>> round(lower_limit(5, 100), 4)
+        0.0199
+    """
+    return float(betaincinv(k, n - k + 1, tail)) if k > 0 else 0.0
+
+
 def excess_p(k: int, n: int, most: float) -> float:
     """Return the probability of ``k`` or more successes where each has probability ``most``.
 
