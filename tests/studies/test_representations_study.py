@@ -10,11 +10,11 @@ from spibb import AutoSPIBB
 from spibb.assessment.verdict import Decision
 from spibb.errors import DataError, SettingsError
 from spibb.studies.plan import Plan
+from spibb.studies.proportions import clopper_pearson, excess_p, holm
 from spibb.studies.publishing import publish
 from spibb.studies.registry import PLANS, find_plan, read_results
 from spibb.studies.representations.halves import draw_lot
 from spibb.studies.representations.plan import RepresentationsPlan
-from spibb.studies.proportions import clopper_pearson, excess_p, holm
 from spibb.studies.representations.results import KEPT, code_of, is_deploy
 from spibb.studies.representations.simulator import simulate_log
 from spibb.studies.representations.study import REPRESENTATIONS, judge_log, run

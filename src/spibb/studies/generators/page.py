@@ -26,7 +26,7 @@ def generators_pages(
     given: Sequence[LogResults[GeneratorsPlan]],
 ) -> dict[str, dict[str, str]]:
     """Return what the studies say in their page."""
-    parts = (_cells, _tests, _tails, _settings, _calibration, _predictions, _seconds)
+    parts = (_cells, _lines, _settings, _calibration, _predictions, _seconds)
     blocks = {}
     for results in given:
         if (name := results.plan.name) in _HALVES:
@@ -81,6 +81,11 @@ def _count(worse: Flags, where: Flags) -> str:
     return f"{int(worse[where].sum()):,} of {n:,}" if n else "-"
 
 
+def _lines(logs: Logs) -> str:
+    """Say where the aims for harm, tails and growth are missed."""
+    return "\n".join(told(logs) for told in (_tests, _tails, _growth))
+
+
 def _tests(logs: Logs) -> str:
     """Test each cell against the largest share that may be worse."""
     shown = logs.is_visible
@@ -131,6 +136,20 @@ def _tails(logs: Logs) -> str:
     return (
         f"* Cells with a lower-tail mean (5 %) below {_LEAST_TAIL:g}: {len(found)} of {tails.size}."
         f" {_listed(found)}"
+    )
+
+
+def _growth(logs: Logs) -> str:
+    """Say where larger logs gain less."""
+    falls = [
+        f"{_cell(one.generator, one.fewer)} to {one.more:,}: less by {one.fall:.3f} "
+        f"(p {_p_value(one.p)})"
+        for one in logs.falls()
+    ]
+    n = len(logs.plan.generator) * (len(logs.plan.episodes) - 1)
+    return (
+        f"* Steps to a larger log in which the mean gain falls, by one-sided paired t-tests at 5 % "
+        f"(Holm): {len(falls)} of {n}. {_listed(falls)}"
     )
 
 
@@ -219,7 +238,7 @@ def _predictions(logs: Logs) -> str:
         if g is not None and n and n_held < _LEAST_COVERED * n:
             missed.append(f"{title} ({_percent(n_held / n)})")
     head = ["generator", "logs with a chosen policy", "mean predicted harm",
-            "observed harm (95 % interval)", "gain within its 95 % interval (95 % interval)"]  # fmt: skip
+            "observed harm (95 % interval)", "gains within their 95 % intervals"]  # fmt: skip
     told = f"Generators with less than {_percent(_LEAST_COVERED)} of the gains within: "
     return f"{markdown_table(head, rows)}\n\n{told}{_listed(missed)}"
 
@@ -229,10 +248,10 @@ def _seconds(logs: Logs) -> str:
     seconds, rows = logs.of_default("seconds"), []
     for e, episodes in enumerate(logs.plan.episodes):
         found = 1000.0 * seconds[..., e].ravel()
-        told = (found.mean(), *np.quantile(found, [0.5, 0.95, 1.0]))
-        rows.append([f"{episodes:,}", *(f"{x:.0f}" for x in told)])
+        times = (found.mean(), *np.quantile(found, [0.5, 0.95, 1.0]))
+        rows.append([f"{episodes:,}", *(f"{x:.0f}" for x in times)])
     head = ["episodes", "milliseconds a log, mean", "median", "95 % quantile", "longest"]
-    told = "Time to draw a log, make and judge all candidates and fixed settings, and evaluate them"
+    told = "Processor time to draw a log, make all policies, judge and evaluate them"
     return f"{told}:\n\n{markdown_table(head, rows)}"
 
 

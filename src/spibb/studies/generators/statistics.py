@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import stdtr
 
 from spibb.algorithms.auto_spibb import AutoSPIBB
 from spibb.studies.generators.plan import GeneratorsPlan
@@ -41,6 +43,24 @@ class Cell(NamedTuple):
     episodes: int
     n_worse: int
     n: int
+
+
+class Fall(NamedTuple):
+    """A generator whose mean gain is less in larger logs.
+
+    Attributes:
+        generator: Name of the generator.
+        fewer: Episodes of the smaller logs.
+        more: Episodes of the larger logs.
+        fall: By how much the mean gain is less.
+        p: Probability of such a fall by chance.
+    """
+
+    generator: str
+    fewer: int
+    more: int
+    fall: float
+    p: float
 
 
 @dataclass(frozen=True)
@@ -161,6 +181,23 @@ class Logs:
         holds = (self.of_default("low") <= score) & (score <= self.of_default("high"))
         of = slice(None) if generator is None else generator
         return int((holds & self.chosen)[:, of].sum()), int(self.chosen[:, of].sum())
+
+    def falls(self) -> list[Fall]:
+        """Return where the mean gain falls from one size to the next, by paired t-tests (Holm).
+
+        A run has the same problem at all sizes. Without differences there is no fall.
+        """
+        score, found = self.score[..., self.default], []
+        for g, name in enumerate(self.plan.generator):
+            for e, pair in enumerate(pairwise(self.plan.episodes)):
+                change = score[:, g, e + 1] - score[:, g, e]
+                error = float(change.std(ddof=1)) / self.n_runs**0.5 if self.n_runs > 1 else 0.0
+                mean = float(change.mean())
+                p = float(stdtr(self.n_runs - 1, mean / error)) if error > 0.0 else 1.0
+                found.append(Fall(name, *pair, -mean, p))
+        adjusted = holm([one.p for one in found])
+        tested = [one._replace(p=float(p)) for one, p in zip(found, adjusted, strict=True)]
+        return [one for one in tested if one.p <= LEVEL]
 
     def best_of_cells(self) -> Floats:
         """Return the mean gain of the best fixed setting of each cell under the same harm.

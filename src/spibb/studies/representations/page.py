@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from spibb.representation.agreement import SURVIVING_SHARE
 from spibb.studies.claims import markdown_table
 from spibb.studies.drawing import GREY, Drawing, add_head
+from spibb.studies.proportions import clopper_pearson, excess_p, holm
 from spibb.studies.representations.halves import LOT_SEED, draw_lot
 from spibb.studies.representations.plan import BEFORE, COLUMNS, LABELS, RULES, find_states
-from spibb.studies.proportions import clopper_pearson, excess_p, holm
 from spibb.studies.representations.registry import SIMULATORS
 from spibb.studies.representations.results import RepresentationsResults
 from spibb.studies.representations.simulator import behaviour_returns

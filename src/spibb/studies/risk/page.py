@@ -18,11 +18,9 @@ PAGE = "risk-study.md"
 _AUTO = "Auto-SPIBB, caution="
 _SOFT = "approx-soft-spibb (epsilon 4.0, delta 1.0, error hoeffding-q) on counts"
 _FIXED = "pi-leq-b-spibb (n_wedge 10, delta 0.05) on counts"
-# The places of the page, by the plan that fills them.
-_PLACES = {
-    "risk": "problems", "risk-random-mdps": "random-mdps", "risk-random-mdps-etas": "etas",
-    "risk-sepsis": "sepsis", "risk-toy-text": "toy-text", "risk-noisy": "noisy",
-}  # fmt: skip
+# The plans that the page has places for.
+_PLACES = ("risk", "risk-noisy", "risk-toy-text", "risk-random-mdps", "risk-random-mdps-etas",
+           "risk-sepsis")  # fmt: skip
 _N_COLUMNS = 3
 # No worse than this share of what could be gained, in the mean of the worst runs.
 _LEAST = -0.05
@@ -75,7 +73,7 @@ def draw_risk(results: Results[Any]) -> list[Drawing]:
 def risk_pages(given: Sequence[Results[Any]]) -> dict[str, dict[str, str]]:
     """Return what the studies say in their page."""
     blocks = {
-        _PLACES[one.plan.name]: f"{_facts(one)}\n\n{_table(one)}\n\n{_harm(one)}"
+        one.plan.name: f"{_facts(one)}\n\n{_table(one)}\n\n{_harm(one)}"
         for one in given
         if one.plan.name in _PLACES and _chosen(one) is not None
     }

@@ -155,7 +155,7 @@ def _run_problem(
         judge.choose(one, tried[:, k], labels, ends=ends[:, k]) for k, one in enumerate(fitted)
     ]
     known = (RiskSetting.of_label(label).key for label in _labels())
-    numbers = {(repr(config), model): k for k, (config, model) in enumerate(labels)}
+    numbers = {(repr(config), str(model)): k for k, (config, model) in enumerate(labels)}
     places = {key: numbers[repr(key[0].to_config()), key[1]] for key in known}
     policies = (
         tried[places[setting.key]]
