@@ -53,7 +53,7 @@ def test_settings_of_published_plans_can_still_be_built(name):
 
 def test_the_papers_plans_keep_its_treatment_of_what_was_never_tried():
     for name, plan in PLANS.items():
-        if plan.study in ("helicopter", "risk", "representations"):  # which have no such treatment
+        if plan.study in ("helicopter", "risk", "representations", "generators"):  # have none
             continue
         expected = "average" if name in FINITE else "terminal"
         assert plan.unseen == expected, name
