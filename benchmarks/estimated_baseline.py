@@ -15,7 +15,7 @@ import numpy as np
 
 from spibb import Counts, Log, TabularPolicy, estimate_baseline
 from spibb.data.baseline import STRENGTHS
-from spibb.data.prior import alike
+from spibb.data.dirichlet import fit_dirichlet
 from spibb.testing.checks import random_problem
 
 KINDS = {
@@ -34,7 +34,7 @@ def distances(kind: str, n_episodes: int, seed: int) -> tuple[float, ...]:
     log = Log.sample(mdp, TabularPolicy(truth), n_episodes=n_episodes, max_steps=50, rng=rng)
     n_sa = Counts.from_log(log).n_sa.astype(float)
     n = n_sa.sum(axis=1)
-    g, m = alike(n_sa, STRENGTHS)
+    g, m = fit_dirichlet(n_sa, STRENGTHS)
     tables = (
         estimate_baseline(log, shrink=False).probabilities,
         estimate_baseline(log).probabilities,

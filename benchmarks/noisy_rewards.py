@@ -1,12 +1,12 @@
-"""Luck, where little tells it from worth: is a choice worse than the baseline?
+"""Actions that are nearly alike under noisy rewards: is a choice worse than the baseline?
 
     python benchmarks/noisy_rewards.py [--runs 40]
 
 *Arms*: one-step logs; in each state one usual action pays 1 with probability 0.5, and five rare
-ones (6 % of the rows each) with 0.45: whoever leaves the usual action loses. *Corridors*: doors
+ones (6 % of the rows each) with 0.45, so that any other action loses. *Corridors*: doors
 lead to others and to wards that are nearly alike, and slip now and then. Counted are the policies
 that are truly worse than the baseline, what the worst twentieth loses of what there is to gain, and
-how many of the reports of worse ones would let them pass.
+how many of the reports of worse ones say Deploy.
 """
 
 import argparse

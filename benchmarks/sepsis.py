@@ -25,8 +25,12 @@ def main(n_patients: int) -> None:
     took = time.perf_counter() - began
     print(result.choice.summary)
     if result.choice.chosen is not None:
-        for name, gain in result.choice.candidates[result.choice.chosen].gains.items():
-            print(f"expected gain, {name}: {gain.mean:.4f} +- {gain.deviation:.4f}")
+        gain = result.choice.candidates[result.choice.chosen].gain
+        low, high = gain.interval()
+        print(
+            f"expected gain: {gain.mean:.4f}, from {low:.4f} to {high:.4f} at 95 %; probability of "
+            f"harm {gain.probability_of_harm:.2g}"
+        )
     new = evaluate(mdp, result.policy).performance
     print(f"survival: clinicians {old:.4f}, chosen {new:.4f} ({new - old:+.4f}), best {best:.4f}")
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

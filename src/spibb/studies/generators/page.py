@@ -55,13 +55,13 @@ def _cells(logs: Logs) -> str:
     worse, rows = logs.worse[..., logs.default], []
     for g, name in enumerate(logs.plan.generator):
         told = [
-            f"{logs.means[g, e, logs.default]:.2f} / {_percent(logs.rates[g, e, logs.default])}"
+            f"{_number(logs.means[g, e, logs.default])} / {_percent(logs.rates[g, e, logs.default])}"
             for e in range(len(logs.plan.episodes))
         ]
         shown = logs.is_visible[:, g]
         rows.append([
             GENERATORS[name].title, *told, _share(int(worse[:, g][shown].sum()), int(shown.sum())),
-            _count(worse[:, g], ~shown), f"{logs.tails[g, :, logs.default].min():.2f}",
+            _count(worse[:, g], ~shown), _number(logs.tails[g, :, logs.default].min()),
         ])  # fmt: skip
     shown = logs.is_visible
     every = [
@@ -69,7 +69,7 @@ def _cells(logs: Logs) -> str:
         for e in range(len(logs.plan.episodes))
     ]
     rows.append(["**all**", *every, _share(int(worse[shown].sum()), int(shown.sum())),
-                 _count(worse, ~shown), f"{logs.tails[..., logs.default].min():.2f}"])  # fmt: skip
+                 _count(worse, ~shown), _number(logs.tails[..., logs.default].min())])  # fmt: skip
     sizes = [f"{n:,} episodes" for n in logs.plan.episodes]
     head = ["generator (mean gain / worse)", *sizes, "worse in all sizes (95 % interval)",
             "damage not visible: worse", "lower-tail mean (5 %), worst size"]  # fmt: skip
@@ -158,7 +158,7 @@ def _settings(logs: Logs) -> str:
     gain, share = logs.means.mean(axis=(0, 1)), logs.worse.mean(axis=(0, 1, 2))
     rows = [
         [label, f"{gain[k]:.3f}", _percent(share[k]), _percent(logs.rates[..., k].max()),
-         f"{logs.tails[..., k].min():.2f}"]
+         _number(logs.tails[..., k].min())]
         for k, label in enumerate(logs.plan.labels)
     ]  # fmt: skip
     head = ["setting", "mean gain over all cells", "worse, all logs", "worse, worst cell",
@@ -268,6 +268,16 @@ def _percent(share: float) -> str:
     if 0.0 < value < 0.001:
         return "<0.001 %"
     return f"{value:.2g} %" if value < 9.95 else f"{value:.0f} %"
+
+
+def _number(gain: float) -> str:
+    """Return a gain with two digits; what rounds to 0 has no sign.
+
+    Example:
+        >>> _number(-0.001)
+        '0.00'
+    """
+    return f"{gain:.2f}".replace("-0.00", "0.00")
 
 
 def _p_value(p: float) -> str:
