@@ -106,7 +106,7 @@ def test_it_is_published_and_again_from_what_was_published(folder, tmp_path):
     assert f"]({shown})" in text
     assert "Stages of a disease" in (docs / shown).read_text("utf-8")
     _, results = read_results(folder)
-    auto = results.columns["score"][..., PLAN.labels.index("Auto-SPIBB, caution=1.5")]
+    auto = results.columns["score"][..., PLAN.labels.index(AUTO)]
     row = next(line for line in text.splitlines() if line.startswith("| Stages of a disease"))
     assert f" {auto[:, 1, 0].mean():.2f} / " in row
     publish([place], docs)

@@ -35,7 +35,7 @@ def log_of(name, number, size):
 
 
 @pytest.mark.parametrize(("label", "algorithm"), [
-    ("Auto-SPIBB, caution=1.5", AutoSPIBB()),
+    (AUTO, AutoSPIBB()),
     (BOLD, PiLeqBSPIBB(n_wedge=1)),
 ])  # fmt: skip
 def test_scores_are_those_of_the_algorithm_itself(scores, label, algorithm):
@@ -68,7 +68,7 @@ def test_the_page_and_the_figure(tmp_path, scores):
     study, results = read_results(folder)
     assert study is RISK
     text = risk_pages([results])["risk-study.md"]["risk"]
-    place = PLAN.labels.index("Auto-SPIBB, caution=1.5")
+    place = PLAN.labels.index(AUTO)
     mean = scores[:, 1, 1, place].mean()
     row = next(line for line in text.splitlines() if line.startswith("| maintenance"))
     assert f"{mean:.2f} /" in row.split("|")[4]

@@ -53,10 +53,11 @@ def _facts(logs: Logs) -> str:
 def _cells(logs: Logs) -> str:
     """Say what each generator and size gains, and how often the policy is worse."""
     worse, rows = logs.worse[..., logs.default], []
+    means, rates = logs.means[..., logs.default], logs.rates[..., logs.default]
     for g, name in enumerate(logs.plan.generator):
         told = [
-            f"{_number(logs.means[g, e, logs.default])} / {_percent(logs.rates[g, e, logs.default])}"
-            for e in range(len(logs.plan.episodes))
+            f"{_number(mean)} / {_percent(rate)}"
+            for mean, rate in zip(means[g], rates[g], strict=True)
         ]
         shown = logs.is_visible[:, g]
         rows.append([
@@ -65,8 +66,8 @@ def _cells(logs: Logs) -> str:
         ])  # fmt: skip
     shown = logs.is_visible
     every = [
-        f"{logs.means[:, e, logs.default].mean():.3f} / {_percent(worse[..., e].mean())}"
-        for e in range(len(logs.plan.episodes))
+        f"{mean:.3f} / {_percent(rate)}"
+        for mean, rate in zip(means.mean(axis=0), rates.mean(axis=0), strict=True)
     ]
     rows.append(["**all**", *every, _share(int(worse[shown].sum()), int(shown.sum())),
                  _count(worse, ~shown), _number(logs.tails[..., logs.default].min())])  # fmt: skip
