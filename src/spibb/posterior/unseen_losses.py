@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 _HALF = 10.0
 # A loss is a pair's own where it is less than this share of its rows.
 _RARE = 0.3
+# Standard deviations by which losses of a pair exceed what its state and action explain.
+_CLEAR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ class UnseenLosses:
         for one in self.model.events:
             if one.is_loss:
                 is_rare = one.sums.n < _RARE * n
-                own += np.where(is_rare, np.maximum(one.sums.n - n * one.base, 0.0), 0.0)
+                expected = n * one.base
+                excess = one.sums.n - expected - _CLEAR * np.sqrt(expected)
+                own += np.where(is_rare, np.maximum(excess, 0.0), 0.0)
         return self._share(n, own)
 
     @cached_property
@@ -83,7 +87,13 @@ class UnseenLosses:
     def of_pairs(self) -> Array:
         """Mean rates by pair, shape (S, A)."""
         k = self._of_pairs[0] / self._of_pairs[1]
-        return np.asarray(k / (self.model.rows.n + k + 1e-12))
+        return np.asarray(k / (self.model.rows.n + k + 1e-12) / (1.0 + self._seen))
+
+    @cached_property
+    def _seen(self) -> Array:
+        """Losses that were seen, by pair: those have rates of their own."""
+        found = [one.sums.n for one in self.model.events if one.is_loss]
+        return found[0] if found else np.zeros(self.model.rows.n.shape)
 
     @cached_property
     def worst(self) -> float:
