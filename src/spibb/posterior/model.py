@@ -171,9 +171,12 @@ class PosteriorModel:
     def with_settings(self, settings: ModelSettings) -> PosteriorModel:
         """Return the model of the same problem with another prior."""
         given = replace(
-            self.settings, prior_losses=settings.prior_losses, prior_groups=settings.prior_groups
+            self.settings,
+            prior_losses=settings.prior_losses,
+            prior_groups=settings.prior_groups,
+            dispersion=settings.dispersion,
         )
-        if given == settings:  # unseen losses are no part of the fit
+        if given == settings:  # these are no part of the fit
             return replace(self, settings=settings)
         if replace(given, equal_actions=settings.equal_actions) == settings:
             prior = prior_of_pseudo_counts(settings.equal_actions)
