@@ -125,8 +125,8 @@ class UnseenLosses:
             axis=(1, 2)
         )
         # All pairs share k, which is hardly known.
-        variance += total**2 / self._of_pairs[0]
-        spread = by_action * (1.0 - by_action) / (n.sum(axis=0) + 2.0)
+        variance += total**2 / max(self._of_pairs[0], 1e-300)
+        spread = by_action * (1.0 - by_action) / (n.sum(axis=0) + self._c + 1.0)
         return total + of_action @ by_action, variance + of_action**2 @ spread
 
     def price(self, caution: float) -> Array:
@@ -136,6 +136,6 @@ class UnseenLosses:
             caution: Standard deviations by which rates of actions are raised.
         """
         rate = self.of_actions
-        rows = self.model.rows.n.sum(axis=0) + 2.0
+        rows = self.model.rows.n.sum(axis=0) + self._c + 1.0
         raised = rate + 0.5 * caution * np.sqrt(rate * (1.0 - rate) / rows)
         return np.asarray(raised + self.of_pairs)
