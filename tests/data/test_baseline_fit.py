@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from spibb import Counts, Log, Problem, TabularMDP, TabularPolicy, inspect
-from spibb.data.baseline_fit import REFUSED_DISTANCE, baseline_fit
+from spibb.data.baseline_fit import (
+    FIT_LEVEL,
+    REFUSED_DISTANCE,
+    _log_mean,
+    _ratios,
+    baseline_fit,
+)
 from spibb.errors import PolicyError
 from spibb.testing.reference import reference_baseline_fit
 
@@ -85,6 +91,70 @@ def test_a_rounded_baseline_is_not_refused(n_states, n_actions, rule):
     assert fit.distance < REFUSED_DISTANCE
     if n_states == 20:
         assert fit.p_value < 1e-6  # it is seen, and it is small
+
+
+def spread(rng, share, *, common=0, n_rows=500, n_states=5_000):
+    """Return rows of a policy in rare states, and of a coin in common ones."""
+    rare = np.bincount(rng.integers(0, n_states, n_rows), minlength=n_states)
+    taken = rng.binomial(rare, share)
+    often = rng.binomial(2_000, 0.5, common)
+    ones, rows = np.append(often, taken), np.append(np.full(common, 2_000), rare)
+    return np.stack([rows - ones, ones], axis=1)
+
+
+@pytest.mark.parametrize("common", [0, 1, 20])
+def test_a_difference_spread_over_rare_states_is_seen(common):
+    """In 78 % of the rows of states seen once an action is taken, and the baseline says 40 %."""
+    n = spread(np.random.default_rng(3), 0.78, common=common)
+    b = np.tile([[0.6, 0.4]], (len(n), 1))
+    b[:common] = 0.5
+    assert _log_mean(_ratios(n, b).sum(axis=1)) < -np.log(FIT_LEVEL), "no state says it alone"
+    fit = baseline_fit(n, b)
+    assert fit.p_value < 1e-12
+    assert fit.pooled.action in (0, 1)
+    assert fit.pooled.n_states > 300
+    if common == 0:
+        assert fit.is_refused
+        assert fit.distance == pytest.approx(0.38, abs=0.06)
+    right = spread(np.random.default_rng(3), 0.4, common=common)
+    assert baseline_fit(right, b).p_value > 0.01
+
+
+def test_preferences_that_are_turned_in_rare_states_are_seen():
+    """Each action is taken as often as the baseline would, and where it would not."""
+    rng = np.random.default_rng(0)
+    b = np.tile([[0.9, 0.1], [0.1, 0.9]], (200, 1))
+    n = np.array([rng.multinomial(1, row[::-1]) for row in b])
+    fit = baseline_fit(n, b)
+    assert fit.is_refused
+    assert fit.pooled.action is None
+    assert fit.distance == pytest.approx(0.64, abs=0.1)
+    with pytest.raises(PolicyError, match=r"gives the logged actions a mean probability of 0\.2"):
+        Problem.of(counted_once(n), baseline=TabularPolicy(b), gamma=0.0)
+
+
+def counted_once(n):
+    state, action = np.nonzero(n)
+    return Log.from_arrays(state=state, action=action, reward=np.zeros(len(state)))
+
+
+@pytest.mark.statistical
+def test_small_sound_logs_are_seldom_turned_away():
+    """Many logs of few rows, in states seen once or often, of baselines with rare actions."""
+    rng, n_logs, n_low = np.random.default_rng(5), 2_000, 0
+    for _ in range(n_logs):
+        n, b = small_log(rng)
+        n_low += baseline_fit(n, b).p_value < FIT_LEVEL
+    assert n_low <= binom.ppf(0.999, n_logs, FIT_LEVEL)
+
+
+def small_log(rng):
+    """Return the counts of a log of one to a thousand rows, and the baseline that made it."""
+    shape = int(rng.integers(1, 200)), int(rng.integers(2, 6))
+    b = rng.dirichlet(np.full(shape[1], rng.choice([0.1, 1.0, 10.0])), shape[0])
+    often = rng.dirichlet(np.full(shape[0], rng.choice([0.1, 1.0])))
+    rows = rng.multinomial(int(10 ** rng.uniform(0, 3)), often)
+    return np.array([rng.multinomial(k, row) for k, row in zip(rows, b, strict=True)]), b
 
 
 def counted(n, **more):

@@ -1,11 +1,14 @@
 """Mistakes with logs are named, and what only looks like one is not."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import spibb
 from spibb import Log, TabularMDP, TabularPolicy, inspect
 from spibb.errors import DataError
+from spibb.inspection.alignment import Difference, _test
 from spibb.inspection.cost_column import is_cost
 from spibb.inspection.evidence import Evidence
 from spibb.inspection.registry import CHECKS
@@ -51,6 +54,24 @@ def test_labels_that_are_spelled_alike():
     apart = ("-1", "1", "a+", "a-", "a", "<5 mg", ">5 mg", "1-12", "11-2", "x 1.5", "x 15", "x -1")
     assert alike(apart) == []
     assert alike(("ward 1/bed 2", "Ward 1 bed 2", "ward 1/bed 12")) == [[0, 1]]
+
+
+def test_dashes_spaces_and_quotes_of_any_alphabet_are_separators():
+    dashes = "\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe63\uff0d"
+    spaces = "\u00a0\u2002\u2009\u202f\u3000\u00ad\u200b\u2060\ufeff"
+    labels = ("Drug-A", *(f"drug{sign}a" for sign in dashes + spaces))
+    assert alike(labels) == [list(range(len(labels)))]
+    assert alike(("dose 'a'", "dose \u2018a\u2019", "dose \u201ca\u201d")) == [[0, 1, 2]]
+    # A minus is a minus in every spelling, and no sign is none.
+    assert alike(("-1 mg", "\u22121 mg", "1 mg", "a-", "a\u2013", "a")) == [[0, 1], [3, 4]]
+    assert plain_spelling("1\u201312 mg") == plain_spelling("1-12 mg") != plain_spelling("112 mg")
+
+
+def test_a_place_that_explains_nothing_is_tested_without_a_warning():
+    nothing, less = np.zeros(32), -np.linspace(0.1, 0.2, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _test((np.ones(32), less, nothing)) == Difference(0.0, 1.0)
 
 
 def test_spelling_says_how_many_rows():

@@ -25,6 +25,7 @@ PLAN = replace(
     PLANS["generators-development"], n_runs=2, runs_per_job=1, episodes=(30,),
     generator=("rare-losses-paid", "disease-stages"),
 )  # fmt: skip
+AUTO = f"Auto-SPIBB, caution={AutoSPIBB().caution:g}"
 
 
 def run_all(folder, **options):
@@ -125,7 +126,8 @@ def test_wrong_plans_are_refused(tmp_path):
 def made_up(score, harm, low=-1.0, high=1.0, visible=True):
     """Return logs of one generator and size: those of auto-spibb, and of a setting half as good."""
     score = np.asarray(score, dtype=np.float64)
-    settings = (PLAN.settings[1], PLAN.settings[3])
+    auto = PLAN.settings[PLAN.labels.index(AUTO)]
+    settings = (auto, PLAN.settings[3])
     plan = replace(PLAN, settings=settings, generator=PLAN.generator[:1], n_runs=len(score))
     columns = {"score": np.stack([score, score / 2.0], axis=1)}
     given = {"harm": harm, "low": low, "high": high, "is_visible": visible}

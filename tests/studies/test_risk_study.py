@@ -18,6 +18,7 @@ PLAN = replace(
     next(plan for plan in PLANS if plan.name == "risk"), n_runs=3, runs_per_job=2,
     problem=("rare-best", "maintenance"), trajectories=(20, 200),
 )  # fmt: skip
+AUTO = f"Auto-SPIBB, caution={AutoSPIBB().caution:g}"
 BOLD = "pi-leq-b-spibb (n_wedge 1, delta 0.05) on counts"
 
 

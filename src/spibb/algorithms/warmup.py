@@ -9,6 +9,7 @@ from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.confounding.sensitivity import find_sensitivity
+from spibb.data.baseline import estimate_baseline
 from spibb.data.log import Log
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
@@ -35,6 +36,7 @@ def warm_up() -> None:
     BasicRL().improve(log, baseline=baseline, gamma=1.0)
     BasicRL().improve(log, baseline=baseline, gamma=0.9, limits=Limits(no_increase=["0"]))
     find_sensitivity(log, np.eye(2), baseline.probabilities, 0.9)
+    estimate_baseline(log)
     soft_exact_step([0.0, 1.0], [0.5, 0.5], [1.0, 1.0], 0.1)
     with tempfile.TemporaryDirectory() as folder:  # quotation marks are checked by a kernel
         baseline.write(Path(folder) / "policy.csv")

@@ -144,7 +144,7 @@ def made_by_baseline(case: Case) -> Condition:
         value=fit.p_value,
         limit=FIT_LEVEL,
         n_violations=0 if is_fit else 1,
-        where=None if is_fit else problem.counts.place(int(np.argmax(fit.evidence))),
+        where=None if is_fit else problem.worst_fit(fit),
     )
 
 

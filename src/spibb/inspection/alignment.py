@@ -229,13 +229,15 @@ def _test(found: tuple[Array, Array, Array]) -> Difference:
     total, right, wrong = found
     difference = wrong - right
     mean, deviation = float(difference.mean()), 2.0 * float(difference.std(ddof=1))
-    if mean <= 0.0 or deviation <= 0.0:
+    explains = float(wrong.mean())
+    # A place that explains no more than any two rows do is none to move a column to.
+    if mean <= 0.0 or deviation <= 0.0 or explains <= 0.0:
         return Difference(0.0, 1.0)
     statistic = mean / deviation * np.sqrt(_PARTS)
     return Difference(
         mean / max(float(total.mean()), 1e-12),
         float(student.sf(statistic, _PARTS - 1)),
-        float(right.mean() / wrong.mean()),
+        float(right.mean()) / explains,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.baseline_fit import BaselineFit, told_fit
+from spibb.data.baseline_fit import BaselineFit, told_fit, told_pooled
 from spibb.inspection.check import Check
 from spibb.inspection.finding import Finding, TestResult
 from spibb.mdp.policy import TabularPolicy
@@ -47,6 +47,8 @@ class BaselineActions(Check):
 
 def _finding(n_sa: Pairs, policy: TabularPolicy, fit: BaselineFit) -> Finding:
     told = told_fit(fit)
+    if fit.pooled is not None:
+        told += f". It shows in {told_pooled(fit.pooled, policy.actions)}"
     return Finding(
         check="baseline",
         severity="refused" if fit.is_refused else "biased",

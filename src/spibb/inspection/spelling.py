@@ -1,7 +1,8 @@
 """Are labels spelled in several ways?
 
 ``Drug-A``, ``drug_a`` and ``DRUG A`` are three actions to a program and one to whoever wrote them.
-Labels are compared without case, spaces and separators. What may carry a meaning counts: signs and
+Labels are compared without case, spaces and separators, whichever of its dashes, spaces and quotes
+Unicode has in their place. What may carry a meaning counts: signs and
 other symbols, the decimal point, and where digits are separated (``1-12`` is not ``11-2``).
 """
 
@@ -21,6 +22,13 @@ from spibb.words import several
 if TYPE_CHECKING:
     from spibb.inspection.evidence import Evidence
 
+# Dashes (and the minus), quotes, and what is not seen at all: a soft hyphen, spaces of no width.
+_PLAIN = str.maketrans(
+    dict.fromkeys(map(chr, (*range(0x2010, 0x2016), 0x2043, 0x2212)), "-")
+    | dict.fromkeys("\u2018\u2019\u201a\u201b\u02bc\u2032\u00b4`", "'")
+    | dict.fromkeys("\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb", '"')
+    | dict.fromkeys("\u00ad\u200b\u2060\ufeff", " ")
+)
 _SEPARATORS = re.compile(r"[\s_\-/.,;:'\"()\[\]]+")
 # A point or comma between digits is a decimal one; a hyphen before the first digit is a sign.
 _KEPT = re.compile(r"(?<=\d)[.,](?=\d)|^\s*-(?=[\d.])|(?<=\w)-$")
@@ -72,7 +80,9 @@ def plain_spelling(label: str) -> str:
         >>> plain_spelling(" Drug-A"), plain_spelling("dose 1.5 / 2"), plain_spelling("dose 15/2")
         ('druga', 'dose1.5|2', 'dose15|2')
     """
-    text = unicodedata.normalize("NFKC", label).casefold().strip()
+    # Before and after: NFKC makes some of these signs of others, and a space and a mark of one.
+    text = unicodedata.normalize("NFKC", label.translate(_PLAIN)).translate(_PLAIN)
+    text = text.casefold().strip()
     found, start = [], 0
     kept = {place.start() for place in _KEPT.finditer(text)}
     for gap in _SEPARATORS.finditer(text):

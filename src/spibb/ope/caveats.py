@@ -154,11 +154,10 @@ def fit_warnings(off: OffPolicy, problem: Problem) -> tuple[str, ...]:
     fit = problem.fit if off.episodes.logged is None else None
     if fit is None or fit.p_value >= FIT_LEVEL:
         return ()
-    place = problem.counts.place(int(np.argmax(fit.evidence)))
     return (
         f"The actions of the log contradict that the baseline made it (p = {fit.p_value:.1g}, "
-        f"first look at {place}): weights rest on that, and no interval is exact. Give the policy "
-        "that made the log, or record the probability of each action (propensity).",
+        f"first look at {problem.worst_fit(fit)}): weights rest on that, and no interval is exact. "
+        "Give the policy that made the log, or record the probability of each action (propensity).",
     )
 
 
@@ -167,7 +166,7 @@ def _mixed_fit_warnings(problem: Problem) -> tuple[str, ...]:
     fits = problem.logger_fits
     return tuple(
         f"The actions of {name!r} contradict that its baseline made them (p = {fit.p_value:.1g}, "
-        f"first look at {problem.counts.place(int(np.argmax(fit.evidence)))}): weights rest on "
+        f"first look at {problem.worst_fit(fit)}): weights rest on "
         "that, and no interval is exact. Give the policy that made these episodes."
         for name, fit in fits.items()
         if fit.p_value < FIT_LEVEL / len(fits)

@@ -184,8 +184,8 @@ def evaluate_policy(
             pdis) or "concentration" (is, and pdis where no reward is negative).
         delta: The intervals fail with this probability.
         return_range: Smallest and largest possible return, from any step of an episode on; None:
-            what the rewards imply, if gamma < 1 or each episode pays once, as it ends. Estimates
-            are kept inside, and exact bounds of "is" need it.
+            what the rewards imply, if gamma < 1 or each episode pays once at most. Estimates are
+            kept inside, and exact bounds of "is" need it.
         rng: Draws resamples and folds; None: always the same.
         same_log: Give intervals also where the policy was made of this very log, which flatters it.
         all_episodes: Where several policies made the log, and a baseline is given for each, use the

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spibb.data.direction import check_range
 from spibb.errors import SettingsError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # Paid episodes without which nothing is known of when an episode pays.
 _FEWEST_PAID = 5
+# Rare payments are seldom two in an episode. That none are says something below this probability.
+_MOST_CHANCE = 0.01
 # Why an estimate is a probability, by whether costs are minimized.
 _PAYS = {
     False: "pays 0 or 1, once, so this is a probability",
@@ -29,7 +32,7 @@ _PAYS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """The range of returns where each episode pays once, as it ends.
+    """The range of returns where each episode pays once at most: a discounted reward, or 0.
 
     Attributes:
         low: Smallest return.
@@ -44,12 +47,22 @@ class Outcome:
 
     @classmethod
     def of(cls, episodes: Trajectories, rewards: ValueRange) -> Outcome | None:
-        """Return the range; None where an episode of the log pays before it ends, or none pays."""
+        """Return the range; None where the log does not show that an episode pays once at most.
+
+        It does not where an episode pays twice, or was truncated and paid before: more may follow.
+        Nor does it where that no episode pays twice may well be chance.
+        """
         is_paid = episodes.reward != 0.0
-        is_last = np.zeros(len(is_paid), dtype=np.bool_)
-        is_last[episodes.start[1:] - 1] = True
         n_paid = int(is_paid.sum())
-        if n_paid < _FEWEST_PAID or (is_paid & ~(is_last & episodes.ended)).any():
+        if n_paid < _FEWEST_PAID:
+            return None
+        row = np.flatnonzero(is_paid)
+        episode = np.searchsorted(episodes.start, row, "right") - 1
+        if (np.diff(episode) == 0).any() or episodes.is_cut[episode].any():
+            return None
+        before = row - episodes.start[episode]
+        after = episodes.start[episode + 1] - 1 - row
+        if after.any() and _chance_of_once(episodes.lengths, before, after) > _MOST_CHANCE:
             return None
         low, high = min(0.0, rewards.low), max(0.0, rewards.high)
         one = -1.0 if rewards.minimize else 1.0
@@ -67,7 +80,7 @@ class ReturnRange:
         high: Largest return.
         rewards: The range of rewards.
         is_given: Whether the user gave the range of returns itself.
-        outcome: The range of returns where each episode of the log pays once, as it ends.
+        outcome: The range of returns where each episode of the log pays once at most.
     """
 
     low: float
@@ -86,7 +99,8 @@ class ReturnRange:
     ) -> ReturnRange:
         """Take the given range, after checking it against the log, or what the rewards imply.
 
-        Where each episode pays once and the range of rewards is that of the log, returns lie in it.
+        Where each episode pays once at most and the range of rewards is that of the log, it is
+        that of one payment.
         """
         if given is None and outcome is not None and rewards.is_observed:
             return cls(outcome.low, outcome.high, rewards, is_given=False, outcome=outcome)
@@ -158,7 +172,7 @@ class ReturnRange:
             )
         if self._rests_on_outcome and any(one.is_of_returns for one in estimators):
             texts.append(
-                f"Each episode pays once, as it ends, so that returns lie in [{self.low:g}, "
+                f"Each episode pays once at most, so that returns lie in [{self.low:g}, "
                 f"{self.high:g}], as observed in the log, not given."
             )
             of_returns = [one.is_of_returns for one in estimators]
@@ -166,6 +180,27 @@ class ReturnRange:
             origin = "as observed in the log, not given" if self.rewards.is_observed else "as given"
             texts.append(f"Rewards lie in [{self.rewards.low:g}, {self.rewards.high:g}], {origin}.")
         return " ".join(texts)
+
+
+def _chance_of_once(
+    lengths: NDArray[np.int64], before: NDArray[np.int64], after: NDArray[np.int64]
+) -> float:
+    """Return how likely payments look as if episodes paid once, if any row may pay.
+
+    They look so where no two are in one episode, or where all have the same place in theirs.
+
+    Args:
+        lengths: Rows of each episode.
+        before: Rows of the same episode before each payment.
+        after: Rows after it.
+    """
+    n, n_rows = len(before), float(lengths.sum())
+    pairs = float((lengths * (lengths - 1.0)).sum()) / (n_rows * (n_rows - 1.0))
+    no_two = math.exp(-0.5 * n * (n - 1) * pairs)
+    if (before != before[0]).any() and (after != after[0]).any():
+        return no_two
+    places = np.log(before + after + 1.0)
+    return min(no_two, math.exp(float(places.max() - places.sum())))
 
 
 def _streams(rewards: ValueRange, expected: str, hint: str) -> tuple[float, float]:

@@ -48,12 +48,13 @@ class Gain:
 
     @cached_property
     def _losses(self) -> Array:
-        """Unseen losses at equal steps of probability."""
+        """Unseen losses: their means between equal steps of probability, which keep the mean."""
         if self.loss_deviation <= _NEGLIGIBLE * self.deviation or self.loss_mean <= 0.0:
             return np.array([self.loss_mean])
         shape = (self.loss_mean / self.loss_deviation) ** 2
-        steps = (np.arange(_N_LOSSES) + 0.5) / _N_LOSSES
-        return np.asarray(gamma.ppf(steps, shape, scale=self.loss_mean / shape))
+        ends = gamma.ppf(np.arange(_N_LOSSES + 1) / _N_LOSSES, shape)
+        # E[X; X < x] of a gamma variable of mean 1 is P(Y < x) for Y of a shape one larger.
+        return np.asarray(_N_LOSSES * self.loss_mean * np.diff(gamma.cdf(ends, shape + 1.0)))
 
     @property
     def shown(self) -> float:
@@ -113,13 +114,12 @@ class Gain:
             return self.mean
         end, spread = self.quantile(TAIL), self._normal_deviation
         off = end - self.shown + self._losses
+        # E[(end - X)_+]; what the search leaves of an error in `end` hardly matters then.
         if spread <= _NEGLIGIBLE * self.deviation:
-            below = self.shown - self._losses[off >= 0.0]
-            return float(below.mean()) if len(below) else end
-        z = off / spread
-        # E[X; X < end] of a normal variable, averaged over the losses.
-        total = (self.shown - self._losses) * ndtr(z) - spread * norm.pdf(z)
-        return float(total.mean() / TAIL)
+            short = np.maximum(off, 0.0)
+        else:
+            short = off * ndtr(off / spread) + spread * norm.pdf(off / spread)
+        return end - float(short.mean()) / TAIL
 
     @cached_property
     def scenarios(self) -> tuple[float, ...]:

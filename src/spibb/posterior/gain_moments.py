@@ -69,6 +69,7 @@ class GainMoments:
             variance += self._of_events(one, w, w_b, of.v)
         variance += self._of_start(change)
         variance += self._of_baseline(base)
+        variance *= model.settings.dispersion**2
         loss, loss_variance = self.losses.moments(self._at_risk(w - w_b, q))
         found = []
         least = _ROUNDING * float(np.abs(base.v[0] @ model.initial))
@@ -207,4 +208,5 @@ class GainMoments:
         mean = mean - visits * (at_risk * rate).sum(axis=1)
         variance += (at_risk**2 * rate * (1.0 - rate) / (model.rows.n + 1.0)).sum(axis=1)
         variance[~model.is_seen] = 0.0
-        return mean, visits * np.sqrt(np.maximum(variance, 0.0))
+        deviation = model.settings.dispersion * np.sqrt(np.maximum(variance, 0.0))
+        return mean, visits * deviation

@@ -127,6 +127,7 @@ class PosteriorModel:
         rows: Sums of all rows by pair.
         bulk: Sums of the rows that are no rare events.
         events: Rare events, of each sign that occurs.
+        likelihood: Log likelihood of the pseudo-counts by state, shape (M, S).
         pseudo_counts: Posterior of the pseudo-count of states.
         variance: Prior variance of an outcome.
         variance_rows: Pseudo-count of that prior.
@@ -140,6 +141,7 @@ class PosteriorModel:
     rows: PairSums
     bulk: PairSums
     events: tuple[RareEvents, ...]
+    likelihood: Array
     pseudo_counts: Mixture
     variance: float
     variance_rows: float
@@ -168,11 +170,18 @@ class PosteriorModel:
 
     def with_settings(self, settings: ModelSettings) -> PosteriorModel:
         """Return the model of the same problem with another prior."""
-        of_losses = replace(
-            self.settings, prior_losses=settings.prior_losses, prior_groups=settings.prior_groups
+        given = replace(
+            self.settings,
+            prior_losses=settings.prior_losses,
+            prior_groups=settings.prior_groups,
+            dispersion=settings.dispersion,
         )
-        if of_losses == settings:  # unseen losses are no part of the fit
+        if given == settings:  # these are no part of the fit
             return replace(self, settings=settings)
+        if replace(given, equal_actions=settings.equal_actions) == settings:
+            prior = prior_of_pseudo_counts(settings.equal_actions)
+            mixture = mix_groups(self.likelihood, prior)
+            return replace(self, settings=settings, pseudo_counts=mixture)
         return PosteriorModel.of(self.problem, settings)
 
     def _fitted(self, steps: Steps, v: Array) -> PosteriorModel:
@@ -199,6 +208,7 @@ class PosteriorModel:
             self,
             bulk=bulk,
             events=tuple(events),
+            likelihood=likelihood,
             pseudo_counts=mix_groups(likelihood, prior_of_pseudo_counts(settings.equal_actions)),
             variance=variance,
             variance_rows=variance_rows,
@@ -388,8 +398,9 @@ def _start(
     mixture, least = Mixture(q, np.ones(1), q[None]), float(problem.values.low)
     frontier = _frontier_reward(problem, rows)
     return PosteriorModel(
-        problem, settings, gamma, rows, rows, (), mixture, 1.0, 1.0, least, frontier
-    )
+        problem, settings, gamma, rows, rows, (), np.zeros(q.shape), mixture, 1.0, 1.0, least,
+        frontier,
+    )  # fmt: skip
 
 
 def _variance(bulk: PairSums, mean: Array, scatter: Array, steps: Steps) -> float:

@@ -5,8 +5,8 @@ For a penalty c, each step maximises in every state
     sum_a pi(a) Q(x, a) - price(x, a) (pi(a) - b(a))_+ - c d(x) var(x, a) (pi(a) - b(a))^2 / 2
 
 where d are discounted visits, var is the variance of the mean of a pair, and the price is the
-expected cost of unseen losses. Values, visits and steps are computed by turns. Large penalties
-change little, small ones much. Each penalty starts from the policy of the larger one before it.
+expected cost of unseen losses. Values, visits and steps are computed by turns, for all penalties at
+once. Large penalties change little, small ones much.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def search(
     for _ in range(_N_STEPS):
         q = model.q(v[is_open])
         cost = np.where(seen, price * np.maximum(q - moments.losses.worst, 0.0), 0.0)
-        curvature = penalties[is_open] * visits[is_open][:, :, None] * variance + 1e-9
+        curvature = penalties[is_open] * visits[is_open][:, :, None] * variance
+        curvature += 1e-9 * unit
         moved = np.empty(q.shape)
         _step(np.where(seen, q, 0.0), cost, curvature, start, most, moved)
         moved = np.where(seen, moved, start)
@@ -80,7 +81,7 @@ def _variances(moments: GainMoments) -> tuple[Array, float]:
         variance = variance + off**2 * one.variance
     n = model.rows.n
     of_rows = float((variance * n).sum() / n.sum())
-    return variance, float(np.sqrt(max(model.variance, of_rows, 1e-12)))
+    return variance, float(np.sqrt(max(model.variance, of_rows)))
 
 
 @jit

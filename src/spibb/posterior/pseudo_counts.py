@@ -94,15 +94,16 @@ def mix_groups(likelihood: Array, prior: Array) -> Mixture:
         likelihood: Log likelihoods of m by state, shape (M, S).
         prior: Prior of the m of a group, shape (M,).
     """
-    e = np.exp(likelihood - likelihood.max(axis=0))
+    e = likelihood - likelihood.max(axis=0)
     first, second = np.triu_indices(len(prior))
     apart = max(1.0 - float((prior**2).sum()), 1e-9)
     prior_of_pair = np.where(
         first == second, 0.5 * prior[first], prior[first] * prior[second] / apart
     )
     log_prior = np.log(np.maximum(prior_of_pair, 1e-300))
+    # Logarithms: a state may be far from likely in both groups.
     scores = [
-        np.log(np.maximum(share * e[first] + (1.0 - share) * e[second], 1e-300)).sum(axis=1)
+        np.logaddexp(np.log(share) + e[first], np.log(1.0 - share) + e[second]).sum(axis=1)
         + log_prior
         for share in _SHARES
     ]
@@ -110,9 +111,10 @@ def mix_groups(likelihood: Array, prior: Array) -> Mixture:
     order = np.argsort(-score, kind="stable")[:_N_COMBINATIONS]
     weights = np.exp(score[order] - score[order[0]])
     weights /= weights.sum()
-    share, pair = _SHARES[order // len(first)], order % len(first)
+    share, pair = _SHARES[order // len(first)][:, None], order % len(first)
     places, parts = np.arange(len(order)), np.zeros((len(order), *e.shape))
-    parts[places, first[pair]] += share[:, None] * e[first[pair]]
-    parts[places, second[pair]] += (1.0 - share)[:, None] * e[second[pair]]
-    parts /= np.maximum(parts.sum(axis=1, keepdims=True), 1e-300)
+    of_first, of_second = np.log(share) + e[first[pair]], np.log(1.0 - share) + e[second[pair]]
+    total = np.logaddexp(of_first, of_second)
+    parts[places, first[pair]] += np.exp(of_first - total)
+    parts[places, second[pair]] += np.exp(of_second - total)
     return Mixture(np.einsum("l,lms->ms", weights, parts), weights, parts)

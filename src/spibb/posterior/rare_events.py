@@ -121,7 +121,7 @@ class RareEvents:
         others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + anywhere
         others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + 1.0)
         others_a = np.maximum(k_a - k * (1.0 - by_x), 0.0) + prior
-        others_a = others_a / (np.maximum(n_a - n, 0.0) + rows)
+        others_a = others_a / np.maximum(np.maximum(n_a - n, 0.0) + rows, 1e-300)
         posterior = mix_groups(
             _rate_likelihood(k, n, np.clip(others_x + others_a, _LEAST, _MOST)),
             prior_of_pseudo_counts(settings.equal_actions),

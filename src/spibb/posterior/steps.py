@@ -48,11 +48,13 @@ class Steps(NamedTuple):
         """Return the steps of a problem: of its log, or of its counts where that is all it has.
 
         Counts keep the mean reward of each transition and the variance of each pair. Rewards that
-        differ though the transition is the same are therefore not told apart.
+        differ though the transition is the same are therefore not told apart. Where several
+        policies made the log, the rows of all of them count: what follows an action does not depend
+        on who took it.
         """
-        if problem.log is None:
+        if problem.whole is None:
             return cls.of_counts(problem.counts)
-        return cls.of_log(problem.log)
+        return cls.of_log(problem.whole)
 
     @classmethod
     def of_log(cls, log: Log) -> Steps:
@@ -210,8 +212,9 @@ class PairSums:
     def by_state(self) -> sp.csr_array:
         """Return rows by next state of each state, sparse of shape (S, S)."""
         (n_states, n_actions), count = self.n.shape, self.count
+        # A copy: entries are sorted and added up in place.
         found = sp.csr_array(
-            (count.data, count.indices, count.indptr[::n_actions]), (n_states, n_states)
+            (count.data, count.indices, count.indptr[::n_actions]), (n_states, n_states), copy=True
         )
         found.sum_duplicates()
         return found

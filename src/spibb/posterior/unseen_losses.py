@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 _HALF = 10.0
 # A loss is a pair's own where it is less than this share of its rows.
 _RARE = 0.3
+# Standard deviations by which losses of a pair exceed what its state and action explain.
+_CLEAR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,9 @@ class UnseenLosses:
         for one in self.model.events:
             if one.is_loss:
                 is_rare = one.sums.n < _RARE * n
-                own += np.where(is_rare, np.maximum(one.sums.n - n * one.base, 0.0), 0.0)
+                expected = n * one.base
+                excess = one.sums.n - expected - _CLEAR * np.sqrt(expected)
+                own += np.where(is_rare, np.maximum(excess, 0.0), 0.0)
         return self._share(n, own)
 
     @cached_property
@@ -83,7 +87,13 @@ class UnseenLosses:
     def of_pairs(self) -> Array:
         """Mean rates by pair, shape (S, A)."""
         k = self._of_pairs[0] / self._of_pairs[1]
-        return np.asarray(k / (self.model.rows.n + k + 1e-12))
+        return np.asarray(k / (self.model.rows.n + k + 1e-12) / (1.0 + self._seen))
+
+    @cached_property
+    def _seen(self) -> Array:
+        """Losses that were seen, by pair: those have rates of their own."""
+        found = [one.sums.n for one in self.model.events if one.is_loss]
+        return found[0] if found else np.zeros(self.model.rows.n.shape)
 
     @cached_property
     def worst(self) -> float:
@@ -115,8 +125,8 @@ class UnseenLosses:
             axis=(1, 2)
         )
         # All pairs share k, which is hardly known.
-        variance += total**2 / self._of_pairs[0]
-        spread = by_action * (1.0 - by_action) / (n.sum(axis=0) + 2.0)
+        variance += total**2 / max(self._of_pairs[0], 1e-300)
+        spread = by_action * (1.0 - by_action) / (n.sum(axis=0) + self._c + 1.0)
         return total + of_action @ by_action, variance + of_action**2 @ spread
 
     def price(self, caution: float) -> Array:
@@ -126,6 +136,6 @@ class UnseenLosses:
             caution: Standard deviations by which rates of actions are raised.
         """
         rate = self.of_actions
-        rows = self.model.rows.n.sum(axis=0) + 2.0
+        rows = self.model.rows.n.sum(axis=0) + self._c + 1.0
         raised = rate + 0.5 * caution * np.sqrt(rate * (1.0 - rate) / rows)
         return np.asarray(raised + self.of_pairs)

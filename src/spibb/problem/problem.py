@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
-from spibb.data.baseline_fit import BaselineFit, baseline_fit
+from spibb.data.baseline_fit import BaselineFit, baseline_fit, told_pooled
 from spibb.data.counts import Counts
 from spibb.data.direction import TURNED
 from spibb.data.estimate import Unseen, checked_unseen
@@ -227,6 +227,12 @@ class Problem(Display):
             return None
         n_sa = self.counts.n_sa if self.log is None else pair_counts(self.log)
         return baseline_fit(n_sa, self.baseline.probabilities)
+
+    def worst_fit(self, fit: BaselineFit) -> str:
+        """Return in words where the log contradicts a baseline most: a state, or many together."""
+        if fit.pooled is None:
+            return self.counts.place(int(np.argmax(fit.evidence)))
+        return told_pooled(fit.pooled, self.baseline.actions)
 
     @cached_property
     def logger_fits(self) -> dict[str, BaselineFit]:

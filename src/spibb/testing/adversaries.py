@@ -4,7 +4,8 @@ Benign random problems find no errors. These do: records that stop, tails that a
 long episodes, starts that vary, rare events, missing steps, baselines that are nearly or wholly
 certain, costs, ragged lengths, logs that stop when they look best, discounts from 0 to 1, a state
 that nobody named, a second logger with other starts, a log that another policy made where few
-episodes go, a baseline that lists the states of the log alone, ends in states that may go on.
+episodes go, in one state or in many that are seldom seen, a baseline that lists the states of the
+log alone, ends in states that may go on.
 spibb.testing.claims lists what is claimed of such a log.
 
 >>> log = ADVERSARIES["truncation"].draw(np.random.default_rng(0))
@@ -353,18 +354,20 @@ def _unlisted() -> Adversary:
     )  # fmt: skip
 
 
-def _wrong_baseline() -> Adversary:
-    """In state 1, where 1.5 % of the episodes of action 1 go, the log is of another policy."""
-    transition, ending = np.zeros((2, 2, 2)), np.ones((2, 2))
-    transition[0, 1, 1], ending[0, 1] = 0.015, 0.985
-    reward = np.array([[0.5, 0.6], [10.0, -10.0]])
-    mdp = TabularMDP(transition, reward, 0.9, [1.0, 0.0], ending=ending)
-    baseline = TabularPolicy([[0.5, 0.5], [0.1, 0.9]])
-    made_by = TabularPolicy([[0.5, 0.5], [0.9, 0.1]])
+def _wrong_baseline(n_rare: int = 1) -> Adversary:
+    """In rare states, where 1.5 % of the episodes of action 1 go, the log is of another policy."""
+    n_states = n_rare + 1
+    transition, ending = np.zeros((n_states, 2, n_states)), np.ones((n_states, 2))
+    transition[0, 1, 1:], ending[0, 1] = 0.015 / n_rare, 0.985
+    reward = np.array([[0.5, 0.6], *[[10.0, -10.0]] * n_rare])
+    mdp = TabularMDP(transition, reward, 0.9, np.eye(n_states)[0], ending=ending)
+    baseline = TabularPolicy([[0.5, 0.5], *[[0.1, 0.9]] * n_rare])
+    made_by = TabularPolicy([[0.5, 0.5], *[[0.9, 0.1]] * n_rare])
+    where = "where few episodes go" if n_rare == 1 else f"in {n_rare} states that are seldom seen"
     return Adversary(
-        "another policy than the baseline made the log, where few episodes go", mdp, baseline,
-        TabularPolicy([[0.2, 0.8], [0.1, 0.9]]), _sampled(mdp, made_by, 6_000, 5), (-10.0, 10.0),
-        (-10.0, 10.0), made_by=made_by,
+        f"another policy than the baseline made the log, {where}", mdp, baseline,
+        TabularPolicy([[0.2, 0.8], *[[0.1, 0.9]] * n_rare]), _sampled(mdp, made_by, 6_000, 5),
+        (-10.0, 10.0), (-10.0, 10.0), made_by=made_by,
     )  # fmt: skip
 
 
@@ -533,6 +536,7 @@ ADVERSARIES: dict[str, Adversary] = {
     "gamma-1": _undiscounted(),
     "two-loggers": _two_loggers(),
     "wrong-baseline": _wrong_baseline(),
+    "wrong-in-rare-states": _wrong_baseline(300),
     "unlisted-states": _unlisted_states(),
     "merged-ends": _merged_ends(),
 }

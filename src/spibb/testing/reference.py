@@ -314,8 +314,8 @@ def reference_baseline_fit(
 ) -> tuple[float, float]:
     """Return p-value and distance of a baseline, one action after the other.
 
-    Each alternative is an urn: it holds c b(a | x) balls of every action, and one more of each that
-    was taken. The distance takes off the expectation over all binomial outcomes.
+    Each alternative of the first kind is an urn: it holds c b(a | x) balls of every action, and one
+    more of each that was taken. The distance takes off the expectation over all binomial outcomes.
     """
     ratios = []
     for c in (1.0, 10.0, 100.0, 1e3, 1e4, 1e5):
@@ -328,7 +328,14 @@ def reference_baseline_fit(
                     balls[action] += 1.0
                     total += 1.0
         ratios.append(ratio)
-    wealth = sum(math.exp(ratio) for ratio in ratios) / len(ratios)
+    tilts = [2.0**k for k in range(-9, 3)]
+    kinds = [
+        [math.exp(ratio) for ratio in ratios],
+        _reference_tilted(n_sa, baseline, tilts, share=1.0),
+        _reference_tilted(n_sa, baseline, [0.5, 2.0], share=0.5),
+    ]
+    single, every, half = (sum(kind) / len(kind) for kind in kinds)
+    wealth = single / 2.0 + every / 4.0 + half / 4.0
     distance, n_rows = 0.0, 0
     for counts, probabilities in zip(n_sa, baseline, strict=True):
         n = int(sum(counts))
@@ -338,4 +345,52 @@ def reference_baseline_fit(
                 math.comb(n, i) * p**i * (1.0 - p) ** (n - i) * abs(i - n * p) for i in range(n + 1)
             )
             distance += (abs(k - n * p) - chance) / 2.0
-    return min(1.0, 1.0 / wealth), distance / max(1, n_rows)
+    shown = _reference_pooled_distance(n_sa, baseline)
+    return min(1.0, 1.0 / wealth), max(distance, shown) / max(1, n_rows)
+
+
+def _reference_scores(probabilities: NDArray[np.float64]) -> list[list[float]]:
+    """Return the scores of actions: each one's indicator, and the baseline's own probability."""
+    n_actions = len(probabilities)
+    indicators = [[float(a == taken) for taken in range(n_actions)] for a in range(n_actions)]
+    return [*indicators, [float(p) for p in probabilities]]
+
+
+def _reference_tilted(
+    n_sa: NDArray[np.int64], baseline: NDArray[np.float64], tilts: list[float], share: float
+) -> list[float]:
+    """Return the wealth of bets on each score, sign and tilt, in a share of the states, by rows."""
+    found = []
+    for k in range(n_sa.shape[1] + 1):
+        for t in tilts:
+            for sign in (1.0, -1.0):
+                wealth = 1.0
+                for counts, probabilities in zip(n_sa, baseline, strict=True):
+                    score = _reference_scores(probabilities)[k]
+                    mean = sum(p * s for p, s in zip(probabilities, score, strict=True))
+                    spread = sum(
+                        p * (s - mean) ** 2 for p, s in zip(probabilities, score, strict=True)
+                    )
+                    cost, in_state = min((math.exp(t) - 1.0 - t) * spread, t * t / 8.0), 1.0
+                    for action, n in enumerate(counts):
+                        for _ in range(n):
+                            in_state *= math.exp(sign * t * (score[action] - mean) - cost)
+                    wealth *= 1.0 - share + share * in_state
+                found.append(wealth)
+    return found
+
+
+def _reference_pooled_distance(n_sa: NDArray[np.int64], baseline: NDArray[np.float64]) -> float:
+    """Return how far sums of scores over all rows are off, beyond chance."""
+    beyond = []
+    for k in range(n_sa.shape[1] + 1):
+        off, variance = 0.0, 0.0
+        for counts, probabilities in zip(n_sa, baseline, strict=True):
+            score = _reference_scores(probabilities)[k]
+            mean = sum(p * s for p, s in zip(probabilities, score, strict=True))
+            spread = sum(p * (s - mean) ** 2 for p, s in zip(probabilities, score, strict=True))
+            for n, s in zip(counts, score, strict=True):
+                off += n * (s - mean)
+                variance += n * spread
+        beyond.append(abs(off) - math.sqrt(2.0 / math.pi * variance))
+    return max(sum(beyond[:-1]) / 2.0, beyond[-1])
