@@ -16,6 +16,7 @@ from spibb import (
     evaluate,
     risk,
 )
+from spibb.assessment.criteria import MOST_HARM
 from spibb.envs import Garnet, Queue, RareAction
 from spibb.errors import SettingsError
 from spibb.testing.adversaries import ADVERSARIES
@@ -207,7 +208,8 @@ def test_slow_service_is_not_believed_to_be_harmless(n_episodes):
     for seed in range(5):
         rng = np.random.default_rng(seed)
         log = Log.sample(queue, baseline, n_episodes=n_episodes, max_steps=50, rng=rng)
-        assert risk(log, slow, baseline=baseline, gamma=0.95).probability_of_harm > 0.2
+        # Twice what a policy may have that is deployed.
+        assert risk(log, slow, baseline=baseline, gamma=0.95).probability_of_harm > 2.0 * MOST_HARM
 
 
 def test_a_rare_ruin_that_was_never_seen_is_not_ruled_out():
@@ -261,7 +263,10 @@ def test_a_state_where_records_stop_is_the_worst_there_is():
     asked = {"baseline": case.baseline, "gamma": case.mdp.gamma, "reward_range": case.reward_range}
     found = risk(log, TabularPolicy([[0.0, 1.0], [0.5, 0.5]]), **asked)
     assert found.probability_of_harm > 0.9
-    assert AutoSPIBB().improve(log, **asked).choice.chosen is None
+    # To stop at once costs 0.9, and to go on 1 / (1 - 0.5) from the next step on.
+    chosen = AutoSPIBB().improve(log, **asked).policy
+    assert chosen.probabilities[0, 0] >= 0.5
+    assert case.gain(chosen) >= 0.0
 
 
 def test_states_that_are_changed_carry_the_risk():
