@@ -30,7 +30,6 @@ from spibb.problem.batch import models_on
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.checks import random_problem
 
-
 N_CANDIDATES = len(PENALTIES) + 2 * len(GRID)
 
 

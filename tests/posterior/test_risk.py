@@ -163,7 +163,10 @@ def test_one_row_is_enough_to_say_how_little_is_known():
 def test_counts_without_a_transition_have_a_risk():
     counts = Counts.from_log(
         Log.from_arrays(
-            state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 5.0] * 20, episode=range(40),
+            state=[0] * 40,
+            action=[0, 1] * 20,
+            reward=[0.0, 5.0] * 20,
+            episode=range(40),
             terminated=[True] * 40,
         )  # fmt: skip
     )
