@@ -52,8 +52,6 @@ SLOW = frozenset(
         "operators/test_rows.py",
         "operators/test_soft_exact.py::test_never_worse_than_linprog_and_always_within_budget",
         "operators/test_successor_rows.py",
-        "posterior/test_moments.py",
-        "posterior/test_posterior.py::test_intervals_cover_the_truth_of_a_policy_that_no_log_chose",
         "representation/test_oracles.py",
         "report/test_report_figures.py::test_it_keeps_to_what_changes_most_and_says_so",
         "report/test_result_folder.py::test_a_large_policy_is_parquet_only",

@@ -95,7 +95,7 @@ def test_no_verdict_of_the_regret_test_changes_where_nothing_ends(name):
         np.testing.assert_allclose(bounds, bounds[0], atol=1e-7)
 
 
-# R-MIN plans for the least reward; so does a careful prior, and it draws what ends pay towards 0.
+# R-MIN plans for the least reward; so do unseen losses, and means of a state draw what ends pay.
 BY_LEAST = {"r-min", "auto-spibb"}
 
 

@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import astuple
 from importlib import resources
 
 import numpy as np
@@ -14,7 +15,8 @@ from spibb.assessment.verdict import Decision
 from spibb.cli.app import app
 from spibb.errors import SettingsError
 from spibb.inspection import inspect as inspecting
-from spibb.posterior import posterior
+from spibb.posterior.model import PosteriorModel
+from spibb.posterior.settings import ModelSettings
 from spibb.report.folder import write_result
 from spibb.report.summary import result_summary
 from spibb.testing.checks import random_problem
@@ -33,7 +35,7 @@ def result(problem):
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Count what runs, by name; models by what they are drawn from, prior, seed and number."""
+    """Count what runs, by name; fitted models by the data and the prior they are fitted to."""
     found = Counter()
 
     def watch(place, name):
@@ -45,42 +47,52 @@ def calls(monkeypatch):
 
         monkeypatch.setattr(place, name, counted)
 
-    for name in ("risk", "ask_halves", "decide"):
+    for name in ("assess_risk", "ask_halves", "decide"):
         watch(module, name)
     watch(inspecting, "inspect")
-    draw = posterior.draw_models
+    fit = PosteriorModel.of.__func__
 
-    def drawn(outcomes, around, *, numbered, seed, hazards):
-        model = tuple(part.tobytes() for part in (outcomes.n_sa, outcomes.indices, outcomes.counts))
-        found.update((model, hazards is None, seed, number) for number in numbered)
-        return draw(outcomes, around, numbered=numbered, seed=seed, hazards=hazards)
+    def fitted(cls, problem, settings=None):
+        data = problem.counts.n_sa.tobytes(), problem.counts.reward_sum.tobytes()
+        found[data, settings or ModelSettings()] += 1
+        return fit(cls, problem, settings)
 
-    monkeypatch.setattr(posterior, "draw_models", drawn)
+    monkeypatch.setattr(PosteriorModel, "of", classmethod(fitted))
     return found
 
 
-ONCE = {"risk": 1, "ask_halves": 1, "decide": 1, "inspect": 1}
+ONCE = {"assess_risk": 1, "ask_halves": 1, "decide": 1, "inspect": 1}
 
 
 def named(calls):
     return {name: n for name, n in calls.items() if isinstance(name, str)}
 
 
-def drawn_models(calls):
-    return {key: n for key, n in calls.items() if not isinstance(key, str)}
+def fitted_models(calls):
+    """Return how often each model was fitted: of the log under each prior, and of its halves."""
+    found = {key: n for key, n in calls.items() if not isinstance(key, str)}
+    data = Counter(key[0] for key in found)
+    (whole,) = [one for one, n_priors in data.items() if n_priors > 1]
+    return (
+        {key[1]: n for key, n in found.items() if key[0] == whole},
+        [n for key, n in found.items() if key[0] != whole],
+    )
 
 
 @pytest.mark.parametrize("printed", ["table", "json", "csv"])
-def test_one_command_draws_every_model_and_asks_every_question_once(calls, tmp_path, printed):
+def test_one_command_fits_every_model_and_asks_every_question_once(calls, tmp_path, printed):
     with resources.as_file(resources.files("spibb.cli") / "demo") as folder:
         words = ["improve", f"{folder}/log.csv", "--baseline", f"{folder}/baseline.csv",
                  "--gamma", "0.95", "--out", f"{tmp_path}/out", "--format", printed]  # fmt: skip
         assert CliRunner().invoke(app, words).exit_code == 0
     assert named(calls) == ONCE
-    drawn = drawn_models(calls)
-    assert len({key[0] for key in drawn}) == 3, "the log and its halves"
-    assert len(drawn) == 2 * 400 + 2 * 2 * 100, "both priors of each"
-    assert set(drawn.values()) == {1}
+    of_log, of_halves = fitted_models(calls)
+    # Other priors of unseen losses need no other fit.
+    assert of_log == {
+        ModelSettings(): 1, ModelSettings(equal_actions=0.05): 1, ModelSettings(equal_actions=0.5): 1
+    }  # fmt: skip
+    assert len(of_halves) == 2
+    assert max(of_halves) <= 2, "to make a policy, and to judge one"
     assert (tmp_path / "out" / "report.html").exists()
 
 
@@ -96,7 +108,9 @@ def test_a_written_assessment_is_not_computed_again(calls, result, tmp_path):
     assert judged.verdict is verdict
     assert judged.risk is risk
     assert named(calls) == ONCE
-    assert set(drawn_models(calls).values()) == {1}
+    of_log, of_halves = fitted_models(calls)
+    assert set(of_log.values()) == {1}
+    assert of_halves == [1, 1]
 
 
 def test_a_comparison_judges_each_result_once(calls, problem, tmp_path):
@@ -104,7 +118,7 @@ def test_a_comparison_judges_each_result_once(calls, problem, tmp_path):
     fresh = spibb.Problem.of(problem.log, baseline=problem.baseline, gamma=0.9)
     table = spibb.compare(fresh, algorithms)
     table.write(tmp_path / "out")
-    assert named(calls) == {"risk": 2, "ask_halves": 2, "decide": 2, "inspect": 1}
+    assert named(calls) == {"assess_risk": 2, "ask_halves": 2, "decide": 2, "inspect": 1}
     assert [one.problem is fresh for one in table.assessments] == [True, True]
 
 
@@ -127,7 +141,7 @@ def test_any_policy_can_be_assessed(problem, result):
     assert spibb.Assessment.of(problem, named_otherwise).policy.probabilities == pytest.approx(
         result.policy.probabilities
     )
-    assert given.risk.gains == spibb.risk(problem, result.policy).gains
+    assert given.risk.gain == spibb.risk(problem, result.policy).gain
     audited = spibb.audit(problem, policy=result.policy)
     assert given.certificate.to_dict() == audited.to_dict()
     assert given.values.v == pytest.approx(result.v)
@@ -148,36 +162,40 @@ def reordered(policy):
     )
 
 
-def test_fewer_models_may_be_drawn(result):
-    judged = spibb.Assessment.of(result, n_draws=10)
-    assert judged.risk.gain.n_draws == judged.state_risks.n_draws == 10
-    assert judged.risk.gains == spibb.Assessment.of(result, n_draws=10).risk.gains
+def test_the_choice_and_the_report_rest_on_one_model(problem):
+    result = spibb.AutoSPIBB(caution=0.5).improve(problem)
+    judged, choice = spibb.Assessment.of(result), result.choice
+    assert judged.posterior is choice.model
+    assert choice.chosen is not None
+    chosen = choice.candidates[choice.chosen].gain
+    assert astuple(judged.risk.gain) == pytest.approx(astuple(chosen), rel=1e-9)
 
 
-def test_the_baseline_is_kept_and_large_models_are_not_drawn(calls, problem, result, monkeypatch):
+def test_the_baseline_is_kept_and_large_models_have_no_risk(calls, problem, result, monkeypatch):
     kept = spibb.Assessment.of(problem, problem.baseline)
-    assert kept.risk is None
-    assert kept.state_risks is None
+    risk = kept.risk
+    assert (risk.mean, risk.deviation, risk.probability_of_harm) == (0.0, 0.0, 0.0)
+    assert risk.interval() == (0.0, 0.0)
+    assert set(risk.scenarios) == {0.0}
+    assert not kept.state_risks.gain.any()
+    assert not kept.state_risks.harm.any()
     assert kept.verdict.decision is Decision.KEEP
+    calls.clear()
     monkeypatch.setattr(module, "LARGEST_DENSE", 0)
     large = spibb.Assessment.of(result)
     assert (large.risk, large.cross_validation, large.held_out) == (None, None, None)
-    assert not drawn_models(calls)
+    assert large.verdict.decision is Decision.KEEP
+    assert not calls.keys() - {"decide", "inspect"}
 
 
-def test_parts_of_a_gain_are_those_of_the_first_draws(problem, result):
-    """The mean over the worst tenth is taken of the draws whose parts are kept."""
-    table, of_problem = result.policy.probabilities, posterior.Posterior(problem)
-    gains, parts = of_problem.gains_and_parts(table[None], 60, 35)
-    found = spibb.risk(problem, result.policy, n_draws=60)
-    prior = next(iter(found.gains))
-    assert parts[prior].shape == (35, problem.counts.n_states)
-    assert (gains[prior] == of_problem.gains(table[None], 60)[prior]).all()
-    worst = np.argsort(gains[prior][0])[:6]
-    _, every = of_problem.gains_and_parts(table[None], 60, 60)
-    np.testing.assert_array_equal(every[prior][:35], parts[prior])
-    np.testing.assert_allclose(found.by_state, every[prior][worst].mean(axis=0), atol=1e-12)
-    np.testing.assert_allclose(found.states.gain, every[prior].mean(axis=0), atol=1e-9)
+def test_parts_of_a_gain_are_those_of_the_states(problem, result):
+    """Means are parts of the mean, and the worst 10 % those of the lower-tail mean."""
+    found = spibb.risk(problem, result.policy)
+    assert found.states.gain.shape == (problem.counts.n_states,)
+    assert found.states.gain.sum() == pytest.approx(found.mean, abs=0.2 * found.deviation)
+    assert (found.by_state <= found.states.gain).all()
+    changed = np.abs(result.policy.probabilities - problem.baseline.probabilities).max(axis=1) > 0
+    assert not found.by_state[~changed].any()
 
 
 @pytest.mark.parametrize("given", [(3,), ("log", "policy"), (None, None)])

@@ -12,7 +12,9 @@ from spibb.assessment.criteria import Criterion
 from spibb.assessment.pilot import episodes_per_group, plan_pilot
 from spibb.assessment.verdict import Decision, Verdict, decide
 from spibb.ope.log_return import LogReturn
-from spibb.posterior.risk import Gain, Risk
+from spibb.posterior.gain import Gain
+from spibb.posterior.risk import PriorRange, Risk
+from spibb.posterior.states import StateRisks
 from spibb.report.answers import answer
 from spibb.report.changes import result_changes
 from spibb.representation.agreement import Agreement, RefinedClaim
@@ -28,7 +30,7 @@ def judged():
     )  # fmt: skip
     uniform = spibb.TabularPolicy.uniform(1, 2)
     result = spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9, reward_range=(-50, 50))
-    return spibb.Assessment.of(result, n_draws=100)
+    return spibb.Assessment.of(result)
 
 
 def refined(gain, *, holds, error=0.1):
@@ -70,7 +72,7 @@ def test_there_is_a_plan_for_a_pilot_alone(judged):
     plan = plan_pilot(with_known(judged, verdict=Verdict(Decision.PILOT, "it is so", ())))
     assert "by a weighted coin flip for each episode before it starts" in plan.steps[0]
     assert f"About {plan.episodes_per_group:,} episodes" in plan.steps[2]
-    assert plan.detected_gain == pytest.approx(judged.risk.least_mean / 2)
+    assert plan.detected_gain == pytest.approx(judged.risk.mean / 2)
 
 
 def test_a_plan_without_numbers_is_a_plan(judged):
@@ -92,7 +94,7 @@ def test_the_deviation_of_returns_is_that_of_the_log():
 @pytest.mark.parametrize(
     ("criteria", "figure", "said"),
     [
-        ([("states", True, "x"), ("finer", None, "x")], "0 of 100", "worlds lose"),
+        ([("states", True, "x"), ("finer", None, "x")], "0 of 100", "simulated scenarios lose"),
         (
             [("states", False, "the log contradicts that the recorded state is all that matters")],
             "Unknown",
@@ -130,13 +132,13 @@ def test_the_gain_names_the_least_gain_in_finer_states(judged):
 
 def test_each_reason_for_doubt_has_words_of_its_own(judged):
     result = judged.improvement
-    gain = Gain(1.0, 1.0, (0.0, 2.0), (-1.0, 3.0), 0.0, -0.5, 400)
+    gain, nothing = Gain(1.0, 0.1), StateRisks(np.zeros(1), np.zeros(1), np.zeros(1))
     certificate = replace(
         result.certificate, guarantee=replace(result.certificate.guarantee, bound=-3.0)
     )
     log = result.problem.log.with_features({"x": np.arange(800.0)})
     known = {
-        "risk": Risk({"careful": gain}, 0.0, 1.0, np.zeros(1), (1.0,) * 100, 0.5),
+        "risk": Risk(gain, 0.0, nothing, PriorRange((1.0, 1.0), (0.0, 0.0)), 0.5),
         "certificate": certificate, "problem": replace(result.problem, log=log), "choice": None,
         "inspection": None, "model_fit": judged.model_fit,
     }  # fmt: skip

@@ -161,7 +161,7 @@ def test_answers_are_conditional_where_the_states_are_in_doubt(queues):
     assert "The least gain in finer states is -" in bad["gain"]["text"]
     good = queues["good"][0]
     assert good["verdict"]["doubt"] is None
-    assert "worlds lose" in good["answers"][2]["text"]
+    assert "simulated scenarios lose" in good["answers"][2]["text"]
 
 
 def test_a_pilot_says_how_to_run_it(queues):

@@ -40,7 +40,7 @@ def content_but_command(folder):
 @pytest.mark.parametrize(
     ("given", "algorithm", "setting"),
     [
-        ([], "auto-spibb", ("caution", 2.0)),
+        ([], "auto-spibb", ("caution", 1.5)),
         (["--caution", 1], "auto-spibb", ("caution", 1)),
         (["--epsilon", 0.2], "approx-soft-spibb", ("epsilon", 0.2)),
         (["--delta", 0.1], "approx-soft-spibb", ("delta", 0.1)),
@@ -79,7 +79,6 @@ def test_large_models_are_left_to_another_and_the_command_says_so(tmp_path, spib
 @pytest.mark.parametrize(
     ("given", "algorithm"),
     [
-        (["--model", "shrunk"], "approx-soft-spibb"),
         (["--min-gain", 0.1], "approx-soft-spibb"),
         (["--forbid", "drug"], "auto-spibb"),
         (["--unseen", "uniform"], "auto-spibb"),
@@ -94,7 +93,7 @@ def test_what_leaves_no_choice_is_for_another(ward, spibb, given, algorithm):
 
 def test_caution_goes_with_no_budget(ward, spibb):
     asked = ["improve", ward.log, "--baseline", ward.baseline, "--gamma", 0.9, "--out", "out"]
-    for more in (["--epsilon", 0.5], ["--model", "shrunk"]):
+    for more in (["--epsilon", 0.5], ["--min-gain", 0.1]):
         ran = spibb(*asked, "--caution", 2, *more)
         assert ran.code != 0
         assert "--caution is for auto-spibb, which chooses all else" in " ".join(ran.err.split())

@@ -24,6 +24,7 @@ from spibb.algorithms.base import Algorithm
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.envs import ICUSepsis, SysAdmin, from_gymnasium
 from spibb.errors import MissingDependencyError, SettingsError
+from spibb.posterior.model import PosteriorModel
 from spibb.problem import ProblemBatch
 
 needs_sepsis = pytest.mark.skipif(
@@ -98,7 +99,7 @@ def test_nor_by_anything_that_auto_spibb_may_choose(sepsis):
         log, baseline=clinicians, gamma=1.0, reward_range=(0.0, 1.0),
         limits=Limits(allowed=allowed),
     )  # fmt: skip
-    tried, _, _ = candidates(ProblemBatch.of([problem]))
+    tried, _, _ = candidates(ProblemBatch.of([problem]), [PosteriorModel.of(problem)], 1.5)
     rise = tried[:, 0] - clinicians.probabilities
     assert len(tried) > 10
     assert rise[:, ~allowed].max() <= 1e-12

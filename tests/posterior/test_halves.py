@@ -33,7 +33,7 @@ def test_episodes_contradict_models_that_miss_what_is_remembered():
     assert result.policy["0"] == {0: 0.0, 1: 1.0}
     judged = spibb.Assessment.of(result)
     risk = judged.risk
-    assert risk.gain.harm < 0.05, "the models are sure of a gain"
+    assert risk.probability_of_harm < 0.05, "the models are sure of a gain"
     assert risk.cross_fitted > 0.0
     low, high = risk.held_out.interval_95
     assert low < -1.5 < high < 0.0, "the episodes know better"

@@ -23,7 +23,7 @@ def judged():
     )  # fmt: skip
     uniform = spibb.TabularPolicy.uniform(1, 2)
     result = spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9, reward_range=(-50, 0))
-    return spibb.Assessment.of(result, n_draws=100)
+    return spibb.Assessment.of(result)
 
 
 def test_the_page_of_a_result(judged):
@@ -51,7 +51,7 @@ def test_a_pilot_compares_costs(judged):
     other = spibb.Log.from_arrays(state=[0] * 40, action=[0, 1] * 20, reward=[0.0, 1.0] * 20,
                                   episode=range(40), terminated=[True] * 40)  # fmt: skip
     result = spibb.BasicRL().improve(other, baseline=spibb.TabularPolicy.uniform(1, 2), gamma=0.9)
-    rewards = spibb.Assessment.of(result, n_draws=50)
+    rewards = spibb.Assessment.of(result)
     vars(rewards)["verdict"] = Verdict(Decision.PILOT, "it is so", ())
     assert "mean is lower than the other group's" in rewards.pilot.steps[3]
 

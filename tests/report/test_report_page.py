@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from spibb.algorithms.auto_spibb import AutoSPIBB
+from spibb.algorithms.auto_spibb import GRID, AutoSPIBB
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.assessment.assessment import Assessment
 from spibb.cli.app import app
 from spibb.data.log import Log
 from spibb.mdp.policy import TabularPolicy
+from spibb.posterior.penalised_search import PENALTIES
 from spibb.report.html import render_report
 from spibb.report.summary import result_summary
 
@@ -109,7 +110,9 @@ def test_the_page_says_what_the_files_say(demo):
         summary["command"],
     ):
         assert " ".join(said.split()) in page.text
-    assert page.n_rows["risk"] == 1 + len(summary["risk"]["gains"])
+    assert page.n_rows["risk"] == 2
+    low, high = summary["risk"]["interval_95"]
+    assert f"{low:+.3g} to {high:+.3g}" in page.text
     found = data_of(text)
     assert [row[0] for row in found["rows"]] == [row["state"] for row in summary["changes"]]
     assert [row[6] for row in found["rows"]] == [row["more_rows"] for row in summary["changes"]]
@@ -195,7 +198,7 @@ def test_the_candidates_of_a_choice_are_all_there():
     )  # fmt: skip
     uniform = TabularPolicy.uniform(1, 2)
     text = page_of(AutoSPIBB().improve(log, baseline=uniform, gamma=0.9))
-    assert Page(text).n_rows["candidates"] == 1 + 32
+    assert Page(text).n_rows["candidates"] == 1 + len(PENALTIES) + 2 * len(GRID)
     assert text.count('<tr class="chosen">') == 1
     first = text.split('<table id="candidates">')[1].split("<tbody>")[1].split("</tr>")[0]
     assert "chosen: " in first, first

@@ -91,7 +91,7 @@ def test_names_of_columns_are_escaped():
         features={"<script>x</script>": np.arange(400.0) % 7},
     )  # fmt: skip
     uniform = spibb.TabularPolicy.uniform(1, 2)
-    judged = Assessment.of(spibb.BasicRL().improve(log, baseline=uniform, gamma=0.5), n_draws=50)
+    judged = Assessment.of(spibb.BasicRL().improve(log, baseline=uniform, gamma=0.5))
     summary = result_summary(judged)
     assert summary["representation"]["columns"] == ["<script>x</script>"]
     page = render_report(judged, summary)

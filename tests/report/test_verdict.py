@@ -1,6 +1,6 @@
 """What to do with a policy: the rule, case by case, and that it is told alike everywhere."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,7 +10,9 @@ import spibb
 from spibb.assessment.criteria import MOST_HARDLY, MOST_HARM
 from spibb.assessment.verdict import Decision, decide
 from spibb.inspection.finding import Finding
-from spibb.posterior.risk import Gain, Risk
+from spibb.posterior.gain import Gain
+from spibb.posterior.risk import PriorRange, Risk
+from spibb.posterior.states import StateRisks
 from spibb.report.summary import result_summary
 
 
@@ -27,10 +29,24 @@ def result():
     return spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9, **known)
 
 
+@dataclass(frozen=True)
+class StatedGain(Gain):
+    """A gain of which the probability of harm is stated, not computed."""
+
+    harm: float = 0.0
+
+    @property
+    def probability_of_harm(self):
+        return self.harm
+
+
+NOTHING = StateRisks(np.zeros(1), np.zeros(1), np.zeros(1))
+
+
 def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_exact=True):
     """Return a result of which the numbers that the rule asks for are these."""
-    gain = Gain(mean, 1.0, (0.0, 2.0), (-1.0, 3.0), harm, -0.5, 400)
-    risk = Risk({"careful": gain}, hardly, 1.0, np.zeros(1), (mean,) * 100, halves)
+    gain = StatedGain(mean, 1.0, harm=harm)
+    risk = Risk(gain, hardly, NOTHING, PriorRange((mean, mean), (harm, harm)), halves)
     claim = replace(result.certificate.guarantee, bound=bound, is_exact=is_exact)
     certificate = replace(result.certificate, guarantee=claim)
     return SimpleNamespace(
@@ -134,7 +150,7 @@ def test_copies_of_a_log_are_no_evidence():
         )
         worse += spibb.evaluate(process, result.policy).performance < old - 1e-9
         judgement = spibb.Assessment.of(result)
-        sure += judgement.risk.gain.harm <= MOST_HARM
+        sure += judgement.risk.probability_of_harm <= MOST_HARM
         found = judgement.verdict
         assert found.decision is Decision.KEEP
         assert "the log is not sound" in found.sentence
@@ -164,7 +180,7 @@ def test_a_clock_that_the_state_does_not_hold_is_noticed():
     uniform = spibb.TabularPolicy.uniform(1, 2)
     result = spibb.BasicRL().improve(log, baseline=uniform, gamma=0.9)
     found = spibb.Assessment.of(result)
-    assert found.risk.gain.harm <= MOST_HARM
+    assert found.risk.probability_of_harm <= MOST_HARM
     said = found.verdict.sentence
     assert said.startswith("Keep the baseline, since the models contradict the log by more than is")
 

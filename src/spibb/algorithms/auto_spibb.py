@@ -171,9 +171,10 @@ def _penalised(model: PosteriorModel, caution: float) -> Array:
 def _takes_penalised(problem: Problem) -> bool:
     """Return whether bounds on actions are all the limits there are."""
     bounds = problem.bounds
-    return bounds is None or (
-        bounds.max_states is None and bounds.min_gain is None and bounds.costs is None
-    )
+    if bounds is None:
+        return True
+    may_change_all = bounds.max_states is None or bounds.max_states >= problem.counts.n_states
+    return may_change_all and bounds.min_gain is None and bounds.costs is None
 
 
 def ending(models: ModelBatch, tried: Array) -> NDArray[np.bool_]:

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from spibb.assessment.criteria import (
@@ -45,15 +44,13 @@ from spibb.assessment.criteria import (
 )
 from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.posterior.choice import Choice
+from spibb.posterior.gain import Gain
 from spibb.posterior.more import more_episodes, more_for_choice
 from spibb.representation.agreement import SURVIVING_SHARE
 from spibb.words import percent
 
 if TYPE_CHECKING:
     from spibb.assessment.assessment import Assessment
-
-# Standard deviations of a normal gain that this leaves below its mean.
-_HARM_DEVIATIONS = NormalDist().inv_cdf(1.0 - MOST_HARM)
 
 _RETURNED = "the policy that is returned is the baseline without what is forbidden"
 
@@ -187,7 +184,7 @@ def decide_in_states(assessment: Assessment) -> Verdict:
         return Verdict(Decision.MONITOR, reason, conditions)
     if against:
         reason = f"{expected}, but {' and '.join(against)}"
-        more = more_episodes(risk.gain, _HARM_DEVIATIONS, _n_episodes(assessment))
+        more = more_episodes(risk.gain, _harm_deviations(risk.gain), _n_episodes(assessment))
         return Verdict(Decision.WAIT, reason, conditions, more or None)
     doubts = [one for one in log_findings(assessment) if one.severity != "weaker"]
     if certified.holds and doubts:
@@ -218,6 +215,16 @@ def _none_chosen(
     if choice.is_limited:
         reason += f"; {_RETURNED}"
     return Verdict(Decision.WAIT, reason, conditions, more or None)
+
+
+def _harm_deviations(gain: Gain) -> float:
+    """Return how many deviations above 0 a mean must be so that harm is unlikely enough.
+
+    Gains are skewed where losses may be unseen, so that this depends on the gain.
+    """
+    if gain.deviation == 0.0:
+        return 0.0
+    return (gain.mean - gain.quantile(MOST_HARM)) / gain.deviation
 
 
 def _n_episodes(assessment: Assessment) -> int:

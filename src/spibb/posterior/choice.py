@@ -77,7 +77,9 @@ class Choice:
         """
         least = 0.0 if fallback is None else fallback.mean - caution * fallback.deviation
         scores = np.array([one.score(caution) for one in candidates])
-        is_safe = np.array([one.ends for one in candidates]) & (scores > least)
+        # What differs from the fallback by rounding is no better.
+        is_better = scores > least + _TIE * abs(least)
+        is_safe = np.array([one.ends for one in candidates]) & is_better
         # The first of those that are alike but for rounding, whatever is added to all rewards.
         best = scores.max(where=is_safe, initial=-np.inf)
         best -= _TIE * np.abs(scores).max(where=is_safe, initial=0.0)

@@ -381,12 +381,17 @@ class PosteriorModel:
 
 
 def _frontier_reward(problem: Problem, rows: PairSums) -> float:
-    """Return the declared least reward, or the smallest mean reward of a state, at most 0."""
+    """Return the declared least reward, or the smallest mean reward of a state.
+
+    Where the process was seen to end, it is at most 0, which an end is worth. Elsewhere 0 is a
+    reward like any other: nothing may depend on a constant that is added to all rewards.
+    """
     if not problem.values.is_observed:
         return float(problem.values.low)
     seen = rows.of_state > 0.0
     means = rows.reward.sum(axis=1)[seen] / rows.of_state[seen]
-    return min(float(means.min()), 0.0)
+    least = float(means.min())
+    return min(least, 0.0) if problem.counts.n_ended else least
 
 
 def _start(

@@ -24,6 +24,8 @@ PENALTIES = 2.0 ** np.arange(10, -7, -1.0)
 _N_STEPS = 8
 _SETTLED = 1e-3
 _BISECTIONS = 60
+# Probabilities that rounding alone makes.
+_ROUNDING = 1e-12
 
 
 def search(
@@ -55,7 +57,8 @@ def search(
         curvature += 1e-9 * unit
         moved = np.empty(q.shape)
         _step(np.where(seen, q, 0.0), cost, curvature, start, most, moved)
-        moved = np.where(seen, moved, start)
+        is_start = np.abs(moved - start).max(axis=2, keepdims=True) <= _ROUNDING
+        moved = np.where(seen & ~is_start, moved, start)
         change = np.abs(moved - policies[is_open]).max(axis=(1, 2))
         policies[is_open] = moved
         places = np.flatnonzero(is_open)
@@ -113,8 +116,8 @@ def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-de
             for a in range(n_actions):
                 c = max(curvature[k, x, a], floor)
                 p = _at(q[k, x, a] - price, cost[k, x, a], c, start[x, a], most[x, a])
-                moved[k, x, a] = p
-                total += p
+                moved[k, x, a] = p if p > _ROUNDING else 0.0
+                total += moved[k, x, a]
             for a in range(n_actions):
                 moved[k, x, a] /= total
 

@@ -18,6 +18,8 @@ Array = NDArray[np.float64]
 
 # Of the largest part: what rounding alone makes.
 _ROUNDING = 1e-12
+# More deviations beside a mean are no matter of rows.
+_MOST_RATIO = 1e100
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +58,6 @@ class StateRisks:
         z = NormalDist().inv_cdf(1.0 - most_harm)
         ratio = np.divide(z * self.deviation, self.gain, out=np.ones(len(self.gain)),
                           where=self.gain > 0.0)  # fmt: skip
-        needed = np.maximum(np.ceil(n_rows * (ratio**2 - 1.0)), 1.0)
+        needed = np.maximum(np.ceil(n_rows * (np.minimum(ratio, _MOST_RATIO) ** 2 - 1.0)), 1.0)
         needed[(self.gain <= 0.0) | (n_rows == 0)] = np.inf
         return np.where(self.harm <= most_harm, 0.0, needed)

@@ -109,6 +109,8 @@ class Steps(NamedTuple):
 
 def _values_at(table: sp.csr_array, places: sp.coo_array) -> Array:
     """Return the entries of a sparse table at the places of another."""
+    if not len(places.row):  # of no places SciPy returns a sparse table
+        return np.zeros(0)
     return np.asarray(table[places.row, places.col], dtype=np.float64).ravel()
 
 
@@ -137,6 +139,9 @@ class PairSums:
         ends: Rows that ended the process.
         count: Rows by next state, sparse of shape (S * A, S).
         paid: Sums of rewards by next state, likewise.
+        level: Mean reward of all rows.
+        centred: Sum of squared deviations of rewards from it. Sums of squares alone would lose
+            what varies beside a large level.
     """
 
     n: Array
@@ -145,6 +150,8 @@ class PairSums:
     ends: Array
     count: sp.csr_array
     paid: sp.csr_array
+    level: float
+    centred: Array
 
     @classmethod
     def of(cls, steps: Steps, kept: Flags | None = None) -> PairSums:
@@ -167,19 +174,29 @@ class PairSums:
         indptr = np.searchsorted(at, np.arange(size + 1)).astype(np.int64)
         shape = size, n_states
         count, paid = weight[goes_on], weight[goes_on] * reward[goes_on]
+        squares = steps.squares[of]
+        level = float(weight @ reward) / max(float(weight.sum()), 1.0)
+        within = np.maximum(squares - weight * reward**2, 0.0)
         return cls(
             total(weight),
             total(weight * reward),
-            total(steps.squares[of]),
+            total(squares),
             total(weight * ~goes_on),
             sp.csr_array((count, into, indptr), shape),
             sp.csr_array((paid, into, indptr), shape),
+            level,
+            total(weight * (reward - level) ** 2 + within),
         )
 
     @cached_property
     def of_state(self) -> Array:
         """Rows of each state."""
         return np.asarray(self.n.sum(axis=1))
+
+    @cached_property
+    def _paid_at_ends(self) -> Array:
+        """Sums of rewards of rows that ended the process, shape (S, A)."""
+        return np.asarray(self.reward - np.asarray(self.paid.sum(axis=1)).reshape(self.n.shape))
 
     def sums(self, v: Array, gamma: float) -> Array:
         """Return sums of r + gamma V(x') by pair.
@@ -204,10 +221,19 @@ class PairSums:
             gamma: The discount.
         """
         shape = (len(v), *self.n.shape)
-        by_reward = np.asarray(self.paid @ (v + w).T).T.reshape(shape)
-        by_value = np.asarray(self.count @ (v * w).T).T.reshape(shape)
-        products = self.squares + gamma * by_reward + gamma**2 * by_value
-        return np.asarray(products - self.n * self.mean(v, gamma) * self.mean(w, gamma))
+        # Around the mean reward and mean values; an end is worth 0, which is less by the mean.
+        v_mean, w_mean = v.mean(axis=1)[:, None, None], w.mean(axis=1)[:, None, None]
+        off_v, off_w = v - v_mean[:, :, 0], w - w_mean[:, :, 0]
+        both = (off_v + off_w).T
+        by_reward = np.asarray(self.paid @ both - self.level * (self.count @ both)).T.reshape(shape)
+        at_ends = self._paid_at_ends - self.level * self.ends
+        by_reward = by_reward - at_ends * (v_mean + w_mean)
+        by_value = np.asarray(self.count @ (off_v * off_w).T).T.reshape(shape)
+        by_value = by_value + self.ends * v_mean * w_mean
+        products = self.centred + gamma * by_reward + gamma**2 * by_value
+        of_v = self.sums(v, gamma) - self.n * (self.level + gamma * v_mean)
+        of_w = self.sums(w, gamma) - self.n * (self.level + gamma * w_mean)
+        return np.asarray(products - of_v * of_w / np.maximum(self.n, 1.0))
 
     def by_state(self) -> sp.csr_array:
         """Return rows by next state of each state, sparse of shape (S, S)."""

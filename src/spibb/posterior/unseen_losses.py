@@ -3,7 +3,8 @@
 The rule of three: what never happened in N rows may happen 3 / N of the time. Here an action that
 was taken N times may lead to the worst outcome with a probability of Beta(c, N). A pair may do so
 with a probability of Beta(k, n); k is the share of pairs that have rare losses of their own. These
-losses count where a policy does more than the baseline, never where it does less.
+losses count where a policy does more than the baseline, never where it does less. A pair that has
+shown k losses has a rate of events for them, and its rate of unseen ones is divided by 1 + k.
 
 The worst outcome is the least reward, followed by the worst state that was seen. Where a smaller
 reward is declared than the log holds, something worse than all of the log must exist. Then it is
