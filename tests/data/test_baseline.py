@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from spibb import ApproxSoftSPIBB, Problem, improve_many
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.counts import Counts
-from spibb.data.log import Log
 from spibb.data.dirichlet import fit_dirichlet
+from spibb.data.log import Log
 from spibb.errors import PolicyError
 from spibb.mdp.policy import TabularPolicy
 
