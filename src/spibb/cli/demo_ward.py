@@ -104,7 +104,7 @@ def _compare_with_truth(
         f"  the ward's rule   {true(result.baseline.policy):6.2f}\n"
         f"  safe improvement  {true(result.policy):6.2f}   (estimated {result.performance:.2f})\n"
         f"  plain greedy      {true(greedy.policy):6.2f}   (estimated {greedy.performance:.2f}: "
-        "it believes its luck)\n"
+        "not protected against chance)\n"
         f"  best possible     {spibb.solve(mdp).performance:6.2f}"
     )
 

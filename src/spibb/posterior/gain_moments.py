@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 # The least variance of an outcome, as a share of its prior variance.
 _LEAST_VARIANCE = 1e-3
-# Of a performance: a difference that rounding makes.
+# Of a performance, or of a variance: a difference that rounding makes.
 _ROUNDING = 1e-12
 
 
@@ -110,19 +110,22 @@ class GainMoments:
         both = model.spread(v, model.baseline_values.v)
         u, u_b = w * model.bulk_share, w_b * model.bulk_share
         own, both = own[:, :, None], both[:, :, None]
-        by_pair = u**2 * own - 2.0 * u * u_b * both + u_b**2 * base[:, None]
+        most = u**2 * own + u_b**2 * base[:, None]
+        by_pair = most - 2.0 * u * u_b * both
         by_pair[:, ~model.is_seen] = 0.0
-        found = (np.maximum(by_pair, 0.0) * shrinkage.by_pair).sum(axis=(1, 2))
+        by_pair[by_pair <= _ROUNDING * most] = 0.0
+        found = (by_pair * shrinkage.by_pair).sum(axis=(1, 2))
 
         def shared(s: Array) -> Array:
             return np.asarray(np.einsum("mxa,kxa->kmx", shrinkage.unknown, s, optimize=True))
 
         of_u, of_b = shared(u), shared(u_b[None])
         weight = shrinkage.by_state * model.is_seen
-        common = (weight * of_u**2).sum(axis=1) * own[:, :, 0]
-        common -= 2.0 * (weight * of_u * of_b).sum(axis=1) * both[:, :, 0]
-        common += (weight * of_b**2).sum(axis=1) * base
-        return np.asarray(found + np.maximum(common, 0.0).sum(axis=1))
+        most = (weight * of_u**2).sum(axis=1) * own[:, :, 0]
+        most = most + (weight * of_b**2).sum(axis=1) * base
+        common = most - 2.0 * (weight * of_u * of_b).sum(axis=1) * both[:, :, 0]
+        common[common <= _ROUNDING * most] = 0.0
+        return np.asarray(found + common.sum(axis=1))
 
     def _of_pseudo_counts(self, w: Array, w_b: Array, v: Array) -> Array:
         """Return variances by what the pseudo-counts may be."""

@@ -1,7 +1,7 @@
 """What halves of a log say of each other's policies: by the posterior, and by episodes.
 
-A policy that is made of half of a log gains less, but the other half judges it without selection
-bias. The posterior assumes that the recorded state is all that matters. Episodes, weighted by how
+A policy that is made of half of a log gains less, but the other half judges it with hardly any
+selection bias: only its setting was chosen on the whole log. The posterior assumes that the recorded state is all that matters. Episodes, weighted by how
 likely the policy is to act as they did, do not. Where they contradict an expected gain, the models
 are not to be trusted.
 """
@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 # Fewer are not halved.
 FEWEST_EPISODES = 8
-# Episodes of a longer log need no more to be asked: what is drawn agrees with them, or does not.
+# Longer logs are not weighted: their model is compared with them anyway.
 _MOST_ROWS = 1_000_000
 
 

@@ -118,8 +118,27 @@ def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-de
                 p = _at(q[k, x, a] - price, cost[k, x, a], c, start[x, a], most[x, a])
                 moved[k, x, a] = p if p > _ROUNDING else 0.0
                 total += moved[k, x, a]
-            for a in range(n_actions):
-                moved[k, x, a] /= total
+            _complete(moved[k, x], most[x], total)
+
+
+@jit
+def _complete(row, most, total):  # type: ignore[no-untyped-def]
+    """Make a row of probabilities sum to 1, none of which may exceed its largest value."""
+    if total >= 1.0:
+        row /= total
+        return
+    for is_taken in (True, False):  # first of actions that are taken at all
+        room = 0.0
+        for a in range(len(row)):
+            if row[a] > 0.0 or not is_taken:
+                room += max(most[a] - row[a], 0.0)
+        if room >= 1.0 - total:
+            share = (1.0 - total) / room
+            for a in range(len(row)):
+                if row[a] > 0.0 or not is_taken:
+                    row[a] += share * max(most[a] - row[a], 0.0)
+            return
+    row /= total
 
 
 @jit

@@ -58,7 +58,7 @@ class Risk(Display):
         states: What each state adds to the gain.
         prior_range: How much gain and harm depend on the prior.
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
-            average. It has no selection bias, but uses half of the data. None: not known.
+            average. It has hardly any selection bias, but uses half of the data. None: not known.
         held_out: What the episodes of each half say of that, without models.
     """
 
@@ -165,7 +165,7 @@ def told_halves(cross_fitted: float) -> str:
     """Return what halves of a log say, in words."""
     return (
         f"A policy made on one half of the episodes gains {cross_fitted:.4g} as judged by the "
-        "other half. That figure has no selection bias, but each policy uses half of the data."
+        "other half. That figure has hardly any selection bias, but each policy uses half of the data."
     )
 
 

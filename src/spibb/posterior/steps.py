@@ -142,6 +142,7 @@ class PairSums:
         level: Mean reward of all rows.
         centred: Sum of squared deviations of rewards from it. Sums of squares alone would lose
             what varies beside a large level.
+        at_ends: Sum of these deviations over rows that ended the process.
     """
 
     n: Array
@@ -152,6 +153,7 @@ class PairSums:
     paid: sp.csr_array
     level: float
     centred: Array
+    at_ends: Array
 
     @classmethod
     def of(cls, steps: Steps, kept: Flags | None = None) -> PairSums:
@@ -186,17 +188,13 @@ class PairSums:
             sp.csr_array((paid, into, indptr), shape),
             level,
             total(weight * (reward - level) ** 2 + within),
+            total(weight * (reward - level) * ~goes_on),
         )
 
     @cached_property
     def of_state(self) -> Array:
         """Rows of each state."""
         return np.asarray(self.n.sum(axis=1))
-
-    @cached_property
-    def _paid_at_ends(self) -> Array:
-        """Sums of rewards of rows that ended the process, shape (S, A)."""
-        return np.asarray(self.reward - np.asarray(self.paid.sum(axis=1)).reshape(self.n.shape))
 
     def sums(self, v: Array, gamma: float) -> Array:
         """Return sums of r + gamma V(x') by pair.
@@ -226,8 +224,7 @@ class PairSums:
         off_v, off_w = v - v_mean[:, :, 0], w - w_mean[:, :, 0]
         both = (off_v + off_w).T
         by_reward = np.asarray(self.paid @ both - self.level * (self.count @ both)).T.reshape(shape)
-        at_ends = self._paid_at_ends - self.level * self.ends
-        by_reward = by_reward - at_ends * (v_mean + w_mean)
+        by_reward = by_reward - self.at_ends * (v_mean + w_mean)
         by_value = np.asarray(self.count @ (off_v * off_w).T).T.reshape(shape)
         by_value = by_value + self.ends * v_mean * w_mean
         products = self.centred + gamma * by_reward + gamma**2 * by_value

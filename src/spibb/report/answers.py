@@ -111,8 +111,7 @@ def _harm(assessment: Assessment) -> tuple[str, str]:
         )
     return f"{lost} of {len(risk.scenarios)}", (
         f"simulated scenarios lose ({probability_of_harm(risk)}); "
-        f"the worst 10 % {'gain' if risk.lower_tail_mean >= 0.0 else 'lose'} "
-        f"{number(abs(risk.lower_tail_mean))} on average."
+        f"worst 10 %: {number(risk.lower_tail_mean, '+')}."
     )
 
 

@@ -198,8 +198,8 @@ def _risk(assessment: Assessment) -> dict[str, Any] | None:
 def _gain(gain: Gain) -> dict[str, Any]:
     return {
         **_facts(gain, "mean", "deviation", "probability_of_harm", "lower_tail_mean"),
-        "interval_80": gain.interval(0.8),
-        "interval_95": gain.interval(0.95),
+        "interval_80": list(gain.interval(0.8)),
+        "interval_95": list(gain.interval(0.95)),
     }
 
 
@@ -229,5 +229,5 @@ def _plain_facts(facts: dict[str, Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """JSON has no NaN, which stands for a value that does not exist, and no infinity."""
     if isinstance(value, tuple):
-        return tuple(_plain(part) for part in value)
+        return [_plain(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
