@@ -15,6 +15,7 @@ from spibb import Log, TabularPolicy
 from spibb.posterior import gain_moments
 from spibb.posterior.gain_moments import GainMoments
 from spibb.posterior.model import PosteriorModel
+from spibb.posterior.settings import ModelSettings
 from spibb.testing import reference_model
 from spibb.testing.reference_model import Parts, Slopes
 
@@ -33,8 +34,23 @@ PROBLEMS = {
 }  # fmt: skip
 
 
-def moments_of(problem, **settings):
-    return GainMoments.of(PosteriorModel.of(problem, **settings))
+FIRST_ORDER = ModelSettings(dispersion=1.0)
+
+
+def moments_of(problem, settings=FIRST_ORDER):
+    return GainMoments.of(PosteriorModel.of(problem, settings))
+
+
+def test_the_dispersion_widens_all_but_unseen_losses():
+    problem = noisy_problem(**PROBLEMS["few rows"])
+    policies = np.stack(some_policies(problem, 3))
+    narrow = moments_of(problem).gains(policies)
+    wide = moments_of(problem, ModelSettings(dispersion=2.0)).gains(policies)
+    for one, other in zip(narrow, wide, strict=True):
+        assert other.mean == one.mean
+        assert other.loss_deviation == one.loss_deviation
+        of_data = one.deviation**2 - one.loss_deviation**2
+        assert other.deviation**2 == pytest.approx(4.0 * of_data + other.loss_deviation**2)
 
 
 @pytest.mark.parametrize("name", PROBLEMS)

@@ -145,11 +145,11 @@ def test_states_that_were_never_left_pay_the_least_for_ever():
         assert model.is_unentered.tolist() == [False, True]
         assert model.baseline_values.v[0, 1] == pytest.approx(expected / 0.1)
         assert model.q(model.baseline_values.v)[0, 1] == pytest.approx([expected / 0.1] * 2)
-    # Without a declared range, the smallest mean of a state, and nothing where that is a gain.
+    # Without a declared range, the smallest mean of a state.
     costs = PosteriorModel.of(problem_of(leading_on(reward=(-1.0, -2.0, -1.0, -2.0)), policy))
     assert costs.baseline_values.v[0, 1] == pytest.approx(-1.5 / 0.1)
     gains = PosteriorModel.of(problem_of(leading_on(), policy))
-    assert gains.baseline_values.v[0, 1] == 0.0
+    assert gains.baseline_values.v[0, 1] == pytest.approx(1.5 / 0.1)
 
 
 def test_terminal_states_are_worth_nothing():

@@ -98,7 +98,7 @@ def test_a_declared_worse_reward_lets_states_that_were_never_left_be_the_worst()
     assert frontier == -1.0
     assert v[1] == pytest.approx(-2.0)
     assert value == pytest.approx(-1.0 + 0.5 * v[1])
-    for name, frontier in (("seen", 0.0), ("as seen", 1.0)):
+    for name, frontier in (("seen", 1.5), ("as seen", 1.0)):
         value, v, found = worst[name]
         assert found == frontier
         assert value == pytest.approx(1.0 + 0.5 * v[0])

@@ -1,9 +1,9 @@
 """What halves of a log say of each other's policies: by the posterior, and by episodes.
 
 A policy that is made of half of a log gains less, but the other half judges it with hardly any
-selection bias: only its setting was chosen on the whole log. The posterior assumes that the recorded state is all that matters. Episodes, weighted by how
-likely the policy is to act as they did, do not. Where they contradict an expected gain, the models
-are not to be trusted.
+selection bias: only its setting was chosen on the whole log. The posterior assumes that the
+recorded state is all that matters. Episodes, weighted by how likely the policy is to act as they
+did, do not. Where they contradict an expected gain, the models are not to be trusted.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -84,6 +85,7 @@ class RareEvents:
         state_variance: Variance of the rate of a state, shape (S,).
         action_variance: Variance of the rate of an action, shape (A,).
         of_actions: Events that actions explain, shape (A,).
+        state_share: Probability that an event of a pair is due to its state, not to its action.
     """
 
     sums: PairSums
@@ -95,6 +97,7 @@ class RareEvents:
     state_variance: Array
     action_variance: Array
     of_actions: Array
+    state_share: Array
 
     @classmethod
     def of(cls, sums: PairSums, n: Array, settings: ModelSettings, *, is_loss: bool) -> RareEvents:
@@ -106,49 +109,36 @@ class RareEvents:
             settings: The settings of the model.
             is_loss: Whether the events are downwards.
         """
-        k, prior = sums.n, settings.event_prior
-        anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
-        n_x, n_a = np.maximum(n.sum(axis=1), 1e-9), np.maximum(n.sum(axis=0), 1e-9)
-        of_x, of_a = (k.sum(axis=1) + anywhere) / (n_x + 1.0), np.full(len(n_a), anywhere)
-        # EM: each event is due to its state or to its action.
-        for _ in range(_N_STEPS):
-            by_x = of_x[:, None] / (of_x[:, None] + of_a)
-            k_x, k_a = (k * by_x).sum(axis=1), (k * (1.0 - by_x)).sum(axis=0)
-            of_x = (k_x + anywhere) / (n_x + 1.0)
-            rows = prior / ((k_a.sum() + 1e-3) / n_a.sum())
-            of_a = (k_a + prior) / (n_a + rows)
-        # A pair is compared with the rates that the other pairs have.
-        others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + anywhere
-        others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + 1.0)
-        others_a = np.maximum(k_a - k * (1.0 - by_x), 0.0) + prior
-        others_a = others_a / np.maximum(np.maximum(n_a - n, 0.0) + rows, 1e-300)
-        posterior = mix_groups(
-            _rate_likelihood(k, n, np.clip(others_x + others_a, _LEAST, _MOST)),
-            prior_of_pseudo_counts(settings.equal_actions),
-        ).mean
-        base = np.clip(of_x[:, None] + of_a, _LEAST, _MOST)
+        k, prior = sums.n, prior_of_pseudo_counts(settings.equal_actions)
+        rates = _Rates.of(k, n, settings.event_prior)
         m = PSEUDO_COUNTS[:, None, None]
-        rates = (k + m * base) / (n + m)
-        q = posterior[:, :, None]
-        rate = (q * rates).sum(axis=0)
-        square = (q * (rates * (1.0 - rates) / (n + m + 1.0) + rates**2)).sum(axis=0)
+        for _ in range(_N_ROUNDS):
+            posterior = mix_groups(_rate_likelihood(k, n, rates.of_others), prior).mean
+            q = posterior[:, :, None]
+            data_share = (q * n / (n + m)).sum(axis=0)
+            # A pair with many rows is one pair among others where pairs differ.
+            rates = _Rates.of(k * (1.0 - data_share), n * (1.0 - data_share), settings.event_prior)
+        each = (k + m * rates.base) / (n + m)
+        rate = (q * each).sum(axis=0)
+        square = (q * (each * (1.0 - each) / (n + m + 1.0) + each**2)).sum(axis=0)
         return cls(
             sums,
             is_loss,
             rate,
             np.maximum(square - rate**2, 0.0),
-            (q * n / (n + m)).sum(axis=0),
-            base,
-            (k_x + anywhere) / (n_x + 1.0) ** 2,
-            (k_a + prior) / (n_a + rows) ** 2,
-            k_a,
+            data_share,
+            rates.base,
+            rates.state_variance,
+            rates.action_variance,
+            (k * (1.0 - rates.state_share)).sum(axis=0),
+            rates.state_share,
         )
 
     @cached_property
-    def _rows(self) -> tuple[Array, Array, Array]:
-        """Events by state and by action, and how much of the prior is the state's."""
-        k_x, k_a = self.sums.n.sum(axis=1), self.sums.n.sum(axis=0)
-        return k_x, k_a, (k_x / (k_x + 1.0))[:, None]
+    def _explained(self) -> tuple[Array, Array]:
+        """Events that each state explains, and each action."""
+        k, w = self.sums.n, self.state_share
+        return (w * k).sum(axis=1), ((1.0 - w) * k).sum(axis=0)
 
     def worth(self, v: Array, gamma: float) -> Array:
         """Return the expected r + gamma V(x') of an event of each pair.
@@ -157,11 +147,11 @@ class RareEvents:
             v: Values, shape (S,) or (K, S); the result has the shape (S, A) or (K, S, A).
             gamma: The discount.
         """
-        own = self.sums.sums(v, gamma)
-        k_x, k_a, w = self._rows
+        own, w = self.sums.sums(v, gamma), self.state_share
+        k_x, k_a = self._explained
         of_all = own.sum(axis=(-2, -1))[..., None] / self.sums.n.sum()
-        of_x = (own.sum(axis=-1) + of_all) / (k_x + 1.0)
-        of_a = (own.sum(axis=-2) + of_all) / (k_a + 1.0)
+        of_x = ((w * own).sum(axis=-1) + of_all) / (k_x + 1.0)
+        of_a = (((1.0 - w) * own).sum(axis=-2) + of_all) / (k_a + 1.0)
         base = w * of_x[..., :, None] + (1.0 - w) * of_a[..., None, :]
         return np.asarray((own + base) / (self.sums.n + 1.0))
 
@@ -171,22 +161,70 @@ class RareEvents:
         Args:
             weights: Of each pair, shape (S, A).
         """
-        k_x, k_a, w = self._rows
+        (k_x, k_a), w = self._explained, self.state_share
         sums, (n_states, n_actions) = self.sums, self.sums.n.shape
         share = weights / (sums.n + 1.0)
         # Of the pair itself, of its state, of its action, of all.
-        by_pair = share + (w * share.sum(axis=1, keepdims=True)) / (k_x + 1.0)[:, None]
+        of_x = (w * share).sum(axis=1) / (k_x + 1.0)
+        by_pair = share + w * of_x[:, None]
         scaled = sums.count.data * np.repeat(by_pair.ravel(), np.diff(sums.count.indptr))
         own = sp.csr_array(
             (scaled, sums.count.indices, sums.count.indptr[::n_actions]), (n_states, n_states)
         )
         of_a = (1.0 - w) * share / (k_a + 1.0)
-        count_a = sums.by_action()
-        everywhere = count_a.sum(axis=0) / sums.n.sum()
-        of_all = (w * share).sum(axis=1) / (k_x + 1.0) + of_a.sum(axis=1)
-        dense = sp.csr_array(of_a) @ sp.csr_array(count_a)
+        everywhere = sums.by_action().sum(axis=0) / sums.n.sum()
+        of_all = of_x + of_a.sum(axis=1)
+        dense = sp.csr_array(of_a) @ sp.csr_array(sums.by_action(1.0 - w))
         dense = dense + sp.csr_array(of_all[:, None]) @ sp.csr_array(everywhere[None])
         return sp.csr_array(own + dense)
+
+
+class _Rates(NamedTuple):
+    """Rates of states and actions, whose sums are the prior means of pairs.
+
+    Attributes:
+        base: The sums, shape (S, A).
+        of_others: The same without the rows of the pair itself.
+        state_share: Probability that an event of a pair is due to its state.
+        state_variance: Variance of the rate of a state, shape (S,).
+        action_variance: Variance of the rate of an action, shape (A,).
+    """
+
+    base: Array
+    of_others: Array
+    state_share: Array
+    state_variance: Array
+    action_variance: Array
+
+    @classmethod
+    def of(cls, k: Array, n: Array, prior: float) -> _Rates:
+        """Tell rates of states and of actions apart, by EM.
+
+        Args:
+            k: Events of each pair, shape (S, A).
+            n: Its rows.
+            prior: Pseudo-count of events of an action.
+        """
+        anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
+        n_x, n_a = np.maximum(n.sum(axis=1), 1e-9), np.maximum(n.sum(axis=0), 1e-9)
+        of_x, of_a = (k.sum(axis=1) + anywhere) / (n_x + 1.0), np.full(len(n_a), anywhere)
+        for _ in range(_N_STEPS):
+            by_x = of_x[:, None] / (of_x[:, None] + of_a)
+            k_x, k_a = (k * by_x).sum(axis=1), (k * (1.0 - by_x)).sum(axis=0)
+            of_x = (k_x + anywhere) / (n_x + 1.0)
+            rows = prior / ((k_a.sum() + 1e-3) / n_a.sum())
+            of_a = (k_a + prior) / (n_a + rows)
+        others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + anywhere
+        others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + 1.0)
+        others_a = np.maximum(k_a - k * (1.0 - by_x), 0.0) + prior
+        others_a = others_a / np.maximum(np.maximum(n_a - n, 0.0) + rows, 1e-300)
+        return cls(
+            np.clip(of_x[:, None] + of_a, _LEAST, _MOST),
+            np.clip(others_x + others_a, _LEAST, _MOST),
+            by_x,
+            (k_x + anywhere) / (n_x + 1.0) ** 2,
+            (k_a + prior) / (n_a + rows) ** 2,
+        )
 
 
 def _rate_likelihood(k: Array, n: Array, p: Array) -> Array:

@@ -165,7 +165,8 @@ def told_halves(cross_fitted: float) -> str:
     """Return what halves of a log say, in words."""
     return (
         f"A policy made on one half of the episodes gains {cross_fitted:.4g} as judged by the "
-        "other half. That figure has hardly any selection bias, but each policy uses half of the data."
+        "other half. That figure has hardly any selection bias, but each policy uses half of the "
+        "data."
     )
 
 

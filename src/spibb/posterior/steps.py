@@ -242,10 +242,17 @@ class PairSums:
         found.sum_duplicates()
         return found
 
-    def by_action(self) -> Array:
-        """Return rows by next state of each action, shape (A, S)."""
+    def by_action(self, share: Array | None = None) -> Array:
+        """Return rows by next state of each action, shape (A, S).
+
+        Args:
+            share: How much of the rows of each pair counts, shape (S, A); None: all.
+        """
         (n_states, n_actions), count = self.n.shape, self.count
         action = np.repeat(np.arange(n_states * n_actions) % n_actions, np.diff(count.indptr))
         places = action * n_states + count.indices
-        found = np.bincount(places, count.data, n_actions * n_states).astype(np.float64)
+        counted = count.data
+        if share is not None:
+            counted = counted * np.repeat(share.ravel(), np.diff(count.indptr))
+        found = np.bincount(places, counted, n_actions * n_states).astype(np.float64)
         return found.reshape(n_actions, n_states)

@@ -195,6 +195,26 @@ def far_rows(
     return found[0], found[1]
 
 
+def _rates_by_em(k: Array, n: Array, prior: float) -> tuple[Array, Array, Array, float]:
+    """Return rates of states and actions, events due to states, and prior rows of an action."""
+    n_states, n_actions = n.shape
+    anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
+    n_x = [max(n[x].sum(), 1e-9) for x in range(n_states)]
+    n_a = [max(n[:, a].sum(), 1e-9) for a in range(n_actions)]
+    of_x = [(k[x].sum() + anywhere) / (n_x[x] + 1.0) for x in range(n_states)]
+    of_a = [anywhere] * n_actions
+    share = np.zeros(n.shape)
+    for _ in range(200):
+        for x, a in np.ndindex(n.shape):
+            share[x, a] = of_x[x] / (of_x[x] + of_a[a])
+        own = k * share
+        of_x = [(own[x].sum() + anywhere) / (n_x[x] + 1.0) for x in range(n_states)]
+        k_a = [(k - own)[:, a].sum() for a in range(n_actions)]
+        rows = prior * sum(n_a) / (sum(k_a) + 1e-3)
+        of_a = [(k_a[a] + prior) / (n_a[a] + rows) for a in range(n_actions)]
+    return np.array(of_x), np.array(of_a), share, rows
+
+
 def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Array]:
     """Return posterior rates of events.
 
@@ -205,30 +225,35 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
         of_m: Prior of the pseudo-count.
     """
     n_states, n_actions = n.shape
-    anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
-    n_x = [max(n[x].sum(), 1e-9) for x in range(n_states)]
-    n_a = [max(n[:, a].sum(), 1e-9) for a in range(n_actions)]
-    of_x = [(k[x].sum() + anywhere) / (n_x[x] + 1.0) for x in range(n_states)]
-    of_a = [anywhere] * n_actions
-    own = np.zeros(n.shape)
-    for _ in range(200):
+    weight = np.ones(n.shape)
+    for _ in range(2):
+        kw, nw = k * weight, n * weight
+        of_x, of_a, share, rows = _rates_by_em(kw, nw, prior)
+        anywhere = (kw.sum() + 0.5) / (nw.sum() + 1.0)
+        own = kw * share
+        likelihood = np.zeros((len(PSEUDO_COUNTS), n_states))
         for x, a in np.ndindex(n.shape):
-            own[x, a] = k[x, a] * of_x[x] / (of_x[x] + of_a[a])
-        of_x = [(own[x].sum() + anywhere) / (n_x[x] + 1.0) for x in range(n_states)]
-        k_a = [(k - own)[:, a].sum() for a in range(n_actions)]
-        rows = prior * sum(n_a) / (sum(k_a) + 1e-3)
-        of_a = [(k_a[a] + prior) / (n_a[a] + rows) for a in range(n_actions)]
-    likelihood = np.zeros((len(PSEUDO_COUNTS), n_states))
-    for x, a in np.ndindex(n.shape):
-        if n[x, a] == 0.0:
-            continue
-        p = (own[x].sum() - own[x, a] + anywhere) / (n[x].sum() - n[x, a] + 1.0)
-        p += (k_a[a] - (k - own)[x, a] + prior) / (n[:, a].sum() - n[x, a] + rows)
-        p = min(max(p, 1e-9), 0.9)
-        for i, m in enumerate(PSEUDO_COUNTS):
-            many = betaln(m * p + k[x, a], m * (1.0 - p) + n[x, a] - k[x, a])
-            likelihood[i, x] += many - betaln(m * p, m * (1.0 - p))
-    q, _ = groups(likelihood, of_m)
+            if n[x, a] == 0.0:
+                continue
+            p = (own[x].sum() - own[x, a] + anywhere) / (nw[x].sum() - nw[x, a] + 1.0)
+            others = (kw - own)[:, a].sum() - (kw - own)[x, a]
+            p += (others + prior) / (nw[:, a].sum() - nw[x, a] + rows)
+            p = min(max(p, 1e-9), 0.9)
+            for i, m in enumerate(PSEUDO_COUNTS):
+                many = betaln(m * p + k[x, a], m * (1.0 - p) + n[x, a] - k[x, a])
+                likelihood[i, x] += many - betaln(m * p, m * (1.0 - p))
+        q, _ = groups(likelihood, of_m)
+        for x, a in np.ndindex(n.shape):
+            weight[x, a] = 1.0 - sum(
+                q[i, x] * n[x, a] / (n[x, a] + m) for i, m in enumerate(PSEUDO_COUNTS)
+            )
+    kw, nw = k * weight, n * weight
+    of_x, of_a, share, rows = _rates_by_em(kw, nw, prior)
+    anywhere = (kw.sum() + 0.5) / (nw.sum() + 1.0)
+    own = kw * share
+    n_x = [max(nw[x].sum(), 1e-9) for x in range(n_states)]
+    n_a = [max(nw[:, a].sum(), 1e-9) for a in range(n_actions)]
+    k_a = [(kw - own)[:, a].sum() for a in range(n_actions)]
     found = {name: np.zeros(n.shape) for name in ("rate", "variance", "data_share", "base")}
     # Gamma posteriors: of so many events in so many rows.
     found["state_variance"] = np.array(
@@ -237,7 +262,7 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
     found["action_variance"] = np.array(
         [(k_a[a] + prior) / (n_a[a] + rows) ** 2 for a in range(n_actions)]
     )
-    found["of_actions"] = np.array(k_a)
+    found["of_actions"] = np.array([(k * (1.0 - share))[:, a].sum() for a in range(n_actions)])
     for x, a in np.ndindex(n.shape):
         base = min(max(of_x[x] + of_a[a], 1e-9), 0.9)
         square = 0.0
@@ -368,10 +393,12 @@ def event_means(one: RareEvents) -> Array:
         own[x, a, :-1], own[x, a, -1] = count[x * n_actions + a], one.sums.reward[x, a]
     found, of_all = np.zeros(own.shape), own.sum(axis=(0, 1)) / k.sum()
     for x, a in np.ndindex(k.shape):
-        k_x, k_a = k[x].sum(), k[:, a].sum()
-        of_x = (own[x].sum(axis=0) + of_all) / (k_x + 1.0)
-        of_a = (own[:, a].sum(axis=0) + of_all) / (k_a + 1.0)
-        share = k_x / (k_x + 1.0)
+        w = one.state_share
+        k_x = sum(w[x, b] * k[x, b] for b in range(n_actions))
+        k_a = sum((1.0 - w[z, a]) * k[z, a] for z in range(n_states))
+        of_x = sum(w[x, b] * own[x, b] for b in range(n_actions)) + of_all
+        of_a = sum((1.0 - w[z, a]) * own[z, a] for z in range(n_states)) + of_all
+        of_x, of_a, share = of_x / (k_x + 1.0), of_a / (k_a + 1.0), w[x, a]
         found[x, a] = (own[x, a] + share * of_x + (1.0 - share) * of_a) / (k[x, a] + 1.0)
     return found
 
