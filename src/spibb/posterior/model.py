@@ -34,7 +34,7 @@ from spibb.posterior.pseudo_counts import (
     outcome_likelihood,
     prior_of_pseudo_counts,
 )
-from spibb.posterior.rare_events import RareEvents, far_steps
+from spibb.posterior.rare_events import RareEvents, far_steps, reward_steps
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.steps import PairSums, Steps
 from spibb.problem import Problem
@@ -126,7 +126,7 @@ class PosteriorModel:
         gamma: The discount, below 1.
         rows: Sums of all rows by pair.
         bulk: Sums of the rows that are no rare events.
-        events: Rare events, of each sign that occurs.
+        events: Rare events by sign, and by what they are due to: reward, or what follows.
         likelihood: Log likelihood of the pseudo-counts by state, shape (M, S).
         pseudo_counts: Posterior of the pseudo-count of states.
         variance: Prior variance of an outcome.
@@ -193,7 +193,7 @@ class PosteriorModel:
         """
         gamma, settings = self.gamma, self.settings
         up, down = far_steps(steps, v, gamma, settings.event_threshold)
-        has_events = up.any() or down.any()
+        has_events, by_reward = up.any() or down.any(), reward_steps(steps, v, gamma)
         bulk = PairSums.of(steps, ~(up | down)) if has_events else self.rows
         scatter = np.maximum(bulk.scatter(v[None], v[None], gamma)[0], 0.0)
         mean = bulk.mean(v, gamma)
@@ -201,7 +201,8 @@ class PosteriorModel:
         likelihood, variance_rows = outcome_likelihood(bulk, mean, scatter, variance)
         events = [
             RareEvents.of(PairSums.of(steps, of), self.rows.n, settings, is_loss=is_loss)
-            for of, is_loss in ((up, False), (down, True))
+            for is_far, is_loss in ((up, False), (down, True))
+            for of in (is_far & by_reward, is_far & ~by_reward)
             if of.any()
         ]
         return replace(

@@ -31,6 +31,9 @@ _LARGEST_SHARE = 0.1
 _INNER = 0.95
 _N_ROUNDS = 2
 _N_STEPS = 200
+# Pseudo-counts of rows of the rate of a state, and how often the likeliest is looked for.
+_PRIOR_ROWS = 4.0 ** np.arange(9)
+_WEIGH_EVERY = 20
 _LEAST, _MOST = 1e-9, 0.9
 
 
@@ -63,6 +66,30 @@ def far_steps(steps: Steps, v: Array, gamma: float, threshold: float) -> tuple[F
         is_rare = float(w[is_far].sum()) <= _LARGEST_SHARE * total
         found.append(is_far & has_bulk & is_rare)
     return found[0], found[1]
+
+
+def reward_steps(steps: Steps, v: Array, gamma: float) -> Flags:
+    """Return which steps are far from their state by their reward more than by what follows.
+
+    The expected reward of a step is additive in its state and its next state. So a goal that pays
+    whoever enters it is told by the next state, and a jackpot by the reward.
+
+    Args:
+        steps: The steps of a log.
+        v: Values, shape (S,).
+        gamma: The discount.
+    """
+    n_states, w, paid = steps.shape[0], steps.weight, steps.weight * steps.reward
+    mean = paid.sum() / w.sum()
+    ahead = gamma * np.append(v, 0.0)[steps.outcome]
+    expected = np.full(len(w), mean)
+    for of, size in ((steps.state, n_states), (steps.outcome, n_states + 1)):
+        rows = np.maximum(np.bincount(of, w, size), 1e-300)
+        expected += (np.bincount(of, paid, size) / rows)[of] - mean
+    rows = np.maximum(np.bincount(steps.state, w, n_states), 1e-300)
+    centre = np.bincount(steps.state, paid + w * ahead, n_states) / rows
+    of_reward = np.abs(steps.reward - expected)
+    return np.asarray(of_reward > np.abs(expected + ahead - centre[steps.state]))
 
 
 def _weighted_quantile(values: Array, weights: Array, share: float) -> float:
@@ -179,6 +206,22 @@ class RareEvents:
         return sp.csr_array(own + dense)
 
 
+def _prior_rows(k: Array, n: Array) -> float:
+    """Return the likeliest pseudo-count of rows of the rate of a state, by gamma-Poisson counts.
+
+    Args:
+        k: Events that each state explains.
+        n: Rows of each state.
+    """
+    if k.sum() <= 0.0:
+        return float(_PRIOR_ROWS[0])
+    w = _PRIOR_ROWS[:, None]
+    a = np.maximum(w * k.sum() / n.sum(), 1e-12)
+    # k | rate ~ Poisson(n rate), rate ~ Gamma(w mean, w): a negative binomial distribution.
+    each = gammaln(a + k) - gammaln(a) + a * np.log(w / (w + n)) - k * np.log(w + n)
+    return float(_PRIOR_ROWS[int(each.sum(axis=1).argmax())])
+
+
 class _Rates(NamedTuple):
     """Rates of states and actions, whose sums are the prior means of pairs.
 
@@ -208,21 +251,25 @@ class _Rates(NamedTuple):
         anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
         n_x, n_a = np.maximum(n.sum(axis=1), 1e-9), np.maximum(n.sum(axis=0), 1e-9)
         of_x, of_a = (k.sum(axis=1) + anywhere) / (n_x + 1.0), np.full(len(n_a), anywhere)
-        for _ in range(_N_STEPS):
+        weight = 1.0
+        for step in range(_N_STEPS):
             by_x = of_x[:, None] / (of_x[:, None] + of_a)
             k_x, k_a = (k * by_x).sum(axis=1), (k * (1.0 - by_x)).sum(axis=0)
-            of_x = (k_x + anywhere) / (n_x + 1.0)
+            if step % _WEIGH_EVERY == 0:
+                weight = _prior_rows(k_x, n_x)
+            of_x = (k_x + weight * (k_x.sum() + anywhere) / (n_x.sum() + 1.0)) / (n_x + weight)
             rows = prior / ((k_a.sum() + 1e-3) / n_a.sum())
             of_a = (k_a + prior) / (n_a + rows)
-        others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + anywhere
-        others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + 1.0)
+        mean = (k_x.sum() + anywhere) / (n_x.sum() + 1.0)
+        others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + weight * mean
+        others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + weight)
         others_a = np.maximum(k_a - k * (1.0 - by_x), 0.0) + prior
         others_a = others_a / np.maximum(np.maximum(n_a - n, 0.0) + rows, 1e-300)
         return cls(
             np.clip(of_x[:, None] + of_a, _LEAST, _MOST),
             np.clip(others_x + others_a, _LEAST, _MOST),
             by_x,
-            (k_x + anywhere) / (n_x + 1.0) ** 2,
+            (k_x + weight * mean) / (n_x + weight) ** 2,
             (k_a + prior) / (n_a + rows) ** 2,
         )
 

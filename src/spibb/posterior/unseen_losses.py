@@ -93,8 +93,8 @@ class UnseenLosses:
     @cached_property
     def _seen(self) -> Array:
         """Losses that were seen, by pair: those have rates of their own."""
-        found = [one.sums.n for one in self.model.events if one.is_loss]
-        return found[0] if found else np.zeros(self.model.rows.n.shape)
+        losses = [one.sums.n for one in self.model.events if one.is_loss]
+        return sum(losses, np.zeros(self.model.rows.n.shape))
 
     @cached_property
     def worst(self) -> float:

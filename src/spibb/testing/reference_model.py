@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import null_space
-from scipy.special import betaln
+from scipy.special import betaln, gammaln
 from scipy.stats import multivariate_t
 
 from spibb.data.log import Log
@@ -195,24 +195,40 @@ def far_rows(
     return found[0], found[1]
 
 
-def _rates_by_em(k: Array, n: Array, prior: float) -> tuple[Array, Array, Array, float]:
-    """Return rates of states and actions, events due to states, and prior rows of an action."""
+def prior_rows(k: Array, n: Array) -> float:
+    """Return the likeliest pseudo-count of rows of the rate of a state."""
+    if k.sum() <= 0.0:
+        return 1.0
+    mean, found = k.sum() / n.sum(), []
+    for w in 4.0 ** np.arange(9):
+        # Counts of a gamma-Poisson mixture are negative binomial.
+        a, p = max(w * mean, 1e-12), w / (w + n)
+        each = gammaln(a + k) - gammaln(a) - gammaln(k + 1.0) + a * np.log(p) + k * np.log1p(-p)
+        found.append(each.sum())
+    return float(4.0 ** int(np.argmax(found)))
+
+
+def _rates_by_em(k: Array, n: Array, prior: float) -> tuple[Array, Array, Array, float, float]:
+    """Return rates of states and actions, shares of states, and prior rows of both."""
     n_states, n_actions = n.shape
     anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
     n_x = [max(n[x].sum(), 1e-9) for x in range(n_states)]
     n_a = [max(n[:, a].sum(), 1e-9) for a in range(n_actions)]
     of_x = [(k[x].sum() + anywhere) / (n_x[x] + 1.0) for x in range(n_states)]
     of_a = [anywhere] * n_actions
-    share = np.zeros(n.shape)
-    for _ in range(200):
+    share, weight = np.zeros(n.shape), 1.0
+    for step in range(200):
         for x, a in np.ndindex(n.shape):
             share[x, a] = of_x[x] / (of_x[x] + of_a[a])
         own = k * share
-        of_x = [(own[x].sum() + anywhere) / (n_x[x] + 1.0) for x in range(n_states)]
+        if step % 20 == 0:
+            weight = prior_rows(own.sum(axis=1), np.array(n_x))
+        mean = (own.sum() + anywhere) / (sum(n_x) + 1.0)
+        of_x = [(own[x].sum() + weight * mean) / (n_x[x] + weight) for x in range(n_states)]
         k_a = [(k - own)[:, a].sum() for a in range(n_actions)]
         rows = prior * sum(n_a) / (sum(k_a) + 1e-3)
         of_a = [(k_a[a] + prior) / (n_a[a] + rows) for a in range(n_actions)]
-    return np.array(of_x), np.array(of_a), share, rows
+    return np.array(of_x), np.array(of_a), share, rows, weight
 
 
 def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Array]:
@@ -228,14 +244,15 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
     weight = np.ones(n.shape)
     for _ in range(2):
         kw, nw = k * weight, n * weight
-        of_x, of_a, share, rows = _rates_by_em(kw, nw, prior)
+        of_x, of_a, share, rows, w = _rates_by_em(kw, nw, prior)
         anywhere = (kw.sum() + 0.5) / (nw.sum() + 1.0)
         own = kw * share
+        mean = (own.sum() + anywhere) / (sum(max(nw[x].sum(), 1e-9) for x in range(n_states)) + 1.0)
         likelihood = np.zeros((len(PSEUDO_COUNTS), n_states))
         for x, a in np.ndindex(n.shape):
             if n[x, a] == 0.0:
                 continue
-            p = (own[x].sum() - own[x, a] + anywhere) / (nw[x].sum() - nw[x, a] + 1.0)
+            p = (own[x].sum() - own[x, a] + w * mean) / (nw[x].sum() - nw[x, a] + w)
             others = (kw - own)[:, a].sum() - (kw - own)[x, a]
             p += (others + prior) / (nw[:, a].sum() - nw[x, a] + rows)
             p = min(max(p, 1e-9), 0.9)
@@ -248,29 +265,30 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
                 q[i, x] * n[x, a] / (n[x, a] + m) for i, m in enumerate(PSEUDO_COUNTS)
             )
     kw, nw = k * weight, n * weight
-    of_x, of_a, share, rows = _rates_by_em(kw, nw, prior)
+    of_x, of_a, share, rows, w = _rates_by_em(kw, nw, prior)
     anywhere = (kw.sum() + 0.5) / (nw.sum() + 1.0)
     own = kw * share
     n_x = [max(nw[x].sum(), 1e-9) for x in range(n_states)]
     n_a = [max(nw[:, a].sum(), 1e-9) for a in range(n_actions)]
     k_a = [(kw - own)[:, a].sum() for a in range(n_actions)]
+    mean = (own.sum() + anywhere) / (sum(n_x) + 1.0)
     found = {name: np.zeros(n.shape) for name in ("rate", "variance", "data_share", "base")}
     # Gamma posteriors: of so many events in so many rows.
     found["state_variance"] = np.array(
-        [(own[x].sum() + anywhere) / (n_x[x] + 1.0) ** 2 for x in range(n_states)]
+        [(own[x].sum() + w * mean) / (n_x[x] + w) ** 2 for x in range(n_states)]
     )
     found["action_variance"] = np.array(
         [(k_a[a] + prior) / (n_a[a] + rows) ** 2 for a in range(n_actions)]
     )
     found["of_actions"] = np.array([(k * (1.0 - share))[:, a].sum() for a in range(n_actions)])
     for x, a in np.ndindex(n.shape):
-        base = min(max(of_x[x] + of_a[a], 1e-9), 0.9)
+        base = float(np.clip(of_x[x] + of_a[a], 1e-9, 0.9))
         square = 0.0
         for i, m in enumerate(PSEUDO_COUNTS):
-            mean = (k[x, a] + m * base) / (n[x, a] + m)
-            found["rate"][x, a] += q[i, x] * mean
+            rate = (k[x, a] + m * base) / (n[x, a] + m)
+            found["rate"][x, a] += q[i, x] * rate
             found["data_share"][x, a] += q[i, x] * n[x, a] / (n[x, a] + m)
-            square += q[i, x] * (mean * (1.0 - mean) / (n[x, a] + m + 1.0) + mean**2)
+            square += q[i, x] * (rate * (1.0 - rate) / (n[x, a] + m + 1.0) + rate**2)
         found["variance"][x, a] = square - found["rate"][x, a] ** 2
         found["base"][x, a] = base
     return found
