@@ -1,6 +1,7 @@
 """States that hide what matters: what is not deployed, and what still is (known limits)."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,7 +40,16 @@ def test_a_badly_binned_plant_is_not_deployed_where_columns_are_known(seed):
     found, truth = assessed("plant", "cold-open", 60, seed, with_columns=True)
     assert truth < -1.0
     assert found.verdict.decision not in DEPLOYED
-    assert not found.representation.holds
+    assert not found.representation.is_strong
+
+
+def test_finer_states_that_promise_far_more_are_no_agreement():
+    """They overrule a trace of the past only where they say nearly the same as the claim."""
+    found, _ = assessed("plant", "cold-open", 60, 1, with_columns=True)
+    first = found.representation.refinements[0]
+    for share, expected in ((0.75, False), (0.85, True), (1.2, True), (1.3, False)):
+        refined = replace(first, share=share, holds=True)
+        assert replace(found.representation, refinements=(refined,)).is_strong is expected
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -40,7 +40,7 @@ def content_but_command(folder):
 @pytest.mark.parametrize(
     ("given", "algorithm", "setting"),
     [
-        ([], "auto-spibb", ("caution", 1.5)),
+        ([], "auto-spibb", ("caution", 1.25)),
         (["--caution", 1], "auto-spibb", ("caution", 1)),
         (["--epsilon", 0.2], "approx-soft-spibb", ("epsilon", 0.2)),
         (["--delta", 0.1], "approx-soft-spibb", ("delta", 0.1)),

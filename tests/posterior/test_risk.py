@@ -18,6 +18,7 @@ from spibb import (
 )
 from spibb.envs import Garnet, Queue, RareAction
 from spibb.errors import SettingsError
+from spibb.posterior.settings import ModelSettings
 from spibb.testing.adversaries import ADVERSARIES
 from spibb.testing.checks import random_problem
 
@@ -298,7 +299,7 @@ def test_an_estimated_baseline_makes_gains_less_certain():
     known = risk(log, always, baseline=TabularPolicy([[0.5, 0.5]])).gain
     guessed = risk(log, always, baseline="estimate").gain
     assert guessed.mean == pytest.approx(known.mean, abs=0.06)
-    spread = np.sqrt(guessed.deviation**2 - known.deviation**2)
+    spread = np.sqrt(guessed.deviation**2 - known.deviation**2) / ModelSettings().dispersion
     assert spread == pytest.approx(0.107 * 2.0 * known.mean, rel=0.25)
 
 

@@ -65,7 +65,7 @@ class AutoSPIBB(Algorithm):
     id: ClassVar[str] = "auto-spibb"
     keeps_limits: ClassVar[bool] = True
     keeps_costs: ClassVar[bool] = True
-    caution: float = 1.0
+    caution: float = 1.25
 
     def __post_init__(self) -> None:
         checked_number(self.caution, "caution", "a number of standard deviations >= 0", least=0)

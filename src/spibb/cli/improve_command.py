@@ -19,7 +19,7 @@ NWedge = Annotated[
     float | None, Option(help="Observations that make a pair trusted [default: 10; in r-min 3].")
 ]
 MaxIterations = Annotated[int | None, Option(help="Improvement steps; 1 is one-step.")]
-_CAUTION = "How many standard deviations a gain must exceed in auto-spibb [default: 1.5]."
+_CAUTION = "How many standard deviations a gain must exceed in auto-spibb [default: 1.25]."
 Caution = Annotated[float | None, Option(help=_CAUTION)]
 _OTHERS = "Any other setting, as kappa=0.01 or mixtures=0,0.5; may be repeated."
 Others = Annotated[list[str] | None, Option("--set", metavar="NAME=VALUE", help=_OTHERS)]

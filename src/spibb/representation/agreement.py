@@ -31,8 +31,9 @@ RULE = (
     f"must be left, by {ERRORS:g} standard error."
 )
 NO_COLUMNS = "no raw columns were given (--features)"
-# Where the past leaves a trace of something hidden, so much must survive: of adequate states on the
-# development half 95 % keep it.
+# Where the past leaves a trace of something hidden, so much must survive, and no more than the
+# inverse: finer states that promise far more contradict the states as well. Of adequate states on
+# the development half 95 % keep it.
 STRONG_SURVIVING_SHARE = 0.8
 # A loss of so many standard errors is one.
 LOSS_ERRORS = 2.0
@@ -94,8 +95,9 @@ class Agreement:
 
     @property
     def is_strong(self) -> bool:
-        """Whether nearly all of the claim survives in every refinement."""
-        return self.holds and all(one.share >= STRONG_SURVIVING_SHARE for one in self.refinements)
+        """Whether every refinement says nearly the same as the claim, by the same factor."""
+        least = STRONG_SURVIVING_SHARE
+        return self.holds and all(least <= one.share <= 1.0 / least for one in self.refinements)
 
     @property
     def is_loss(self) -> bool:
