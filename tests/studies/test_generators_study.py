@@ -45,7 +45,7 @@ def test_plans_are_those_of_the_lot():
         assert plan.generator == generators
         assert (plan.n_runs, plan.runs_per_job) == (300, 5)
         assert plan.episodes == (10, 30, 100, 300, 1_000)
-        assert len(plan.settings) == 13
+        assert len(plan.settings) == 14
         assert GeneratorsPlan.from_toml(plan.to_toml()) == plan
 
 
@@ -127,7 +127,7 @@ def made_up(score, harm, low=-1.0, high=1.0, visible=True):
     """Return logs of one generator and size: those of auto-spibb, and of a setting half as good."""
     score = np.asarray(score, dtype=np.float64)
     auto = PLAN.settings[PLAN.labels.index(AUTO)]
-    settings = (auto, PLAN.settings[3])
+    settings = (auto, PLAN.settings[-1])
     plan = replace(PLAN, settings=settings, generator=PLAN.generator[:1], n_runs=len(score))
     columns = {"score": np.stack([score, score / 2.0], axis=1)}
     given = {"harm": harm, "low": low, "high": high, "is_visible": visible}

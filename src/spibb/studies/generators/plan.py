@@ -14,7 +14,7 @@ from spibb.studies.generators.registry import GENERATORS
 from spibb.studies.plan import Plan, Setting, factor
 
 EPISODES = (10, 30, 100, 300, 1_000)
-CAUTIONS = (1.0, 1.5, 2.0)
+CAUTIONS = (1.0, 1.25, 1.5, 2.0)
 N_WEDGES = (3, 5, 10, 20, 50)
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 AUTO = "Auto-SPIBB"

@@ -35,7 +35,7 @@ from spibb.studies.study import Columns, Study
 
 Array = NDArray[np.float64]
 
-CAUTIONS = (1.0, 1.5, 2.0)
+CAUTIONS = (1.0, 1.25, 1.5, 2.0)
 _SIZES = (10, 20, 50, 100, 200, 500)
 # What a GPU evaluates: see spibb.mdp.cuda.
 _MOST_STATES = 76
