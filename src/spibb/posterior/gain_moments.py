@@ -189,7 +189,7 @@ class GainMoments:
         """Return mean and deviation of what each state adds to the gain of a policy, shapes (S,).
 
         By the performance-difference lemma these are the policy's visits of the state, times what
-        the policy does there better than the baseline; the means sum to the gain in the mean model.
+        the policy does there better than the baseline, less the unseen losses of its pairs.
 
         Args:
             policy: Shape (S, A).

@@ -19,7 +19,7 @@ from spibb.posterior.gain_moments import GainMoments
 
 Array = NDArray[np.float64]
 
-# Penalties, in units of the variance of outcomes.
+# Penalties, in units of one over the standard deviation of outcomes.
 PENALTIES = 2.0 ** np.arange(10, -7, -1.0)
 _N_STEPS = 8
 _SETTLED = 1e-3

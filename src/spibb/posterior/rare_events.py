@@ -4,7 +4,7 @@ A row is an event if y = r + gamma V(x') is far from the mean of its state, up o
 rows are the bulk. Each pair of state and action is a mixture of both. The rate of events of a pair
 has a beta prior around the sum of a rate of its state and one of its action, and its pseudo-count
 has a mixture prior as in `spibb.posterior.pseudo_counts`. What an event is worth is shrunk towards
-the other events of its state, then of its action, then of all.
+the events that its state explains and those that its action explains, and these towards all.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _weighted_quantile(values: Array, weights: Array, share: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RareEvents:
-    """Rare events of one sign.
+    """Rare events of one class: of one sign, and due to rewards or to what follows.
 
     Attributes:
         sums: Their sums by pair.

@@ -27,7 +27,8 @@ class StateRisks:
     """Parts of a gain by state; shapes (S,).
 
     Attributes:
-        gain: What a state adds on average; they sum to the expected gain.
+        gain: What a state adds on average. They sum to the expected gain, apart from unseen losses
+            of actions.
         deviation: Standard deviation of it.
         harm: Probability that a state takes away.
     """
