@@ -165,7 +165,7 @@ def test_no_ward_behind_corridors_is_chosen_for_its_luck(n_episodes):
             log, baseline=instance.baseline, gamma=instance.process.gamma
         ).policy  # fmt: skip
         worse += true_gain(instance.process, found, instance.baseline) < -1e-9
-    assert worse <= 2
+    assert worse <= 1
 
 
 def test_a_bold_policy_of_lucky_wards_is_not_believed():
@@ -236,7 +236,7 @@ def test_an_action_that_ruins_in_one_state_is_dreaded_in_the_others():
 def test_a_trap_that_the_log_names_and_never_entered_is_feared():
     """A declared range says that something worse than all of the log exists."""
     rng = np.random.default_rng(0)
-    n = 400
+    n = 1_000
     action = (rng.random(n) < 0.05).astype(int)
     log = one_step_log(np.zeros(n, int), action, 0.2 * action + rng.random(n), 1, 2)
     baseline, bold = TabularPolicy([[0.95, 0.05]]), TabularPolicy([[0.0, 1.0]])
@@ -244,7 +244,7 @@ def test_a_trap_that_the_log_names_and_never_entered_is_feared():
         risk(log, bold, baseline=baseline, gamma=0.9, reward_range=bounds)
         for bounds in (None, (-50.0, 2.0))
     )
-    assert plain.probability_of_harm < 0.2
+    assert plain.probability_of_harm < 0.1
     assert warned.probability_of_harm > 2.0 * plain.probability_of_harm
     found = AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, reward_range=(-50.0, 2.0))
     assert found.policy.probabilities[0, 1] < 0.5
