@@ -103,6 +103,16 @@ class GainMoments:
         least = _LEAST_VARIANCE * self.model.variance
         return np.asarray(np.maximum(self.model.spread(v, v)[0], least))
 
+    @cached_property
+    def event_spread(self) -> Array:
+        """Variance of the mean outcome of a pair, V_b ahead, by its own rates of rare events."""
+        model, v = self.model, self.model.baseline_values.v
+        off = (one.worth(v, model.gamma) - model.bulk_mean(v) for one in model.events)
+        return sum(
+            (f[0] ** 2 * one.variance for f, one in zip(off, model.events, strict=True)),
+            np.zeros(model.rows.n.shape),
+        )
+
     def _of_means(self, w: Array, w_b: Array, v: Array) -> Array:
         """Return variances by means of pairs and of states."""
         model, shrinkage = self.model, self.model.shrinkage
@@ -202,14 +212,11 @@ class GainMoments:
         shared = np.einsum("mxa,xa->mx", shrinkage.unknown, u, optimize=True)
         variance += (shrinkage.by_state * shared**2).sum(axis=0)
         variance *= self.baseline_spread
-        for one in model.events:
-            v = model.baseline_values.v
-            off = (one.worth(v, model.gamma) - model.bulk_mean(v))[0]
-            variance += ((more * off) ** 2 * one.variance).sum(axis=1)
+        variance += (more**2 * self.event_spread).sum(axis=1)
+        variance *= model.settings.dispersion**2
         at_risk = self._at_risk(more[None], self._baseline_q[None])[0]
         rate = self.losses.of_pairs
         mean = mean - visits * (at_risk * rate).sum(axis=1)
         variance += (at_risk**2 * rate * (1.0 - rate) / (model.rows.n + 1.0)).sum(axis=1)
         variance[~model.is_seen] = 0.0
-        deviation = model.settings.dispersion * np.sqrt(np.maximum(variance, 0.0))
-        return mean, visits * deviation
+        return mean, visits * np.sqrt(np.maximum(variance, 0.0))

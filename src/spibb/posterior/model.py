@@ -313,11 +313,12 @@ class PosteriorModel:
         n_states, n_actions = self.rows.n.shape
         if n_states**2 * n_actions > _DENSE_ENTRIES:
             return None
-        tables = [
-            self.transition(np.broadcast_to(np.eye(n_actions)[a], (n_states, n_actions))).toarray()
-            for a in range(n_actions)
-        ]
-        return np.stack(tables, axis=1)
+        return np.stack([table.toarray() for table in self._by_action()], axis=1)
+
+    def _by_action(self) -> list[sp.csr_array]:
+        """Return P(x' | x, a) of each action, sparse of shape (S, S)."""
+        shape = self.rows.n.shape
+        return [self.transition(np.broadcast_to(row, shape)) for row in np.eye(shape[1])]
 
     @one_blas_thread()
     def evaluate(self, policies: Array) -> Values:
@@ -351,12 +352,8 @@ class PosteriorModel:
     def mean_model(self) -> ModelArrays:
         """The mean of the posterior as a model, on which algorithms can plan."""
         n_states, n_actions = self.rows.n.shape
-        tables = [
-            self.transition(np.broadcast_to(np.eye(n_actions)[a], (n_states, n_actions)))
-            for a in range(n_actions)
-        ]
         order = np.arange(n_states * n_actions).reshape(n_actions, n_states).T.ravel()
-        rows = sp.csr_array(sp.vstack(tables, format="csr")[order])
+        rows = sp.csr_array(sp.vstack(self._by_action(), format="csr")[order])
         rows.sum_duplicates()
         ending = np.clip(1.0 - np.asarray(rows.sum(axis=1)), 0.0, 1.0).reshape(self.rows.n.shape)
         ending[ending < 1e-9] = 0.0

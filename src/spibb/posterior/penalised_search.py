@@ -72,17 +72,8 @@ def search(
 
 def _variances(moments: GainMoments) -> tuple[Array, float]:
     """Return the variance of the mean of each pair, and the unit of penalties."""
-    model, v_b = moments.model, moments.model.baseline_values.v
-    freedom = np.maximum(model.bulk.n - 1.0, 0.0).sum(axis=1)
-    scatter = np.maximum(model.bulk.scatter(v_b, v_b, model.gamma)[0], 0.0)
-    pooled = max(float(scatter.sum()) / max(float(freedom.sum()), 1.0), 1e-3 * model.variance)
-    rows = model.variance_rows
-    spread = (rows * pooled + scatter.sum(axis=1)) / (rows + freedom)
-    variance = spread[:, None] * model.shrinkage.by_pair
-    for one in model.events:
-        off = (one.worth(v_b, model.gamma) - model.bulk_mean(v_b))[0]
-        variance = variance + off**2 * one.variance
-    n = model.rows.n
+    model, n = moments.model, moments.model.rows.n
+    variance = moments.baseline_spread[:, None] * model.shrinkage.by_pair + moments.event_spread
     of_rows = float((variance * n).sum() / n.sum())
     return variance, float(np.sqrt(max(model.variance, of_rows)))
 

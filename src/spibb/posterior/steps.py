@@ -135,7 +135,6 @@ class PairSums:
     Attributes:
         n: Rows, shape (S, A).
         reward: Sum of rewards.
-        squares: Sum of squared rewards.
         ends: Rows that ended the process.
         count: Rows by next state, sparse of shape (S * A, S).
         paid: Sums of rewards by next state, likewise.
@@ -147,7 +146,6 @@ class PairSums:
 
     n: Array
     reward: Array
-    squares: Array
     ends: Array
     count: sp.csr_array
     paid: sp.csr_array
@@ -182,7 +180,6 @@ class PairSums:
         return cls(
             total(weight),
             total(weight * reward),
-            total(squares),
             total(weight * ~goes_on),
             sp.csr_array((count, into, indptr), shape),
             sp.csr_array((paid, into, indptr), shape),
@@ -231,16 +228,6 @@ class PairSums:
         of_v = self.sums(v, gamma) - self.n * (self.level + gamma * v_mean)
         of_w = self.sums(w, gamma) - self.n * (self.level + gamma * w_mean)
         return np.asarray(products - of_v * of_w / np.maximum(self.n, 1.0))
-
-    def by_state(self) -> sp.csr_array:
-        """Return rows by next state of each state, sparse of shape (S, S)."""
-        (n_states, n_actions), count = self.n.shape, self.count
-        # A copy: entries are sorted and added up in place.
-        found = sp.csr_array(
-            (count.data, count.indices, count.indptr[::n_actions]), (n_states, n_states), copy=True
-        )
-        found.sum_duplicates()
-        return found
 
     def by_action(self, share: Array | None = None) -> Array:
         """Return rows by next state of each action, shape (A, S).
