@@ -8,6 +8,7 @@ from scipy.stats import gamma, norm
 
 from spibb.errors import SettingsError
 from spibb.posterior.gain import TAIL, Gain
+from spibb.posterior.settings import ModelSettings
 from spibb.testing import reference_model
 
 GAINS = {
@@ -130,7 +131,12 @@ def test_scenarios_are_a_hundred_quantiles():
     assert harmed == pytest.approx(100.0 * gain.probability_of_harm, abs=1.0)
 
 
-@pytest.mark.parametrize("level", [-0.1, 1.1, float("nan")])
+@pytest.mark.parametrize("level", [-0.1, 1.0, 1.1, float("nan"), "95 %"])
 def test_levels_are_probabilities(level):
-    with pytest.raises(SettingsError, match="level"):
+    with pytest.raises(SettingsError, match=r"level is .*a probability below 1"):
         Gain(0.0, 1.0).interval(level)
+
+
+def test_losses_are_a_part_of_their_groups():
+    with pytest.raises(SettingsError, match="at most as many"):
+        ModelSettings(prior_losses=3.0, prior_groups=2.0)

@@ -26,6 +26,8 @@ _N_SCENARIOS = 100
 TAIL = 0.1
 # Quantiles are found to this share of the deviation.
 _TOLERANCE = 1e-9
+# Closer to 1, an interval would be wider than quantiles are looked for.
+_LARGEST_LEVEL = 1.0 - 1e-12
 # Below this share of the deviation unseen losses are none.
 _NEGLIGIBLE = 1e-9
 
@@ -102,9 +104,9 @@ class Gain:
         """Return where the gain lies with a probability of `level`, equal tails outside.
 
         Args:
-            level: A probability, between 0 and 1.
+            level: A probability, below 1: no interval is certain.
         """
-        checked_number(level, "level", "a probability", least=0.0, most=1.0)
+        checked_number(level, "level", "a probability below 1", least=0.0, most=_LARGEST_LEVEL)
         return self.quantile(0.5 * (1.0 - level)), self.quantile(0.5 * (1.0 + level))
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spibb.errors import checked_number
+from spibb.errors import SettingsError, checked_number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class ModelSettings:
             from the mean of its state is a rare event.
         event_prior: Pseudo-count of events in the rate of rare events of an action.
         prior_losses: Pseudo-count of pairs, and of actions, that have rare losses of their own.
-        prior_groups: Pseudo-count of pairs, and of actions, beside it.
+        prior_groups: Pseudo-count of all pairs, and of all actions, those with losses included.
         dispersion: Factor on standard deviations of first order. They leave out what is not linear
             and that no prior is exactly right; with this factor, 95 % intervals cover 94 % of the
             true gains on the development half.
@@ -42,3 +42,8 @@ class ModelSettings:
             "dispersion",
         ):
             checked_number(getattr(self, name), name, "a number >= 0", least=0.0)
+        if self.prior_losses > self.prior_groups:
+            raise SettingsError(
+                f"prior_losses is {self.prior_losses:g}, and prior_groups {self.prior_groups:g}",
+                expected="at most as many: pairs with losses are a part of all pairs",
+            )
