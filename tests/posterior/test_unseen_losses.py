@@ -131,8 +131,9 @@ def test_losses_of_one_pair_make_those_of_others_more_likely():
     assert losing.of_pairs[1, 1] < 0.5 * calm.of_pairs[1, 1]
 
 
-@pytest.mark.parametrize("losses", [0.0, 1.0])
-@pytest.mark.parametrize("groups", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("losses", "groups"), [(0.0, 0.0), (0.0, 2.0), (1.0, 1.0), (1.0, 2.0), (2.0, 2.0)]
+)
 def test_settings_at_their_ends_give_numbers(losses, groups):
     problem = noisy_problem(1, rare=0.0)
     settings = ModelSettings(prior_losses=losses, prior_groups=groups)
