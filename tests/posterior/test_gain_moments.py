@@ -103,7 +103,7 @@ def test_parts_by_state_sum_to_the_gain():
         at_risk = np.maximum(policy - problem.baseline.probabilities, 0.0) * np.maximum(
             moments._baseline_q - moments.losses.worst, 0.0
         )
-        losses = parts.solve(policy)[1] @ (at_risk * moments.losses.of_pairs).sum(axis=1)
+        losses = parts.solve(policy)[1] @ (at_risk * moments.losses.losses.of_pairs).sum(axis=1)
         assert mean.sum() + losses == pytest.approx(gain.mean + gain.loss_mean, abs=1e-9)
         assert (deviation > 0.0).all()
     mean, deviation = moments.by_state(problem.baseline.probabilities)

@@ -15,11 +15,13 @@ from spibb.testing import reference_model
 from spibb.testing.strategies import distributions
 
 
-def step_of(q, cost, curvature, start, most):
+def step_of(q, cost, less, curvature, start, most):
     """Return one row of the compiled step."""
     moved = np.empty((1, 1, len(q)))
-    tables = (np.asarray(one, dtype=np.float64)[None, None] for one in (q, cost, curvature))
-    _step(*tables, start[None], np.asarray(most, dtype=np.float64)[None], moved)
+    q, cost, less, curvature, start, most = (
+        np.asarray(one, dtype=np.float64)[None] for one in (q, cost, less, curvature, start, most)
+    )
+    _step(q[None], cost[None], less, curvature[None], start, most, moved)
     return moved[0, 0]
 
 
@@ -31,22 +33,23 @@ def rows(draw):
     numbers = st.integers(-3, 3).map(float) | st.floats(-50.0, 50.0).map(lambda q: round(q, 3))
     prices = st.sampled_from([0.0, 1.0]) | st.floats(0.0, 20.0).map(lambda q: round(q, 3))
     curves = st.floats(-3.0, 3.0).map(lambda p: 10.0**p)
-    q, cost, curvature = (
-        np.array(draw(st.lists(kind, min_size=n, max_size=n))) for kind in (numbers, prices, curves)
+    q, cost, less, curvature = (
+        np.array(draw(st.lists(kind, min_size=n, max_size=n)))
+        for kind in (numbers, prices, prices, curves)
     )
     share = np.array(draw(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=n, max_size=n)))
-    return q, cost, curvature, start, start + share * (1.0 - start)
+    return q, cost, less, curvature, start, start + share * (1.0 - start)
 
 
 @given(rows())
 @settings(max_examples=40, deadline=None)
 def test_steps_are_the_best_of_all_active_sets(row):
-    q, cost, curvature, start, most = row
+    q, cost, less, curvature, start, most = row
     found, best = step_of(*row), reference_model.best_step(*row)
     assert found.sum() == pytest.approx(1.0)
     assert (found >= 0.0).all()
     assert (found <= most + 1e-9).all()
-    values = [reference_model.step_value(one, q, cost, curvature, start) for one in (found, best)]
+    values = [reference_model.step_value(one, q, cost, less, curvature, start) for one in (found, best)]
     assert values[0] == pytest.approx(values[1], abs=1e-7 * (1.0 + abs(q).max() + curvature.max()))
     # The objective is strictly concave, and steps are as sharp as it is.
     np.testing.assert_allclose(found, best, atol=1e-5)
@@ -56,14 +59,16 @@ def test_steps_are_the_best_of_all_active_sets(row):
 def test_a_solver_finds_no_better_step(seed):
     rng = np.random.default_rng(seed)
     n = 5
-    q, cost, curvature = rng.normal(size=n), 0.3 * rng.random(n), 10.0 ** rng.uniform(-1, 1, n)
-    start = rng.dirichlet(np.ones(n))
+    q, curvature = rng.normal(size=n), 10.0 ** rng.uniform(-1, 1, n)
+    cost, less = 0.3 * rng.random((2, n))
+    start, no = rng.dirichlet(np.ones(n)), np.zeros(n)
 
     # pi = b + up - down.
     def loss(z):
         return (
-            -reference_model.step_value(start + z[:n] - z[n:], q, 0.0 * cost, curvature, start)
+            -reference_model.step_value(start + z[:n] - z[n:], q, no, no, curvature, start)
             + cost @ z[:n]
+            + less @ z[n:]
         )
 
     result = minimize(
@@ -71,22 +76,25 @@ def test_a_solver_finds_no_better_step(seed):
         bounds=[(0.0, 1.0 - b) for b in start] + [(0.0, b) for b in start],
         constraints={"type": "eq", "fun": lambda z: (z[:n] - z[n:]).sum()},
     )  # fmt: skip
-    found = step_of(q, cost, curvature, start, np.ones(n))
-    assert reference_model.step_value(found, q, cost, curvature, start) >= -result.fun - 1e-7
+    found = step_of(q, cost, less, curvature, start, np.ones(n))
+    assert reference_model.step_value(found, q, cost, less, curvature, start) >= -result.fun - 1e-7
     np.testing.assert_allclose(found, start + result.x[:n] - result.x[n:], atol=1e-3)
 
 
 def test_steps_by_hand():
-    start, ones = np.array([0.5, 0.5]), np.ones(2)
+    start, ones, no = np.array([0.5, 0.5]), np.ones(2), np.zeros(2)
     # More of 1: 2 d = (1 - cost) / curvature, since the other action falls as far.
-    found = step_of([0.0, 1.0], [0.0, 0.2], 4.0 * ones, start, ones)
+    found = step_of([0.0, 1.0], [0.0, 0.2], no, 4.0 * ones, start, ones)
+    assert found == pytest.approx([0.4, 0.6])
+    # What the other action may win counts as much.
+    found = step_of([0.0, 1.0], no, [0.2, 0.0], 4.0 * ones, start, ones)
     assert found == pytest.approx([0.4, 0.6])
     # What is lost weighs more than what is gained.
-    assert step_of([0.0, 1.0], [0.0, 1.5], ones, start, ones) == pytest.approx(start)
-    assert step_of([0.0, 1.0], [0.0, 0.0], 1e-9 * ones, start, ones) == pytest.approx([0.0, 1.0])
-    assert step_of([0.0, 1.0], [0.0, 0.0], 1e-9 * ones, start, [1.0, 0.7]) == pytest.approx(
-        [0.3, 0.7]
-    )
+    assert step_of([0.0, 1.0], [0.0, 1.5], no, ones, start, ones) == pytest.approx(start)
+    assert step_of([0.0, 1.0], no, [1.5, 0.0], ones, start, ones) == pytest.approx(start)
+    small = 1e-9 * ones
+    assert step_of([0.0, 1.0], no, no, small, start, ones) == pytest.approx([0.0, 1.0])
+    assert step_of([0.0, 1.0], no, no, small, start, [1.0, 0.7]) == pytest.approx([0.3, 0.7])
 
 
 def found_by(problem, start=None, most=None, caution=1.0):
@@ -113,11 +121,13 @@ def test_each_policy_is_the_best_answer_to_its_own_values():
     model, start = moments.model, problem.baseline.probabilities
     values = model.evaluate(policies)
     q, (variance, unit) = model.q(values.v), _variances(moments)
-    cost = moments.losses.price(1.0) * np.maximum(q - moments.losses.worst, 0.0)
+    cost, less = moments.losses.prices(q, 1.0)
     for k in range(0, len(policies), 3):
         for x in range(4):
             curvature = PENALTIES[k] / unit * values.visits[k, x] * variance[x]
-            best = reference_model.best_step(q[k, x], cost[k, x], curvature, start[x], np.ones(3))
+            best = reference_model.best_step(
+                q[k, x], cost[k, x], less[x], curvature, start[x], np.ones(3)
+            )
             np.testing.assert_allclose(policies[k, x], best, atol=0.02)
 
 

@@ -9,7 +9,7 @@ from posterior_problems import changed_log, last_fit, noisy_log, noisy_problem, 
 from spibb import Log, TabularPolicy
 from spibb.posterior.model import PosteriorModel
 from spibb.posterior.pseudo_counts import prior_of_pseudo_counts
-from spibb.posterior.rare_events import RareEvents, far_steps
+from spibb.posterior.rare_events import RareEvents, far_steps, likeness
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.steps import PairSums, Steps
 from spibb.testing import reference_model
@@ -67,7 +67,7 @@ def test_where_many_rows_are_far_they_are_no_rare_events():
     assert not np.any(far_steps(Steps.of_log(log), np.zeros(1), 0.9, 2.0))
 
 
-def events_of(k, n, **options):
+def events_of(k, n, alike=1.0, **options):
     """Return fitted rates of k events in n rows."""
     k, n = np.array(k), np.array(n)
     pairs = [(x, a) for x, a in np.ndindex(n.shape) for _ in range(k[x, a])]
@@ -76,7 +76,9 @@ def events_of(k, n, **options):
         episode=range(len(pairs)), n_states=n.shape[0], n_actions=n.shape[1],
     )  # fmt: skip
     sums = PairSums.of(Steps.of_log(log))
-    return RareEvents.of(sums, n.astype(float), ModelSettings(**options), is_loss=True)
+    return RareEvents.of(
+        sums, n.astype(float), ModelSettings(**options), is_loss=True, alike=alike
+    )
 
 
 def tables(n_states, n_actions):
@@ -127,6 +129,7 @@ def test_what_events_lead_to_is_the_same_as_rewards_and_as_transitions():
         v = np.random.default_rng(seed).normal(size=(2, 4))
         assert len(model.events) == 2
         for one in model.events:
+            assert 0.0 < one.alike < 1.0
             means = reference_model.event_means(one)
             worth = one.worth(v, 0.9)
             for k in range(2):
@@ -138,6 +141,38 @@ def test_what_events_lead_to_is_the_same_as_rewards_and_as_transitions():
                 one.successors(weights).toarray(),
                 np.einsum("xa,xay->xy", weights, means[..., :-1]), atol=1e-12,
             )  # fmt: skip
+
+
+def test_events_elsewhere_tell_what_one_is_worth_where_they_are_alike():
+    """Falls into one trap, rare steps along a road, and a single event."""
+    log = Log.from_arrays(
+        state=[0, 1, 2, 3] * 5, action=[0] * 20, reward=[0.0] * 20,
+        next_state=[0, 1, 2, 3] * 4 + [4, 4, 4, 4], terminated=[False] * 20, n_states=5,
+    )  # fmt: skip
+    steps, v = Steps.of_log(log), np.array([1.0, 2.0, 3.0, 4.0, -20.0])
+    assert likeness(steps, v, 1.0, steps.outcome == 4) == 1.0
+    log = Log.from_arrays(
+        state=[0, 1, 2, 3] * 5, action=[0] * 20, reward=[0.0] * 20,
+        next_state=[0, 1, 2, 3] * 4 + [1, 2, 3, 4], terminated=[False] * 20, n_states=5,
+    )  # fmt: skip
+    steps, v = Steps.of_log(log), np.arange(5.0)
+    is_step = steps.outcome == steps.state + 1
+    # One step on from the own state; 1.25 + 0.25 around the mean of the others, of 3 degrees.
+    assert likeness(steps, v, 1.0, is_step) == pytest.approx(1.0 / (1.0 + 5.0 / 3.0))
+    assert likeness(steps, 100.0 * v, 1.0, is_step) == pytest.approx(1.0 / (1.0 + 5.0 / 3.0))
+    assert likeness(steps, v, 1.0, np.arange(len(is_step)) == is_step.argmax()) == 1.0
+
+
+def test_an_event_that_is_not_known_is_as_in_the_bulk():
+    """Where events are not alike, a pair without any loses nothing by those of others."""
+    n, k = np.full((3, 2), 20), np.zeros((3, 2), dtype=int)
+    k[0, 1] = 3
+    near, far = events_of(k, n, alike=0.0), events_of(k, n, alike=1.0)
+    assert (near.known[1:] == 0.0).all()
+    assert near.known[0, 1] == pytest.approx(3 / 4)
+    assert (far.known == 1.0).all()
+    assert not near.successors(np.ones((3, 2))).toarray()[1:].any()
+    assert not near.worth(np.ones(3), 0.9)[1:].any()
 
 
 def test_the_events_of_a_model_are_those_of_its_last_values():

@@ -164,9 +164,10 @@ def test_some_ranges_are_declared_and_some_are_not():
     rare = [one for one in instances if one.damage_rate is not None]
     share = np.mean([one.reward_range is not None for one in rare])
     assert 0.35 < share < 0.65
-    hidden = [one for one in rare if not one.damage_is_visible]
-    assert all(one.reward_range is None for one in hidden)
-    assert 0.02 < len(hidden) / len(rare) < 0.4
+    hidden = [[one for one in rare if not one.shows_damage(n)] for n in (10, 1_000)]
+    assert all(one.reward_range is None for logs in hidden for one in logs)
+    few, many = (len(logs) / len(rare) for logs in hidden)
+    assert 0.0 < many < 0.2 < few < 0.6
 
 
 @pytest.mark.parametrize("name", ["trap-seen", "late-reckoning", "rare-wins-reached"])
@@ -191,10 +192,10 @@ def test_a_log_or_a_declared_range_shows_the_damage():
     rate = damage_rate(process, baseline, 1, np.array([[0.0, 0.03]]))
     assert rate == pytest.approx(0.003)
     hidden = Instance(process, baseline, 1, damage_rate=rate)
-    assert not hidden.damage_is_visible
-    assert replace(hidden, reward_range=(0.0, 1.0)).damage_is_visible
-    assert replace(hidden, damage_rate=0.004).damage_is_visible
-    assert replace(hidden, damage_rate=None).damage_is_visible
+    assert not hidden.shows_damage(999)
+    assert hidden.shows_damage(1_001)
+    assert replace(hidden, reward_range=(0.0, 1.0)).shows_damage(1)
+    assert replace(hidden, damage_rate=None).shows_damage(1)
 
 
 def test_expected_rows_count_steps():

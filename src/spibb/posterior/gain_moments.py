@@ -53,7 +53,7 @@ class GainMoments:
     @classmethod
     def of(cls, model: PosteriorModel) -> GainMoments:
         """Prepare what all policies share."""
-        return cls(model, UnseenLosses(model))
+        return cls(model, UnseenLosses.of(model))
 
     def gains(self, policies: Array) -> list[Gain]:
         """Return the gains of K policies, shape (K, S, A)."""
@@ -70,7 +70,7 @@ class GainMoments:
         variance += self._of_start(change)
         variance += self._of_baseline(base)
         variance *= model.settings.dispersion**2
-        loss, loss_variance = self.losses.moments(self._at_risk(w - w_b, q))
+        loss, loss_variance = self.losses.moments(w - w_b, np.maximum(q, self._baseline_q))
         found = []
         least = _ROUNDING * float(np.abs(base.v[0] @ model.initial))
         for k in range(len(policies)):
@@ -83,14 +83,6 @@ class GainMoments:
                 Gain(gain - float(loss[k]), spread, float(loss[k]), float(loss_variance[k]) ** 0.5)
             )
         return found
-
-    def _at_risk(self, more: Array, q: Array) -> Array:
-        """Return what unseen losses would cost where a policy does more than the baseline."""
-        model = self.model
-        best = np.maximum(q, self._baseline_q)
-        found = np.maximum(more, 0.0) * np.maximum(best - self.losses.worst, 0.0)
-        found[:, ~model.is_seen] = 0.0
-        return np.asarray(found)
 
     @cached_property
     def _baseline_q(self) -> Array:
@@ -109,7 +101,7 @@ class GainMoments:
         model, v = self.model, self.model.baseline_values.v
         off = (one.worth(v, model.gamma) - model.bulk_mean(v) for one in model.events)
         return sum(
-            (f[0] ** 2 * one.variance for f, one in zip(off, model.events, strict=True)),
+            ((f[0] * one.known) ** 2 * one.variance for f, one in zip(off, model.events, strict=True)),
             np.zeros(model.rows.n.shape),
         )
 
@@ -163,7 +155,7 @@ class GainMoments:
         model, v_b = self.model, self.model.baseline_values.v
         off = one.worth(v, model.gamma) - model.bulk_mean(v)
         off_b = one.worth(v_b, model.gamma) - model.bulk_mean(v_b)
-        f = w * off - w_b * off_b
+        f = (w * off - w_b * off_b) * one.known
         f[:, ~model.is_seen] = 0.0
         prior = f * (1.0 - one.data_share)
         found = (f**2 * one.variance).sum(axis=(1, 2))
@@ -214,9 +206,7 @@ class GainMoments:
         variance *= self.baseline_spread
         variance += (more**2 * self.event_spread).sum(axis=1)
         variance *= model.settings.dispersion**2
-        at_risk = self._at_risk(more[None], self._baseline_q[None])[0]
-        rate = self.losses.of_pairs
-        mean = mean - visits * (at_risk * rate).sum(axis=1)
-        variance += (at_risk**2 * rate * (1.0 - rate) / (model.rows.n + 1.0)).sum(axis=1)
+        loss, loss_variance = self.losses.by_state(more, self._baseline_q)
+        mean, variance = mean - visits * loss, variance + loss_variance
         variance[~model.is_seen] = 0.0
         return mean, visits * np.sqrt(np.maximum(variance, 0.0))

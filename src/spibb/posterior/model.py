@@ -34,7 +34,7 @@ from spibb.posterior.pseudo_counts import (
     outcome_likelihood,
     prior_of_pseudo_counts,
 )
-from spibb.posterior.rare_events import RareEvents, far_steps, reward_steps
+from spibb.posterior.rare_events import RareEvents, far_steps, likeness, reward_steps
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.steps import PairSums, Steps
 from spibb.problem import Problem
@@ -200,7 +200,10 @@ class PosteriorModel:
         variance = _variance(bulk, mean, scatter, steps)
         likelihood, variance_rows = outcome_likelihood(bulk, mean, scatter, variance)
         events = [
-            RareEvents.of(PairSums.of(steps, of), self.rows.n, settings, is_loss=is_loss)
+            RareEvents.of(
+                PairSums.of(steps, of), self.rows.n, settings, is_loss=is_loss,
+                alike=likeness(steps, v, gamma, of),
+            )
             for is_far, is_loss in ((up, False), (down, True))
             for of in (is_far & by_reward, is_far & ~by_reward)
             if of.any()
@@ -241,9 +244,9 @@ class PosteriorModel:
         """Rates of events by pair; together they are below 1."""
         total = np.zeros(self.rows.n.shape)
         for one in self.events:
-            total = total + one.rate
+            total = total + one.rate * one.known
         scale = np.minimum(total, _MOST_EVENTS) / np.maximum(total, 1e-300)
-        return tuple(one.rate * scale for one in self.events)
+        return tuple(one.rate * one.known * scale for one in self.events)
 
     @cached_property
     def bulk_share(self) -> Array:

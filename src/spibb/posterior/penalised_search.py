@@ -2,10 +2,11 @@
 
 For a penalty c, each step maximises in every state
 
-    sum_a pi(a) Q(x, a) - price(x, a) (pi(a) - b(a))_+ - c d(x) var(x, a) (pi(a) - b(a))^2 / 2
+    sum_a pi(a) Q(x, a) - more(x, a) (pi(a) - b(a))_+ - less(x, a) (b(a) - pi(a))_+
+          - c d(x) var(x, a) (pi(a) - b(a))^2 / 2
 
-where d are discounted visits, var is the variance of the mean of a pair, and the price is the
-expected cost of unseen losses. Values, visits and steps are computed by turns, for all penalties at
+where d are discounted visits, var is the variance of the mean of a pair, and more and less are the
+expected costs of unseen losses and of unseen wins that are given up. Values, visits and steps are computed by turns, for all penalties at
 once. Large penalties change little, small ones much.
 """
 
@@ -42,7 +43,6 @@ def search(
     model = moments.model
     most = np.ones(start.shape) if most is None else np.maximum(most, start)
     variance, unit = _variances(moments)
-    price = moments.losses.price(caution)
     seen = model.is_seen[:, None]
     policies = np.repeat(start[None], len(PENALTIES), axis=0)
     penalties = PENALTIES[:, None, None] / unit
@@ -52,11 +52,11 @@ def search(
     visits = np.repeat(values.visits, len(policies), axis=0)
     for _ in range(_N_STEPS):
         q = model.q(v[is_open])
-        cost = np.where(seen, price * np.maximum(q - moments.losses.worst, 0.0), 0.0)
+        more, less = moments.losses.prices(q, caution)
         curvature = penalties[is_open] * visits[is_open][:, :, None] * variance
         curvature += 1e-9 * unit
         moved = np.empty(q.shape)
-        _step(np.where(seen, q, 0.0), cost, curvature, start, most, moved)
+        _step(np.where(seen, q, 0.0), more, less, curvature, start, most, moved)
         is_start = np.abs(moved - start).max(axis=2, keepdims=True) <= _ROUNDING
         moved = np.where(seen & ~is_start, moved, start)
         change = np.abs(moved - policies[is_open]).max(axis=(1, 2))
@@ -79,8 +79,11 @@ def _variances(moments: GainMoments) -> tuple[Array, float]:
 
 
 @jit
-def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-def]
-    """Maximise q pi - cost (pi - b)_+ - curvature (pi - b)^2 / 2 in each row, by bisection."""
+def _step(q, more, less, curvature, start, most, moved):  # type: ignore[no-untyped-def]
+    """Maximise, in each row, by bisection of a price of probability.
+
+    q pi - more (pi - b)_+ - less (b - pi)_+ - curvature (pi - b)^2 / 2
+    """
     n_policies, n_states, n_actions = q.shape
     for k in range(n_policies):
         largest = 0.0
@@ -92,13 +95,14 @@ def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-de
             low, high = np.inf, -np.inf
             for a in range(n_actions):
                 c = max(curvature[k, x, a], floor)
-                low = min(low, q[k, x, a] - cost[k, x, a] - c)
-                high = max(high, q[k, x, a] + c)
+                low = min(low, q[k, x, a] - more[k, x, a] - c)
+                high = max(high, q[k, x, a] + less[x, a] + c)
             for _ in range(_BISECTIONS):
                 price, total = 0.5 * (low + high), 0.0
                 for a in range(n_actions):
                     c = max(curvature[k, x, a], floor)
-                    total += _at(q[k, x, a] - price, cost[k, x, a], c, start[x, a], most[x, a])
+                    off, give_up = q[k, x, a] - price, less[x, a]
+                    total += _at(off, more[k, x, a], give_up, c, start[x, a], most[x, a])
                 if total > 1.0:
                     low = price
                 else:
@@ -106,7 +110,8 @@ def _step(q, cost, curvature, start, most, moved):  # type: ignore[no-untyped-de
             price, total = 0.5 * (low + high), 0.0
             for a in range(n_actions):
                 c = max(curvature[k, x, a], floor)
-                p = _at(q[k, x, a] - price, cost[k, x, a], c, start[x, a], most[x, a])
+                off, give_up = q[k, x, a] - price, less[x, a]
+                p = _at(off, more[k, x, a], give_up, c, start[x, a], most[x, a])
                 moved[k, x, a] = p if p > _ROUNDING else 0.0
                 total += moved[k, x, a]
             _complete(moved[k, x], most[x], total)
@@ -133,7 +138,7 @@ def _complete(row, most, total):  # type: ignore[no-untyped-def]
 
 
 @jit
-def _at(off, cost, curvature, start, most):  # type: ignore[no-untyped-def]
+def _at(off, more, less, curvature, start, most):  # type: ignore[no-untyped-def]
     """Return the best probability of an action at a price of probability."""
-    found = start + max(off - cost, 0.0) / curvature + min(off, 0.0) / curvature
+    found = start + (max(off - more, 0.0) + min(off + less, 0.0)) / curvature
     return min(max(found, 0.0), most)

@@ -92,6 +92,33 @@ def reward_steps(steps: Steps, v: Array, gamma: float) -> Flags:
     return np.asarray(of_reward > np.abs(expected + ahead - centre[steps.state]))
 
 
+def likeness(steps: Steps, v: Array, gamma: float, events: Flags) -> float:
+    """Return how well events of other pairs tell what an event is worth, from 0 to 1.
+
+    Falls into one trap are worth the same from everywhere. A rare step to the next place of a long
+    road is worth what the place is: then an event elsewhere says nothing, and the outcome that the
+    own state has else is nearer. The share is that of two squared distances of an event: to what
+    its state has else, and to the other events.
+
+    Args:
+        steps: The steps of a log.
+        v: Values, shape (S,).
+        gamma: The discount.
+        events: Which of the steps are events.
+    """
+    y = steps.reward + gamma * np.append(v, 0.0)[steps.outcome]
+    x, w = steps.state, steps.weight
+    rest = np.where(events, 0.0, w)
+    centre = np.bincount(x, rest * y, steps.shape[0])
+    centre /= np.maximum(np.bincount(x, rest, steps.shape[0]), 1e-300)
+    y, x, w = y[events], x[events], w[events]
+    if w.sum() <= 1.0:
+        return 1.0
+    to_state = float(w @ (y - centre[x]) ** 2) / float(w.sum())
+    to_others = float(w @ (y - (w @ y) / w.sum()) ** 2) / (float(w.sum()) - 1.0)
+    return to_state / max(to_state + to_others, 1e-300)
+
+
 def _weighted_quantile(values: Array, weights: Array, share: float) -> float:
     order = np.argsort(values, kind="stable")
     total = np.cumsum(weights[order])
@@ -113,6 +140,7 @@ class RareEvents:
         action_variance: Variance of the rate of an action, shape (A,).
         of_actions: Events that actions explain, shape (A,).
         state_share: Probability that an event of a pair is due to its state, not to its action.
+        alike: How well events of other pairs tell what one is worth, from 0 to 1 (`likeness`).
     """
 
     sums: PairSums
@@ -125,9 +153,18 @@ class RareEvents:
     action_variance: Array
     of_actions: Array
     state_share: Array
+    alike: float
 
     @classmethod
-    def of(cls, sums: PairSums, n: Array, settings: ModelSettings, *, is_loss: bool) -> RareEvents:
+    def of(
+        cls,
+        sums: PairSums,
+        n: Array,
+        settings: ModelSettings,
+        *,
+        is_loss: bool,
+        alike: float = 1.0,
+    ) -> RareEvents:
         """Estimate rates.
 
         Args:
@@ -135,13 +172,14 @@ class RareEvents:
             n: All rows, shape (S, A).
             settings: The settings of the model.
             is_loss: Whether the events are downwards.
+            alike: How well events of other pairs tell what one is worth.
         """
         k, prior = sums.n, prior_of_pseudo_counts(settings.equal_actions)
         rates = _Rates.of(k, n, settings.event_prior)
         m = PSEUDO_COUNTS[:, None, None]
         for _ in range(_N_ROUNDS):
             posterior = mix_groups(_rate_likelihood(k, n, rates.of_others), prior).mean
-            q = posterior[:, :, None]
+            q = posterior[:, None, :]
             data_share = (q * n / (n + m)).sum(axis=0)
             # A pair with many rows is one pair among others where pairs differ.
             rates = _Rates.of(k * (1.0 - data_share), n * (1.0 - data_share), settings.event_prior)
@@ -159,7 +197,14 @@ class RareEvents:
             rates.action_variance,
             (k * (1.0 - rates.state_share)).sum(axis=0),
             rates.state_share,
+            alike,
         )
+
+    @cached_property
+    def known(self) -> Array:
+        """Share of the events of a pair of which is known what they are worth, shape (S, A)."""
+        k = self.sums.n
+        return np.asarray((k + self.alike) / (k + 1.0))
 
     @cached_property
     def _explained(self) -> tuple[Array, Array]:
@@ -180,7 +225,8 @@ class RareEvents:
         of_x = ((w * own).sum(axis=-1) + of_all) / (k_x + 1.0)
         of_a = (((1.0 - w) * own).sum(axis=-2) + of_all) / (k_a + 1.0)
         base = w * of_x[..., :, None] + (1.0 - w) * of_a[..., None, :]
-        return np.asarray((own + base) / (self.sums.n + 1.0))
+        k = self.sums.n
+        return np.asarray((own + self.alike * base) / np.maximum(k + self.alike, _LEAST))
 
     def successors(self, weights: Array) -> sp.csr_array:
         """Return next states of events, summed over actions with weights, of shape (S, S).
@@ -190,15 +236,16 @@ class RareEvents:
         """
         (k_x, k_a), w = self._explained, self.state_share
         sums, (n_states, n_actions) = self.sums, self.sums.n.shape
-        share = weights / (sums.n + 1.0)
+        share = weights / np.maximum(sums.n + self.alike, _LEAST)
+        of_others = self.alike * share
         # Of the pair itself, of its state, of its action, of all.
-        of_x = (w * share).sum(axis=1) / (k_x + 1.0)
+        of_x = (w * of_others).sum(axis=1) / (k_x + 1.0)
         by_pair = share + w * of_x[:, None]
         scaled = sums.count.data * np.repeat(by_pair.ravel(), np.diff(sums.count.indptr))
         own = sp.csr_array(
             (scaled, sums.count.indices, sums.count.indptr[::n_actions]), (n_states, n_states)
         )
-        of_a = (1.0 - w) * share / (k_a + 1.0)
+        of_a = (1.0 - w) * of_others / (k_a + 1.0)
         everywhere = sums.by_action().sum(axis=0) / sums.n.sum()
         of_all = of_x + of_a.sum(axis=1)
         dense = sp.csr_array(of_a) @ sp.csr_array(sums.by_action(1.0 - w))
@@ -280,5 +327,5 @@ def _rate_likelihood(k: Array, n: Array, p: Array) -> Array:
     for m in PSEUDO_COUNTS:
         a, b = m * p, m * (1.0 - p)
         one = gammaln(a + k) - gammaln(a) + gammaln(b + n - k) - gammaln(b)
-        found.append((one + gammaln(m) - gammaln(m + n)).sum(axis=1, where=n > 0))
+        found.append((one + gammaln(m) - gammaln(m + n)).sum(axis=0, where=n > 0))
     return np.array(found)

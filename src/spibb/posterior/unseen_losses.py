@@ -1,14 +1,14 @@
-"""Losses that the log has not shown yet.
+"""What outcomes may cost that the log has not shown yet.
 
-The rule of three: what never happened in N rows may happen 3 / N of the time. Here an action that
-was taken N times may lead to the worst outcome with a probability of Beta(c, N). A pair may do so
-with a probability of Beta(k, n); k is the share of pairs that have rare losses of their own. These
-losses count where a policy does more than the baseline, never where it does less. A pair that has
-shown k losses has a rate of events for them, and its rate of unseen ones is divided by 1 + k.
+Where a policy takes an action more often than the baseline, it may meet a **loss** that was never
+seen: the worst outcome. It is the least reward, followed by the worst state that was seen. Where a
+smaller reward is declared than the log holds, something worse than all of the log must exist. Then
+it is followed by the worst of all states, also of those that were never entered.
 
-The worst outcome is the least reward, followed by the worst state that was seen. Where a smaller
-reward is declared than the log holds, something worse than all of the log must exist. Then it is
-followed by the worst of all states, also of those that were never entered.
+Where a policy takes an action less often, it may give up a **win** that was never seen. Only where
+a larger reward is declared than the log holds can there be one: it pays the difference.
+
+The other direction does not count: the returns of the log contain what the baseline suffers.
 """
 
 from __future__ import annotations
@@ -20,81 +20,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.posterior.model import PosteriorModel
+from spibb.posterior.unseen_rates import UnseenRates
 
 Array = NDArray[np.float64]
-
-# Rows from which on a pair counts for half in the number of pairs.
-_HALF = 10.0
-# A loss is a pair's own where it is less than this share of its rows.
-_RARE = 0.3
-# Standard deviations by which losses of a pair exceed what its state and action explain.
-_CLEAR = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class UnseenLosses:
-    """Unseen losses of a model.
+    """Unseen losses, and unseen wins that are given up.
 
     Attributes:
         model: The model.
+        losses: Rates of losses.
+        wins: Rates of wins.
     """
 
     model: PosteriorModel
+    losses: UnseenRates
+    wins: UnseenRates
 
-    def _share(self, n: Array, losses: Array) -> tuple[float, float]:
-        """Return how many of some groups of rows have rare losses, and of how many.
-
-        Args:
-            n: Rows of each group.
-            losses: Losses of each group beyond what the rest of the log explains.
-        """
-        settings, seen = self.model.settings, n > 0.0
-        found = float((losses / np.maximum(losses, 1.0))[seen].sum()) if losses.any() else 0.0
-        return settings.prior_losses + found, settings.prior_groups + float((n / (n + _HALF)).sum())
-
-    @cached_property
-    def _of_pairs(self) -> tuple[float, float]:
-        """Pseudo-counts of pairs with rare losses of their own, and of all pairs."""
-        n = self.model.rows.n
-        own = np.zeros(n.shape)
-        for one in self.model.events:
-            if one.is_loss:
-                is_rare = one.sums.n < _RARE * n
-                expected = n * one.base
-                excess = one.sums.n - expected - _CLEAR * np.sqrt(expected)
-                own += np.where(is_rare, np.maximum(excess, 0.0), 0.0)
-        return self._share(n, own)
-
-    @cached_property
-    def _of_actions(self) -> tuple[float, float]:
-        """Pseudo-counts of actions with rare losses, and of all actions."""
-        n = self.model.rows.n.sum(axis=0)
-        own = np.zeros(len(n))
-        for one in self.model.events:
-            if one.is_loss:
-                own += one.of_actions
-        return self._share(n, own)
-
-    @cached_property
-    def _c(self) -> float:
-        return self._of_actions[0] / self._of_actions[1]
-
-    @cached_property
-    def of_actions(self) -> Array:
-        """Mean rates by action, shape (A,)."""
-        return np.asarray(self._c / (self.model.rows.n.sum(axis=0) + self._c + 1e-12))
-
-    @cached_property
-    def of_pairs(self) -> Array:
-        """Mean rates by pair, shape (S, A)."""
-        k = self._of_pairs[0] / self._of_pairs[1]
-        return np.asarray(k / (self.model.rows.n + k + 1e-12) / (1.0 + self._seen))
-
-    @cached_property
-    def _seen(self) -> Array:
-        """Losses that were seen, by pair: those have rates of their own."""
-        losses = [one.sums.n for one in self.model.events if one.is_loss]
-        return sum(losses, np.zeros(self.model.rows.n.shape))
+    @classmethod
+    def of(cls, model: PosteriorModel) -> UnseenLosses:
+        """Prepare the rates of a model."""
+        return cls(model, UnseenRates(model, True), UnseenRates(model, False))
 
     @cached_property
     def worst(self) -> float:
@@ -110,33 +58,53 @@ class UnseenLosses:
         end = 0.0 if model.rows.ends.any() else lowest
         return model.least + model.gamma * min(lowest, end)
 
-    def moments(self, more: Array) -> tuple[Array, Array]:
-        """Return mean and variance of what unseen losses cost.
+    @cached_property
+    def win(self) -> float:
+        """How much the largest declared reward exceeds all of the log."""
+        values = self.model.problem.values
+        if values.is_observed:
+            return 0.0
+        return max(float(values.high) - self.model.problem.counts.reward_range[1], 0.0)
+
+    def moments(self, more: Array, q: Array) -> tuple[Array, Array]:
+        """Return mean and variance of what unseen outcomes cost policies.
 
         Args:
-            more: How often a policy takes a pair more than the baseline, times what would be lost
-                there, shape (K, S, A).
+            more: How often a policy takes a pair more than the baseline, shape (K, S, A).
+            q: What a pair is worth, shape (K, S, A).
         """
-        n, by_action = self.model.rows.n, self.of_actions
-        k = self._of_pairs[0] / self._of_pairs[1]
-        of_action = more.sum(axis=1)
-        by_pair = self.of_pairs * more
-        total = by_pair.sum(axis=(1, 2))
-        variance = (more**2 * self.of_pairs * (1.0 - self.of_pairs) / (n + k + 1.0)).sum(
-            axis=(1, 2)
-        )
-        # All pairs share k, which is hardly known.
-        variance += total**2 / max(self._of_pairs[0], 1e-300)
-        spread = by_action * (1.0 - by_action) / (n.sum(axis=0) + self._c + 1.0)
-        return total + of_action @ by_action, variance + of_action**2 @ spread
+        mean, variance = self.losses.moments(np.maximum(more, 0.0) * self._loss(q))
+        if self.win > 0.0:
+            of_wins = self.wins.moments(np.maximum(-more, 0.0) * self._win)
+            mean, variance = mean + of_wins[0], variance + of_wins[1]
+        return mean, variance
 
-    def price(self, caution: float) -> Array:
-        """Return the rate at which a policy should expect them, by pair, shape (S, A).
+    def by_state(self, more: Array, q: Array) -> tuple[Array, Array]:
+        """Return mean and variance of what they cost in each state by its own pairs, shapes (S,).
 
         Args:
+            more: How much more likely a policy takes an action than the baseline, shape (S, A).
+            q: What a pair is worth, shape (S, A).
+        """
+        of_losses = self.losses.by_state(np.maximum(more, 0.0) * self._loss(q))
+        of_wins = self.wins.by_state(np.maximum(-more, 0.0) * self._win)
+        return of_losses[0] + of_wins[0], of_losses[1] + of_wins[1]
+
+    def prices(self, q: Array, caution: float) -> tuple[Array, Array]:
+        """Return what to expect to lose by taking a pair more often, and by taking it less often.
+
+        Args:
+            q: What a pair is worth, shape (K, S, A).
             caution: Standard deviations by which rates of actions are raised.
         """
-        rate = self.of_actions
-        rows = self.model.rows.n.sum(axis=0) + self._c + 1.0
-        raised = rate + 0.5 * caution * np.sqrt(rate * (1.0 - rate) / rows)
-        return np.asarray(raised + self.of_pairs)
+        more, less = self.losses.price(caution), self.wins.price(caution)
+        return more * self._loss(q), less * self._win
+
+    def _loss(self, q: Array) -> Array:
+        """How much worse the worst outcome is than a pair."""
+        return np.maximum(q - self.worst, 0.0) * self.model.is_seen[:, None]
+
+    @property
+    def _win(self) -> Array:
+        """How much a win pays that was never seen, shape (S, 1)."""
+        return self.win * self.model.is_seen[:, None]

@@ -248,7 +248,7 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
         anywhere = (kw.sum() + 0.5) / (nw.sum() + 1.0)
         own = kw * share
         mean = (own.sum() + anywhere) / (sum(max(nw[x].sum(), 1e-9) for x in range(n_states)) + 1.0)
-        likelihood = np.zeros((len(PSEUDO_COUNTS), n_states))
+        likelihood = np.zeros((len(PSEUDO_COUNTS), n_actions))
         for x, a in np.ndindex(n.shape):
             if n[x, a] == 0.0:
                 continue
@@ -258,11 +258,11 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
             p = min(max(p, 1e-9), 0.9)
             for i, m in enumerate(PSEUDO_COUNTS):
                 many = betaln(m * p + k[x, a], m * (1.0 - p) + n[x, a] - k[x, a])
-                likelihood[i, x] += many - betaln(m * p, m * (1.0 - p))
+                likelihood[i, a] += many - betaln(m * p, m * (1.0 - p))
         q, _ = groups(likelihood, of_m)
         for x, a in np.ndindex(n.shape):
             weight[x, a] = 1.0 - sum(
-                q[i, x] * n[x, a] / (n[x, a] + m) for i, m in enumerate(PSEUDO_COUNTS)
+                q[i, a] * n[x, a] / (n[x, a] + m) for i, m in enumerate(PSEUDO_COUNTS)
             )
     kw, nw = k * weight, n * weight
     of_x, of_a, share, rows, w = _rates_by_em(kw, nw, prior)
@@ -286,9 +286,9 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
         square = 0.0
         for i, m in enumerate(PSEUDO_COUNTS):
             rate = (k[x, a] + m * base) / (n[x, a] + m)
-            found["rate"][x, a] += q[i, x] * rate
-            found["data_share"][x, a] += q[i, x] * n[x, a] / (n[x, a] + m)
-            square += q[i, x] * (rate * (1.0 - rate) / (n[x, a] + m + 1.0) + rate**2)
+            found["rate"][x, a] += q[i, a] * rate
+            found["data_share"][x, a] += q[i, a] * n[x, a] / (n[x, a] + m)
+            square += q[i, a] * (rate * (1.0 - rate) / (n[x, a] + m + 1.0) + rate**2)
         found["variance"][x, a] = square - found["rate"][x, a] ** 2
         found["base"][x, a] = base
     return found
@@ -335,7 +335,10 @@ class Parts:
         bulk = np.zeros(own.shape)
         for i, x in np.ndindex(q.shape):
             bulk[x] += q[i, x] * by_m[i, x]
-        rates = [one.rate.copy() for one in model.events]
+        # What is not known of an event is as in the bulk.
+        rates = [
+            one.rate * (one.sums.n + one.alike) / (one.sums.n + 1.0) for one in model.events
+        ]
         for pair in np.ndindex(n_states, n_actions):
             total = sum(float(rate[pair]) for rate in rates)
             for rate in rates:
@@ -417,7 +420,9 @@ def event_means(one: RareEvents) -> Array:
         of_x = sum(w[x, b] * own[x, b] for b in range(n_actions)) + of_all
         of_a = sum((1.0 - w[z, a]) * own[z, a] for z in range(n_states)) + of_all
         of_x, of_a, share = of_x / (k_x + 1.0), of_a / (k_a + 1.0), w[x, a]
-        found[x, a] = (own[x, a] + share * of_x + (1.0 - share) * of_a) / (k[x, a] + 1.0)
+        others = share * of_x + (1.0 - share) * of_a
+        if k[x, a] + one.alike > 0.0:
+            found[x, a] = (own[x, a] + one.alike * others) / (k[x, a] + one.alike)
     return found
 
 
@@ -535,7 +540,8 @@ def draw_gains(
             found += m / (n[a] + m) * errors[:, a]
             found += rng.normal(size=n_draws) * np.sqrt(spread[a, a] / (n[a] + m))
     for one, slope in zip(model.events, slopes.rates, strict=True):
-        seen = np.where(model.is_seen[:, None], slope, 0.0)
+        known = (one.sums.n + one.alike) / (one.sums.n + 1.0)
+        seen = np.where(model.is_seen[:, None], slope * known, 0.0)
         for pair in np.ndindex(seen.shape):
             found += seen[pair] * math.sqrt(one.variance[pair]) * rng.normal(size=n_draws)
         for x in range(len(policy)):
@@ -572,29 +578,48 @@ def draw_unseen_losses(
         lowest = min(float(v_b[x]) for x in places)
     end = 0.0 if model.problem.counts.n_ended else lowest
     worst = model.least + parts.gamma * min(lowest, end)
-    more = np.zeros(n.shape)
+    values = model.problem.values
+    win = 0.0 if values.is_observed else values.high - model.problem.counts.reward_range[1]
+    at_risk, given_up = np.zeros(n.shape), np.zeros(n.shape)
     for x, a in itertools.product(seen, range(n.shape[1])):
-        often = max(visits[x] * policy[x, a] - visits_b[x] * parts.baseline[x, a], 0.0)
-        more[x, a] = often * max(max(q[x, a], q_b[x, a]) - worst, 0.0)
-    c, k, shape = _loss_rates(model)
+        more = visits[x] * policy[x, a] - visits_b[x] * parts.baseline[x, a]
+        if more > 0.0:
+            at_risk[x, a] = more * max(max(q[x, a], q_b[x, a]) - worst, 0.0)
+        else:
+            given_up[x, a] = -more * max(win, 0.0)
+    found = _draw_rates(model, at_risk, n_draws, rng, is_loss=True)
+    return found + _draw_rates(model, given_up, n_draws, rng, is_loss=False)
+
+
+def _draw_rates(
+    model: PosteriorModel, at_stake: Array, n_draws: int, rng: np.random.Generator, *, is_loss: bool
+) -> Array:
+    """Return draws of the sum of unseen outcomes of one sign, each times what is at stake."""
+    c, k, shape = unseen_shares(model, is_loss=is_loss)
+    n = model.rows.n
     found, mean_of_pairs = np.zeros(n_draws), 0.0
     for a in range(n.shape[1]):
         rate = rng.beta(c, max(n[:, a].sum(), 1e-12), size=n_draws)
-        found += more[:, a].sum() * rate
+        found += at_stake[:, a].sum() * rate
         for x in range(len(n)):
-            if more[x, a] > 0.0:
-                # Where losses were seen, these have rates of their own.
-                seen_losses = sum(one.sums.n[x, a] for one in model.events if one.is_loss)
-                rate, total = k / (n[x, a] + k) / (1.0 + seen_losses), n[x, a] + k
-                mean_of_pairs += more[x, a] * rate
+            if at_stake[x, a] > 0.0:
+                # What was seen has rates of its own.
+                events = sum(one.sums.n[x, a] for one in model.events if one.is_loss == is_loss)
+                rate, total = k / (n[x, a] + k) / (1.0 + events), n[x, a] + k
+                mean_of_pairs += at_stake[x, a] * rate
                 drawn = rng.beta(rate * total, max((1.0 - rate) * total, 1e-12), size=n_draws)
-                found += more[x, a] * drawn
-    # All pairs share k, which is known by as many losses as were found.
+                found += at_stake[x, a] * drawn
+    # All pairs share k, which is known by as many events as were found.
     return np.asarray(found + mean_of_pairs * (rng.gamma(shape, size=n_draws) / shape - 1.0))
 
 
-def _loss_rates(model: PosteriorModel) -> tuple[float, float, float]:
-    """Return shares of actions and of pairs with rare losses, and by how many losses these are."""
+def unseen_shares(model: PosteriorModel, *, is_loss: bool) -> tuple[float, float, float]:
+    """Return shares of actions and of pairs with rare outcomes, and how many such pairs there are.
+
+    Args:
+        model: The model.
+        is_loss: Whether the outcomes are losses.
+    """
     n, settings = model.rows.n, model.settings
     actions, pairs = settings.prior_losses, settings.prior_losses
     of_actions, of_pairs = settings.prior_groups, settings.prior_groups
@@ -603,7 +628,7 @@ def _loss_rates(model: PosteriorModel) -> tuple[float, float, float]:
     for pair in np.ndindex(n.shape):
         of_pairs += float(n[pair] / (n[pair] + 10.0))
     for one in model.events:
-        if not one.is_loss:
+        if one.is_loss != is_loss:
             continue
         for a in range(n.shape[1]):
             actions += min(float(one.of_actions[a]), 1.0)
@@ -615,8 +640,10 @@ def _loss_rates(model: PosteriorModel) -> tuple[float, float, float]:
     return actions / of_actions, pairs / of_pairs, pairs
 
 
-def best_step(q: Array, cost: Array, curvature: Array, start: Array, most: Array) -> Array:
-    """Return the row that maximises q pi - cost (pi - b)_+ - curvature (pi - b)^2 / 2.
+def best_step(
+    q: Array, cost: Array, less: Array, curvature: Array, start: Array, most: Array
+) -> Array:
+    """Return the row that maximises `step_value`.
 
     Each action is at 0, below b, at b, above b or at its largest probability. All combinations are
     tried.
@@ -628,23 +655,26 @@ def best_step(q: Array, cost: Array, curvature: Array, start: Array, most: Array
         inner = [a for a, kind in enumerate(kinds) if kind in (1, 3)]
         if inner:
             # pi = b + (worth - price) / curvature; probabilities sum to 1.
-            worth = {a: q[a] - (cost[a] if kinds[a] == 3 else 0.0) for a in inner}
+            worth = {a: q[a] - cost[a] if kinds[a] == 3 else q[a] + less[a] for a in inner}
             excess = row.sum() - 1.0 + sum(start[a] + worth[a] / curvature[a] for a in inner)
             price = excess / sum(1.0 / curvature[a] for a in inner)
             for a in inner:
                 row[a] = start[a] + (worth[a] - price) / curvature[a]
         if abs(row.sum() - 1.0) > 1e-9 or (row < -1e-9).any() or (row > most + 1e-9).any():
             continue
-        value = step_value(row, q, cost, curvature, start)
+        value = step_value(row, q, cost, less, curvature, start)
         if value > best:
             best, found = value, row
     return found
 
 
-def step_value(row: Array, q: Array, cost: Array, curvature: Array, start: Array) -> float:
-    """Return what a step maximises."""
+def step_value(
+    row: Array, q: Array, cost: Array, less: Array, curvature: Array, start: Array
+) -> float:
+    """Return q pi - cost (pi - b)_+ - less (b - pi)_+ - curvature (pi - b)^2 / 2."""
     more = row - start
-    return float(q @ row - cost @ np.maximum(more, 0.0) - 0.5 * curvature @ more**2)
+    prices = cost @ np.maximum(more, 0.0) + less @ np.maximum(-more, 0.0)
+    return float(q @ row - prices - 0.5 * curvature @ more**2)
 
 
 def draw_distribution(gain: Gain, n_draws: int, rng: np.random.Generator) -> Array:

@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 Noise = Callable[[Array, np.random.Generator], Array]
 
 MODERATE_EPISODES = 300  # a log of moderate size
+# So many rows that show a damage are expected where 95 % of the logs hold one: exp(-3) = .05.
+_ROWS_THAT_SHOW = 3.0
 _SPREAD_EPISODES = 1_000
 _SPREAD_SEED = 0
 
@@ -47,16 +49,19 @@ class Instance:
     damage_rate: float | None = None
     has_gain: bool = True
 
-    @property
-    def damage_is_visible(self) -> bool:
-        """Whether a log of moderate size, or a declared range, can show the damage.
+    def shows_damage(self, n_episodes: int) -> bool:
+        """Return whether a log of some size, or a declared range, can show the damage.
 
-        It is False where 300 episodes of the baseline hold less than one row, on average, that
-        shows the damage, and no range of rewards is declared. Then the log cannot decide.
+        It can where such a log holds at least three rows that show it, on average: then 95 % of the
+        logs hold one (the rule of three). Elsewhere, and without a declared range, the log cannot
+        decide.
+
+        Args:
+            n_episodes: Number of episodes.
         """
         if self.damage_rate is None or self.reward_range is not None:
             return True
-        return self.damage_rate * MODERATE_EPISODES >= 1.0
+        return self.damage_rate * n_episodes >= _ROWS_THAT_SHOW
 
     def log(self, n_episodes: int, rng: np.random.Generator) -> Log:
         """Draw a log of the baseline.

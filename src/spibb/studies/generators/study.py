@@ -89,10 +89,10 @@ def run(plan: GeneratorsPlan, runs: Sequence[int]) -> Columns:
     for row, number in enumerate(runs):
         for place, name in enumerate(plan.generator):
             drawn = Drawn.of(name, plan.seed, number)
-            found["is_visible"][row, place] = drawn.instance.damage_is_visible
             found["is_declared"][row, place] = drawn.instance.reward_range is not None
             for size, n_episodes in enumerate(plan.episodes):
                 began, where = time.process_time(), (row, place, size)
+                found["is_visible"][where] = drawn.instance.shows_damage(n_episodes)
                 rng = np.random.default_rng(_seed(name, plan.seed, number, n_episodes))
                 made = Made.of(plan.settings, drawn.problem(n_episodes, rng))
                 found["score"][where] = drawn.gains(made.policies)
