@@ -49,7 +49,9 @@ def test_steps_are_the_best_of_all_active_sets(row):
     assert found.sum() == pytest.approx(1.0)
     assert (found >= 0.0).all()
     assert (found <= most + 1e-9).all()
-    values = [reference_model.step_value(one, q, cost, less, curvature, start) for one in (found, best)]
+    values = [
+        reference_model.step_value(one, q, cost, less, curvature, start) for one in (found, best)
+    ]
     assert values[0] == pytest.approx(values[1], abs=1e-7 * (1.0 + abs(q).max() + curvature.max()))
     # The objective is strictly concave, and steps are as sharp as it is.
     np.testing.assert_allclose(found, best, atol=1e-5)

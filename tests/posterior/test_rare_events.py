@@ -76,9 +76,7 @@ def events_of(k, n, alike=1.0, **options):
         episode=range(len(pairs)), n_states=n.shape[0], n_actions=n.shape[1],
     )  # fmt: skip
     sums = PairSums.of(Steps.of_log(log))
-    return RareEvents.of(
-        sums, n.astype(float), ModelSettings(**options), is_loss=True, alike=alike
-    )
+    return RareEvents.of(sums, n.astype(float), ModelSettings(**options), is_loss=True, alike=alike)
 
 
 def tables(n_states, n_actions):

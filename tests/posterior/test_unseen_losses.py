@@ -94,7 +94,11 @@ def test_a_declared_worse_reward_lets_states_that_were_never_left_be_the_worst()
         model = PosteriorModel.of(
             problem_of(log, TabularPolicy([[0.5, 0.5]] * 2), gamma=0.5, **options)
         )
-        worst[name] = UnseenLosses.of(model).worst, model.baseline_values.v[0], model.frontier_reward
+        worst[name] = (
+            UnseenLosses.of(model).worst,
+            model.baseline_values.v[0],
+            model.frontier_reward,
+        )
     value, v, frontier = worst["declared"]
     assert frontier == -1.0
     assert v[1] == pytest.approx(-2.0)

@@ -101,7 +101,10 @@ class GainMoments:
         model, v = self.model, self.model.baseline_values.v
         off = (one.worth(v, model.gamma) - model.bulk_mean(v) for one in model.events)
         return sum(
-            ((f[0] * one.known) ** 2 * one.variance for f, one in zip(off, model.events, strict=True)),
+            (
+                (f[0] * one.known) ** 2 * one.variance
+                for f, one in zip(off, model.events, strict=True)
+            ),
             np.zeros(model.rows.n.shape),
         )
 

@@ -201,7 +201,10 @@ class PosteriorModel:
         likelihood, variance_rows = outcome_likelihood(bulk, mean, scatter, variance)
         events = [
             RareEvents.of(
-                PairSums.of(steps, of), self.rows.n, settings, is_loss=is_loss,
+                PairSums.of(steps, of),
+                self.rows.n,
+                settings,
+                is_loss=is_loss,
                 alike=likeness(steps, v, gamma, of),
             )
             for is_far, is_loss in ((up, False), (down, True))
@@ -266,7 +269,11 @@ class PosteriorModel:
         Args:
             v: Values, shape (K, S).
         """
-        own, bulk = self.bulk.mean(v, self.gamma), self.shrinkage
+        return self._shrunk(self.bulk.mean(v, self.gamma))
+
+    def _shrunk(self, own: Array) -> Array:
+        """Return posterior means of pairs from their own means, shape (K, S, A)."""
+        bulk = self.shrinkage
         of_state = np.einsum("mxb,kxb->kmx", bulk.weights, own, optimize=True)
         prior = np.einsum("mxa,kmx->kxa", bulk.prior_share, of_state, optimize=True)
         return np.asarray(bulk.data_share * own + prior)
@@ -316,7 +323,17 @@ class PosteriorModel:
         n_states, n_actions = self.rows.n.shape
         if n_states**2 * n_actions > _DENSE_ENTRIES:
             return None
-        return np.stack([table.toarray() for table in self._by_action()], axis=1)
+
+        def of(sums: PairSums) -> Array:
+            return np.moveaxis(sums.count.toarray().reshape(n_states, n_actions, n_states), 2, 0)
+
+        found = self.bulk_share * self._shrunk(of(self.bulk) / np.maximum(self.bulk.n, 1.0))
+        for one, rate in zip(self.events, self.event_rates, strict=True):
+            found += rate * one.shrunk(of(one.sums))
+        found *= self.is_seen[:, None]
+        x = np.flatnonzero(self.is_unentered)
+        found[x, x] = self._stay
+        return np.ascontiguousarray(np.moveaxis(found, 0, 2))
 
     def _by_action(self) -> list[sp.csr_array]:
         """Return P(x' | x, a) of each action, sparse of shape (S, S)."""

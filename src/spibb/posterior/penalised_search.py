@@ -6,8 +6,8 @@ For a penalty c, each step maximises in every state
           - c d(x) var(x, a) (pi(a) - b(a))^2 / 2
 
 where d are discounted visits, var is the variance of the mean of a pair, and more and less are the
-expected costs of unseen losses and of unseen wins that are given up. Values, visits and steps are computed by turns, for all penalties at
-once. Large penalties change little, small ones much.
+expected costs of unseen losses and of unseen wins that are given up. Values, visits and steps are
+computed by turns, for all penalties at once. Large penalties change little, small ones much.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from spibb.compiled.jit import jit
 from spibb.posterior.pseudo_counts import PSEUDO_COUNTS, mix_groups, prior_of_pseudo_counts
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.steps import PairSums, Steps
@@ -219,8 +220,15 @@ class RareEvents:
             v: Values, shape (S,) or (K, S); the result has the shape (S, A) or (K, S, A).
             gamma: The discount.
         """
-        own, w = self.sums.sums(v, gamma), self.state_share
-        k_x, k_a = self._explained
+        return self.shrunk(self.sums.sums(v, gamma))
+
+    def shrunk(self, own: Array) -> Array:
+        """Return means of what events have, from sums over the events of each pair.
+
+        Args:
+            own: The sums, shape (..., S, A).
+        """
+        w, (k_x, k_a) = self.state_share, self._explained
         of_all = own.sum(axis=(-2, -1))[..., None] / self.sums.n.sum()
         of_x = ((w * own).sum(axis=-1) + of_all) / (k_x + 1.0)
         of_a = (((1.0 - w) * own).sum(axis=-2) + of_all) / (k_a + 1.0)
@@ -298,15 +306,12 @@ class _Rates(NamedTuple):
         anywhere = (k.sum() + 0.5) / (n.sum() + 1.0)
         n_x, n_a = np.maximum(n.sum(axis=1), 1e-9), np.maximum(n.sum(axis=0), 1e-9)
         of_x, of_a = (k.sum(axis=1) + anywhere) / (n_x + 1.0), np.full(len(n_a), anywhere)
-        weight = 1.0
-        for step in range(_N_STEPS):
-            by_x = of_x[:, None] / (of_x[:, None] + of_a)
-            k_x, k_a = (k * by_x).sum(axis=1), (k * (1.0 - by_x)).sum(axis=0)
-            if step % _WEIGH_EVERY == 0:
-                weight = _prior_rows(k_x, n_x)
-            of_x = (k_x + weight * (k_x.sum() + anywhere) / (n_x.sum() + 1.0)) / (n_x + weight)
-            rows = prior / ((k_a.sum() + 1e-3) / n_a.sum())
-            of_a = (k_a + prior) / (n_a + rows)
+        by_x = np.empty(k.shape)
+        for _ in range(_N_STEPS // _WEIGH_EVERY):
+            k_x = (k * of_x[:, None] / (of_x[:, None] + of_a)).sum(axis=1)
+            weight = _prior_rows(k_x, n_x)
+            rows = _attribute(k, n_x, n_a, weight, prior, anywhere, of_x, of_a, by_x)
+        k_x, k_a = (k * by_x).sum(axis=1), (k * (1.0 - by_x)).sum(axis=0)
         mean = (k_x.sum() + anywhere) / (n_x.sum() + 1.0)
         others_x = np.maximum(k_x[:, None] - k * by_x, 0.0) + weight * mean
         others_x = others_x / (np.maximum(n_x[:, None] - n, 0.0) + weight)
@@ -321,8 +326,30 @@ class _Rates(NamedTuple):
         )
 
 
+@jit
+def _attribute(k, n_x, n_a, weight, prior, anywhere, of_x, of_a, by_x):  # type: ignore[no-untyped-def]
+    """Take some steps of EM, in place, and return the prior rows of an action."""
+    n_states, n_actions = k.shape
+    k_x, k_a, rows = np.empty(n_states), np.empty(n_actions), 0.0
+    for _ in range(_WEIGH_EVERY):
+        k_a[:] = 0.0
+        for x in range(n_states):
+            k_x[x] = 0.0
+            for a in range(n_actions):
+                by_x[x, a] = of_x[x] / (of_x[x] + of_a[a])
+                k_x[x] += k[x, a] * by_x[x, a]
+                k_a[a] += k[x, a] * (1.0 - by_x[x, a])
+        mean = (k_x.sum() + anywhere) / (n_x.sum() + 1.0)
+        rows = prior / ((k_a.sum() + 1e-3) / n_a.sum())
+        for x in range(n_states):
+            of_x[x] = (k_x[x] + weight * mean) / (n_x[x] + weight)
+        for a in range(n_actions):
+            of_a[a] = (k_a[a] + prior) / (n_a[a] + rows)
+    return rows
+
+
 def _rate_likelihood(k: Array, n: Array, p: Array) -> Array:
-    """Return beta-binomial log likelihoods of the pseudo-count by state, shape (M, S)."""
+    """Return beta-binomial log likelihoods of the pseudo-count by action, shape (M, A)."""
     found = []
     for m in PSEUDO_COUNTS:
         a, b = m * p, m * (1.0 - p)

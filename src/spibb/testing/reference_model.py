@@ -336,9 +336,7 @@ class Parts:
         for i, x in np.ndindex(q.shape):
             bulk[x] += q[i, x] * by_m[i, x]
         # What is not known of an event is as in the bulk.
-        rates = [
-            one.rate * (one.sums.n + one.alike) / (one.sums.n + 1.0) for one in model.events
-        ]
+        rates = [one.rate * (one.sums.n + one.alike) / (one.sums.n + 1.0) for one in model.events]
         for pair in np.ndindex(n_states, n_actions):
             total = sum(float(rate[pair]) for rate in rates)
             for rate in rates:
