@@ -110,8 +110,8 @@ def likeness(steps: Steps, v: Array, gamma: float, events: Flags) -> float:
     y = steps.reward + gamma * np.append(v, 0.0)[steps.outcome]
     x, w = steps.state, steps.weight
     rest = np.where(events, 0.0, w)
-    centre = np.bincount(x, rest * y, steps.shape[0])
-    centre /= np.maximum(np.bincount(x, rest, steps.shape[0]), 1e-300)
+    rows = np.maximum(np.bincount(x, rest, steps.shape[0]), 1e-300)
+    centre = np.bincount(x, rest * y, steps.shape[0]) / rows
     y, x, w = y[events], x[events], w[events]
     if w.sum() <= 1.0:
         return 1.0

@@ -102,9 +102,9 @@ class UnseenLosses:
 
     def _loss(self, q: Array) -> Array:
         """How much worse the worst outcome is than a pair."""
-        return np.maximum(q - self.worst, 0.0) * self.model.is_seen[:, None]
+        return np.asarray(np.maximum(q - self.worst, 0.0) * self.model.is_seen[:, None])
 
     @property
     def _win(self) -> Array:
         """How much a win pays that was never seen, shape (S, 1)."""
-        return self.win * self.model.is_seen[:, None]
+        return np.asarray(self.win * self.model.is_seen[:, None])

@@ -61,19 +61,22 @@ def _cells(logs: Logs) -> str:
         ]
         shown = logs.is_visible[:, g]
         rows.append([
-            GENERATORS[name].title, *told, _share(int(worse[:, g][shown].sum()), int(shown.sum())),
-            _count(worse[:, g], ~shown), _number(logs.tails[g, :, logs.default].min()),
+            GENERATORS[name].title, *told, _share(int(worse[:, g].sum()), worse[:, g].size),
+            _share(int(worse[:, g][shown].sum()), int(shown.sum())), _count(worse[:, g], ~shown), _number(logs.tails[g, :, logs.default].min()),
         ])  # fmt: skip
     shown = logs.is_visible
     every = [
         f"{mean:.3f} / {_percent(rate)}"
         for mean, rate in zip(means.mean(axis=0), rates.mean(axis=0), strict=True)
     ]
-    rows.append(["**all**", *every, _share(int(worse[shown].sum()), int(shown.sum())),
-                 _count(worse, ~shown), _number(logs.tails[..., logs.default].min())])  # fmt: skip
+    rows.append([
+        "**all**", *every, _share(int(worse.sum()), worse.size),
+        _share(int(worse[shown].sum()), int(shown.sum())), _count(worse, ~shown),
+        _number(logs.tails[..., logs.default].min()),
+    ])  # fmt: skip
     sizes = [f"{n:,} episodes" for n in logs.plan.episodes]
-    head = ["generator (mean gain / worse)", *sizes, "worse in all sizes (95 % interval)",
-            "damage not visible: worse", "lower-tail mean (5 %), worst size"]  # fmt: skip
+    head = ["generator (mean gain / worse)", *sizes, "worse, all logs (95 % interval)",
+            "damage visible: worse", "damage not visible: worse", "lower-tail mean (5 %), worst size"]  # fmt: skip
     return markdown_table(head, rows)
 
 
