@@ -62,7 +62,8 @@ def _cells(logs: Logs) -> str:
         shown = logs.is_visible[:, g]
         rows.append([
             GENERATORS[name].title, *told, _share(int(worse[:, g].sum()), worse[:, g].size),
-            _share(int(worse[:, g][shown].sum()), int(shown.sum())), _count(worse[:, g], ~shown), _number(logs.tails[g, :, logs.default].min()),
+            _share(int(worse[:, g][shown].sum()), int(shown.sum())), _count(worse[:, g], ~shown),
+            _number(logs.tails[g, :, logs.default].min()),
         ])  # fmt: skip
     shown = logs.is_visible
     every = [
@@ -76,7 +77,8 @@ def _cells(logs: Logs) -> str:
     ])  # fmt: skip
     sizes = [f"{n:,} episodes" for n in logs.plan.episodes]
     head = ["generator (mean gain / worse)", *sizes, "worse, all logs (95 % interval)",
-            "damage visible: worse", "damage not visible: worse", "lower-tail mean (5 %), worst size"]  # fmt: skip
+            "damage visible: worse", "damage not visible: worse",
+            "lower-tail mean (5 %), worst size"]  # fmt: skip
     return markdown_table(head, rows)
 
 
