@@ -216,7 +216,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
 
 def test_more_rows_than_memory_are_foreseen(tmp_path, monkeypatch):
     path = parquet(tmp_path / "log.parquet", episode=np.zeros(1000, int))
-    monkeypatch.setattr("spibb.table_files._free_memory", lambda: 100_000)
+    monkeypatch.setattr("spibb.tables.free_memory._free_memory", lambda: 100_000)
     with pytest.raises(DataError, match=r"has 1,000 rows, which take about 0.0 GB.*count it while"):
         read_log(path)
 
@@ -266,7 +266,7 @@ def test_long_texts_are_foreseen(tmp_path, monkeypatch):
     """Few bytes in the file, gigabytes in memory: the same long label in every row."""
     path = parquet(tmp_path / "log.parquet", episode=[0] * 5_000, state=["x" * 5_000] * 5_000)
     assert path.stat().st_size < 50_000
-    monkeypatch.setattr("spibb.table_files._free_memory", lambda: 20_000_000)
+    monkeypatch.setattr("spibb.tables.free_memory._free_memory", lambda: 20_000_000)
     # Read chunk by chunk, the label is there once; times need the whole table.
     assert read_log(path).n_states == 1
     times = [datetime.datetime(2024, 1, 31) + datetime.timedelta(minutes=k) for k in range(5_000)]

@@ -22,8 +22,8 @@ from spibb import (
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.data import counting
-from spibb.data.name_codes import NotStreamedError
 from spibb.errors import SettingsError
+from spibb.tables.source import NotStreamedError
 
 MEANS = np.array([[0.1, 0.3], [0.2, 0.1]])
 ASKED = np.array([0.7, 0.3])  # how often each context comes

@@ -17,11 +17,11 @@ from spibb.data.log import Log
 from spibb.data.minari_sets import is_minari
 from spibb.data.readers import read_log
 from spibb.errors import OutputError, SettingsError
-from spibb.file_formats import database_kind, find_files
 from spibb.mdp.policy import TabularPolicy
 from spibb.problem import Limits, Problem
 from spibb.problem.direction import refuse_turning
 from spibb.problem.loggers import names_of
+from spibb.tables.files import database_kind, find_files
 
 # Options that say where a result goes, not what it is.
 _ABOUT_OUTPUT = ("--out", "--format")

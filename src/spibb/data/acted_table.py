@@ -9,9 +9,9 @@ import numpy as np
 
 from spibb.data.log_columns import OF_AN_ACTION
 from spibb.errors import DataError
-from spibb.name_columns import encode
 from spibb.names import Names
-from spibb.table_files import read_numbers
+from spibb.tables.columns import read_numbers
+from spibb.tables.label_columns import encode
 
 if TYPE_CHECKING:
     import pyarrow as pa

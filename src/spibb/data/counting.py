@@ -25,14 +25,14 @@ from spibb.data.episodes import (
 )
 from spibb.data.log import Log
 from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
-from spibb.data.name_codes import NotStreamedError
 from spibb.data.readers import read_columns, streamed_columns
 from spibb.data.return_sums import ReturnSums, ReturnTally
 from spibb.data.row_stream import LogRows, Progress
 from spibb.data.tally import RowChunk, Tally, row_chunks
 from spibb.data.transition_table import MOST_ACTIONS, MOST_STATES
 from spibb.errors import DataError
-from spibb.name_columns import Labels, check_size
+from spibb.tables.label_columns import Labels, check_size
+from spibb.tables.source import NotStreamedError
 
 
 def count_log(

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from spibb.data.log_columns import check_column
-from spibb.data_frames import FRAME, arrow_table, as_text
-from spibb.databases import read_query
 from spibb.errors import DataError
-from spibb.name_columns import encode
-from spibb.table_files import read_numbers, read_table, require_columns, without_unnamed
+from spibb.tables.columns import read_numbers, require_columns, without_unnamed
+from spibb.tables.data_frames import FRAME, arrow_table, as_text
+from spibb.tables.databases import read_query
+from spibb.tables.label_columns import encode
+from spibb.tables.reading import read_table
 
 
 def read_start(path: str | Path) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spibb.errors import DataError
-from spibb.name_columns import Labels
+from spibb.tables.label_columns import Labels
 
 
 def discrete_space(space: Any, what: str, source: str) -> tuple[int, int, Labels]:

@@ -22,13 +22,13 @@ from spibb.data.episodes import (
 )
 from spibb.data.features import Features
 from spibb.data.tally import RowChunk, row_chunks
-from spibb.data_frames import FRAME, arrow_table
 from spibb.display import Card, Display, listed
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
 from spibb.mdp.policy import TabularPolicy
 from spibb.mdp.sampling import Sampler
 from spibb.names import Named, Names
+from spibb.tables.data_frames import FRAME, arrow_table
 
 UNKNOWN = -1
 # Beyond it, sums and squares of rewards are no longer numbers.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spibb.errors import DataError
 from spibb.names import nearest
-from spibb.table_files import require_columns, without_unnamed
+from spibb.tables.columns import require_columns, without_unnamed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,8 +2,8 @@
 
 A CSV file does not say whether a column holds whole numbers or names, and labels are numbered in
 their order, so states are counted under the numbers of their first appearance, and get their own at
-the end. What is decided, and how, is the same as for a table that is in memory (spibb.csv_reader,
-spibb.table_files).
+the end. It is decided as for a table that is in memory (spibb.tables.csv_files,
+spibb.tables.reading).
 """
 
 from __future__ import annotations
@@ -14,15 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.csv_reader import numbers_or_names
 from spibb.errors import MOST_WHOLE
-from spibb.name_columns import LARGEST_INDEX, Labels, numbered
+from spibb.tables.csv_files import numbers_or_names
+from spibb.tables.label_columns import LARGEST_INDEX, Labels, numbered
+from spibb.tables.source import NotStreamedError
 
 MISSING = -1
-
-
-class NotStreamedError(Exception):
-    """These rows need the whole table: to be sorted, to be read as what they are, or refused."""
 
 
 class NumberCodes:

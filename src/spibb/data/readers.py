@@ -26,18 +26,14 @@ from spibb.data.log_columns import (
     named_columns,
 )
 from spibb.data.minari_sets import is_minari, refuse_beside_minari
-from spibb.data.name_codes import NotStreamedError
 from spibb.data.row_stream import LogRows, Progress
-from spibb.data_frames import as_text
-from spibb.databases import read_query
 from spibb.errors import MOST_WHOLE, DataError
-from spibb.name_columns import check_size, encode, encode_together
-from spibb.table_files import (
-    check_filled,
-    read_numbers,
-    read_table,
-    without_unnamed,
-)
+from spibb.tables.columns import check_filled, read_numbers, without_unnamed
+from spibb.tables.data_frames import as_text
+from spibb.tables.databases import read_query
+from spibb.tables.label_columns import check_size, encode, encode_together
+from spibb.tables.reading import read_table
+from spibb.tables.source import NotStreamedError
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from spibb.data.estimate import average_value
 from spibb.data.log import Log
-from spibb.data.name_codes import NotStreamedError
 from spibb.data.returns import Returns, first_visits
 from spibb.data.tally import RowChunk
 from spibb.errors import DataError
+from spibb.tables.source import NotStreamedError
 
 Table = NDArray[np.float64]
 TABLES = ("n", "gain", "cut", "gain_square", "product", "cut_square")

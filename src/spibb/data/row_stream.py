@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.csv_reader import csv_blocks, csv_layout
 from spibb.data.episodes import is_one_step, with_own_episodes
 from spibb.data.log_columns import (
     FALSE,
@@ -26,15 +25,18 @@ from spibb.data.log_columns import (
     named_columns,
     says_who_acted,
 )
-from spibb.data.name_codes import NotStreamedError, NumberCodes, TextCodes, whole_numbers
+from spibb.data.name_codes import NumberCodes, TextCodes, whole_numbers
 from spibb.data.tally import CHUNK, RowChunk, row_chunk
-from spibb.file_formats import find_files, partition_of, table_format
-from spibb.table_files import check_memory, naming, united, without_unnamed
+from spibb.tables.columns import without_unnamed
+from spibb.tables.files import find_files, partition_of
+from spibb.tables.free_memory import check_memory
+from spibb.tables.reading import naming, united
+from spibb.tables.registry import source_of
+from spibb.tables.source import NotStreamedError, StreamedSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_CSV_BYTES, _BUFFER = 1 << 24, 1 << 20
 _LARGEST_REWARD = 1e100
 _TEXTS = ("state", "next_state", "action", "episode", "step", "terminated", "truncated")
 _COUNT_IT = (
@@ -62,9 +64,11 @@ class LogRows:
     def __init__(self, path: str | Path, columns: Mapping[str, str] | None = None) -> None:
         self.path = path
         self.files = find_files(path, what="log")
-        self._formats = {table_format(file) for file in self.files}
-        if not self._formats <= {"csv", "parquet"}:
-            raise NotStreamedError("files that are read as a whole")
+        sources = {source_of(file) for file in self.files}
+        source = sources.pop()
+        if sources or not isinstance(source, StreamedSource):
+            raise NotStreamedError("files that are read as a whole, or of several formats")
+        self._source: StreamedSource = source
         # Columns that names of folders make.
         self._in_path: set[str] = set()
         heads = [self._head(file) for file in self.files]
@@ -72,7 +76,7 @@ class LogRows:
         self.says_who_acted = says_who_acted(head.column_names)
         self._theirs = _theirs(head, columns)
         self._check_kinds(heads)
-        is_csv = self._formats == {"csv"}
+        is_csv = self._source.has_texts
         kinds = [self._kind(heads[0], name) for name in ("state", "action", "episode")]
 
         def codes(kind: str, *may_lack: str) -> NumberCodes | TextCodes:
@@ -92,16 +96,7 @@ class LogRows:
         with naming(file, "log"):
             if not file.is_file():
                 raise NotStreamedError("no file")
-            if table_format(file) == "csv":
-                layout = csv_layout(file, "log")
-                if layout.has_newlines:
-                    raise NotStreamedError("fields that go over lines")
-                text = pa.dictionary(pa.int32(), pa.string())
-                head = pa.table({name.strip(): pa.array([], text) for name in layout.names})
-            else:
-                schema = pyarrow.parquet.read_schema(file)
-                head = schema.empty_table()
-                head = head.rename_columns([name.strip() for name in head.column_names])
+            head = self._source.head(file, "log")
         for name in partition_of(file, self.path):
             if name not in head.column_names:
                 head = head.append_column(name, pa.nulls(0))
@@ -130,9 +125,7 @@ class LogRows:
         """Refuse what only a whole table can be made of."""
         if self._in_path & set(self._theirs.values()):
             raise NotStreamedError("names of folders are a column")
-        if len(self._formats) > 1:
-            raise NotStreamedError("CSV and Parquet files")
-        if self._formats == {"csv"}:
+        if self._source.has_texts:
             return
         numbers = {"integer", "number"}
         able: dict[str, tuple[set[str], ...]] = {
@@ -152,8 +145,7 @@ class LogRows:
         Every row that is read or counted goes through here, in the order of the files: what is to
         be known of rows as they are written is to be gathered here, of `table`.
         """
-        read = self._csv_tables if self._formats == {"csv"} else self._parquet_tables
-        for table, file, share in _ahead(read()):
+        for table, file, share in _ahead(self._batches()):
             if len(table):
                 self.n_rows, self.share = self.n_rows + len(table), share
                 yield self._chunk(table, file), file
@@ -164,8 +156,9 @@ class LogRows:
         """Return all rows, column by column."""
         import pyarrow as pa
 
-        if self._formats == {"parquet"}:
-            check_memory(self._n_parquet_rows(), f"the log {self.path}", hint=_COUNT_IT)
+        n_rows = self._n_rows()
+        if None not in n_rows:
+            check_memory(sum(filter(None, n_rows)), f"the log {self.path}", hint=_COUNT_IT)
         found: dict[str, NDArray[Any]] = {}
         owners: list[NDArray[np.int64]] = []
         is_shared = len(self.files) > 1 and "episode" in self._theirs and "step" not in self._theirs
@@ -191,52 +184,26 @@ class LogRows:
         pa.default_memory_pool().release_unused()
         return found
 
-    def _parquet_tables(self) -> Iterator[tuple[Any, int, float]]:
-        import pyarrow.parquet
-
-        n, n_all = 0, self._n_parquet_rows()
+    def _batches(self) -> Iterator[tuple[Any, int, float]]:
+        """Yield batches, each with the number of its file and the share of all that is read."""
+        ours = {theirs: name for name, theirs in self._theirs.items()}
+        texts = [name for name in ours if ours[name] in _TEXTS]
+        numbers = [name for name in ours if ours[name] not in _TEXTS]
+        sizes = [
+            file.stat().st_size if n is None else n
+            for file, n in zip(self.files, self._n_rows(), strict=True)
+        ]
         for place, file in enumerate(self.files):
             with naming(file, "log"):
-                schema = pyarrow.parquet.read_schema(file)
-                columns = [name for name in schema.names if name.strip() in self._theirs.values()]
-                texts = [name for name in columns if _is_text(schema.field(name).type)]
-                source = pyarrow.parquet.ParquetFile(
-                    file, read_dictionary=texts, buffer_size=_BUFFER, pre_buffer=False
-                )
-                for batch in source.iter_batches(CHUNK, columns=columns):
-                    n += len(batch)
-                    yield batch, place, n / n_all
+                for batch, share in self._source.batches(file, texts, numbers, CHUNK):
+                    yield batch, place, (sum(sizes[:place]) + share * sizes[place]) / sum(sizes)
 
-    def _n_parquet_rows(self) -> int:
-        import pyarrow.parquet
-
-        n = 0
+    def _n_rows(self) -> list[int | None]:
+        found = []
         for file in self.files:
             with naming(file, "log"):
-                n += pyarrow.parquet.read_metadata(file).num_rows
-        return n
-
-    def _csv_tables(self) -> Iterator[tuple[Any, int, float]]:
-        import pyarrow as pa
-
-        text = pa.dictionary(pa.int32(), pa.string())
-        n, n_all = 0, sum(file.stat().st_size for file in self.files)
-        ours = {theirs: name for name, theirs in self._theirs.items()}
-        for place, file in enumerate(self.files):
-            with naming(file, "log"):
-                layout = csv_layout(file, "log")
-                kinds = {
-                    name: text if ours[name.strip()] in _TEXTS else pa.float64()
-                    for name in layout.names
-                    if name.strip() in ours
-                }
-            try:
-                for table, n_here in csv_blocks(file, layout, kinds, _CSV_BYTES):
-                    for batch in table.to_batches(max_chunksize=CHUNK):
-                        yield batch, place, (n + n_here) / n_all
-                n += file.stat().st_size
-            except (pa.ArrowException, OSError, UnicodeError) as error:
-                raise NotStreamedError(str(error)) from None
+                found.append(self._source.n_rows(file))
+        return found
 
     def _chunk(self, batch: Any, file: int) -> RowChunk:
         found = {
@@ -276,12 +243,6 @@ def _theirs(head: pa.Table, columns: Mapping[str, str] | None) -> dict[str, str]
     """Return how the columns that count are called in the files, by their names here."""
     known = [name for name in (*REQUIRED, *OPTIONAL) if name in head.column_names]
     return {name: (columns or {}).get(name, name) for name in known}
-
-
-def _is_text(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _encoded(

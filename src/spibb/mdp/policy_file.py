@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data_frames import FRAME, arrow_table, as_text
 from spibb.errors import PolicyError
-from spibb.file_formats import find_files, table_format
 from spibb.mdp.policy import LOG_HASH, MINIMIZE, TabularPolicy
-from spibb.name_columns import Labels, check_size, encode
-from spibb.table_files import (
-    read_numbers,
-    read_table,
-    require_columns,
-    without_unnamed,
-)
+from spibb.tables.columns import read_numbers, require_columns, without_unnamed
+from spibb.tables.data_frames import FRAME, arrow_table, as_text
+from spibb.tables.files import find_files
+from spibb.tables.label_columns import Labels, check_size, encode
+from spibb.tables.parquet_files import ParquetSource
+from spibb.tables.reading import read_table
+from spibb.tables.registry import source_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +46,7 @@ def _facts(path: str | Path) -> dict[str, Any]:
     import pyarrow.parquet
 
     files = find_files(path, what="policy")
-    if len(files) > 1 or table_format(files[0]) != "parquet":
+    if len(files) > 1 or not isinstance(source_of(files[0]), ParquetSource):
         return {}
     try:
         found = json.loads((pyarrow.parquet.read_schema(files[0]).metadata or {})[b"spibb"])

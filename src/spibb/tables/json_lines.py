@@ -8,11 +8,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError
-from spibb.file_formats import opened
-from spibb.row_values import table_of_rows
+from spibb.tables.columns import without_unnamed
+from spibb.tables.packing import opened
+from spibb.tables.row_values import table_of_rows
+from spibb.tables.source import Source, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+class JsonLinesSource(Source):
+    """Text files with a JSON object on each line."""
+
+    title = "JSON lines"
+    suffixes = (".jsonl", ".ndjson")
+    may_be_packed = True
+    advice = "check that it is text in UTF-8, an object on each line, and complete"
+
+    def read(self, file: Path, wanted: Wanted) -> pa.Table:
+        """Read the columns that are wanted."""
+        found = read_json_lines(file, what=wanted.what, wanted=wanted.columns, hidden=wanted.hidden)
+        return without_unnamed(found, file)
 
 
 def read_json_lines(

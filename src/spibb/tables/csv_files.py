@@ -14,10 +14,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spibb.csv_delimiters import DELIMITERS, find_delimiter
-from spibb.csv_quotes import scan_quotes
 from spibb.errors import DataError
-from spibb.file_formats import opened
+from spibb.tables.columns import check_once, without_unnamed
+from spibb.tables.csv_delimiters import DELIMITERS, find_delimiter
+from spibb.tables.csv_quotes import scan_quotes
+from spibb.tables.packing import opened
+from spibb.tables.source import NotStreamedError, StreamedSource, Wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 # How a whole number is written; anything else, "007" or "1e1", is a name and stays as it is.
 _WHOLE = r"^(-?[1-9][0-9]{0,17}|0)$"
 _UNEVEN = re.compile(r"Row #(\d+): Expected (\d+) columns?, got (\d+)")
+# Bytes that are read at a time.
+_BLOCK = 1 << 24
 # Longer names of columns are no names.
 _LONGEST_HEADER = 1 << 20
 # Lines that tell what separates fields, beside the header.
@@ -43,6 +47,51 @@ class CsvLayout(NamedTuple):
     names: list[str]
     has_newlines: bool
     delimiter: str
+
+
+class CsvSource(StreamedSource):
+    """Text files whose fields commas, semicolons, tabs or vertical bars separate."""
+
+    title = "CSV"
+    suffixes = (".csv", ".tsv")
+    may_be_packed = True
+    advice = "check that it is text in UTF-8, separated by commas, with a header, and complete"
+    has_texts = True
+
+    def read(self, file: Path, wanted: Wanted) -> pa.Table:
+        """Read the columns that are wanted."""
+        found = read_csv(file, what=wanted.what, names=wanted.names, numbers=wanted.numbers)
+        return without_unnamed(found, file)
+
+    def head(self, file: Path, what: str) -> pa.Table:
+        """Return the columns of a file as a table without rows."""
+        import pyarrow as pa
+
+        layout = csv_layout(file, what)
+        if layout.has_newlines:
+            raise NotStreamedError("fields that go over lines")
+        text = pa.dictionary(pa.int32(), pa.string())
+        return pa.table({name.strip(): pa.array([], text) for name in layout.names})
+
+    def batches(
+        self, file: Path, texts: Collection[str], numbers: Collection[str], n_rows: int
+    ) -> Iterator[tuple[Any, float]]:
+        """Yield batches of rows, each with the share of the file that is read by then."""
+        import pyarrow as pa
+
+        layout, n_bytes = csv_layout(file, "log"), file.stat().st_size
+        text = pa.dictionary(pa.int32(), pa.string())
+        kinds = {
+            name: text if name.strip() in texts else pa.float64()
+            for name in layout.names
+            if name.strip() in {*texts, *numbers}
+        }
+        try:
+            for table, n_read in csv_blocks(file, layout, kinds, _BLOCK):
+                for batch in table.to_batches(max_chunksize=n_rows):
+                    yield batch, n_read / n_bytes
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise NotStreamedError(str(error)) from None
 
 
 def read_csv(
@@ -161,17 +210,6 @@ def _header(file: Path, what: str) -> tuple[list[str], str]:
         found = pyarrow.csv.open_csv(file, parse_options=parse).schema.names
     check_once([name.strip() for name in found], file)
     return list(found), delimiter
-
-
-def check_once(names: Sequence[str], path: str | Path) -> None:
-    """Refuse columns of the same name, which could not be told apart."""
-    for name in names:
-        if name and names.count(name) > 1:
-            raise DataError(
-                f"{path} has {names.count(name)} columns called {name!r}",
-                expected="each name once",
-                hint="rename or remove one of them",
-            )
 
 
 def _read(file: Path, what: str, layout: CsvLayout, kinds: dict[str, Any]) -> pa.Table:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.errors import MOST_WHOLE, DataError
-from spibb.table_files import check_filled, plain
+from spibb.tables.columns import check_filled, plain
 
 Labels = tuple[str, ...] | None
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spibb.errors import DataError
-from spibb.table_files import decoded
+from spibb.tables.columns import decoded
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spibb.csv_reader import check_once
 from spibb.errors import DataError, import_extra
-from spibb.file_formats import database_kind
-from spibb.row_values import table_of_rows
+from spibb.tables.columns import check_once
+from spibb.tables.files import database_kind
+from spibb.tables.row_values import table_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

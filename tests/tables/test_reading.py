@@ -8,14 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from spibb.errors import DataError
-from spibb.file_formats import find_files
-from spibb.name_columns import check_size, encode, encode_together
-from spibb.table_files import (
-    nearest,
-    read_numbers,
-    read_table,
-    require_columns,
-)
+from spibb.names import nearest
+from spibb.tables.columns import read_numbers, require_columns
+from spibb.tables.files import find_files
+from spibb.tables.label_columns import check_size, encode, encode_together
+from spibb.tables.reading import read_table
 
 
 def csv(path, text):

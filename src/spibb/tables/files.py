@@ -1,87 +1,21 @@
-"""Which files are tables, by their names; how they are found, and opened where they are packed."""
+"""How the files of a table are found."""
 
 from __future__ import annotations
 
 import glob
 import hashlib
-import io
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from spibb.errors import DataError
+from spibb.tables.registry import endings, source_of, titles
 
-_FORMATS = {
-    ".csv": "csv", ".tsv": "csv", ".jsonl": "json", ".ndjson": "json", ".parquet": "parquet",
-    ".pq": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow",
-}  # fmt: skip
-# What packs a whole file; Parquet and Arrow pack what is inside of them.
-_PACKED = {".gz": "gzip", ".zst": "zstd"}
-_EXPECTED = "a table in CSV, JSON lines (.jsonl), Parquet or Arrow: a file, folder or glob"
 # What the first bytes of a database say.
 _DATABASES = {"sqlite": (0, b"SQLite format 3\x00"), "duckdb": (8, b"DUCK")}
 # Bytes below which files may be alike by chance: a day with few rows.
 _LEAST_COPY = 1_000
-_BUFFER = 1 << 20
-# Longer lines of a packed file are none: few bytes unpack to more than the memory holds.
-_LONGEST_LINE = 1 << 26
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-
-
-def table_format(file: Path) -> str:
-    """Return csv, json, parquet or arrow, by the name of a file; an empty text for other files."""
-    packing = _packing(file)
-    found = _FORMATS.get((file.with_suffix("") if packing else file).suffix.lower(), "")
-    return "" if packing and found not in ("csv", "json") else found
-
-
-def _packing(file: Path) -> str | None:
-    return _PACKED.get(file.suffix.lower())
-
-
-@contextmanager
-def opened(file: Path) -> Iterator[tuple[io.BufferedReader[Any], io.BufferedReader[Any]]]:
-    """Open a file for reading, unpacked, and as it is: the place there tells how far it was read.
-
-    What is packed and damaged raises OSError when it is read.
-    """
-    import pyarrow as pa
-
-    packing = _packing(file)
-    with file.open("rb") as raw:
-        if packing is None:
-            yield raw, raw
-            return
-        unpacked = _Lines(pa.CompressedInputStream(raw, packing), file)
-        with io.BufferedReader(unpacked, _BUFFER) as stream:
-            yield stream, raw
-
-
-class _Lines(io.RawIOBase):
-    """A stream of text whose lines are of bearable length."""
-
-    def __init__(self, stream: Any, file: Path) -> None:
-        self._stream, self._file, self._length = stream, file, 0
-
-    def readable(self) -> bool:
-        """Say that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Read some bytes; refuse those that make a line too long."""
-        found = self._stream.read(len(buffer))
-        buffer[: len(found)] = found
-        end = found.rfind(b"\n")
-        self._length = len(found) - end - 1 if end >= 0 else self._length + len(found)
-        if self._length > _LONGEST_LINE:
-            raise DataError(
-                f"a line of {self._file} has more than {_LONGEST_LINE >> 20} MB, unpacked",
-                expected="a table with a row on each line",
-                hint="unpack the file and look at it: it may be damaged or made to do harm",
-            )
-        return len(found)
 
 
 def database_kind(path: str | Path) -> str | None:
@@ -103,7 +37,10 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
     Those of a folder are the ones in it, and in folders of partitions, which are called ``day=3``.
     """
     if not str(path):
-        raise DataError(f"the path of the {what} is empty", expected=_EXPECTED)
+        raise DataError(
+            f"the path of the {what} is empty",
+            expected=_expected(),
+        )
     root = Path(path)
     nothing = f"no such {what}: {path}"
     try:
@@ -120,11 +57,11 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
     if not files:
         raise DataError(
             nothing,
-            expected=_EXPECTED,
+            expected=_expected(),
             hint="check the path; for files in sub-folders, give a glob as 'logs/**/*.csv'",
         )
     for file in files:
-        if table_format(file):
+        if source_of(file):
             continue
         if database_kind(file):
             raise DataError(
@@ -134,13 +71,16 @@ def find_files(path: str | Path, *, what: str) -> list[Path]:
             )
         raise DataError(
             f"cannot tell the format of the {what} {file}",
-            expected="a name in .csv, .jsonl, .parquet or .arrow (.csv and .jsonl with .gz or "
-            ".zst, too)",
+            expected=f"a name in {endings()}",
             hint="save the table as CSV or Parquet",
         )
     if what == "log":
         _check_different(files, path)
     return files
+
+
+def _expected() -> str:
+    return f"a table in {titles()}: a file, folder or glob"
 
 
 def _check_different(files: list[Path], path: str | Path) -> None:
@@ -177,7 +117,7 @@ def _tables_in(folder: Path) -> Iterator[Path]:
     for found in folder.iterdir():
         if found.is_dir() and "=" in found.name:
             yield from _tables_in(found)
-        elif table_format(found):
+        elif source_of(found):
             yield found
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from spibb.compiled.jit import jit
 from spibb.errors import DataError
-from spibb.file_formats import opened
+from spibb.tables.packing import opened
 
 _QUOTE, _LF, _CR = ord('"'), ord("\n"), ord("\r")
 _CLOSED, _OPEN, _FOLLOWED = 0, 1, 2

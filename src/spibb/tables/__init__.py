@@ -1,0 +1,1 @@
+"""Tables in files, databases and data frames, read as Arrow tables."""
