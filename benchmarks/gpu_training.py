@@ -12,7 +12,7 @@ import torch
 
 from spibb.compiled.random_numbers import minibatch
 from spibb.deep.forward import layer_places
-from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import Member, PopulationState, TrainingBatch, TrainingSettings
 from spibb.deep.rules import (
     ApproxSoftSPIBBDQN,
     DoubleDQN,
@@ -59,16 +59,16 @@ def training_data(seed: int, n_rows: int) -> TrainingData:
     )
 
 
-def population(rules: list, n_members: int, n_rows: int = 10_000) -> Trainings:
+def population(rules: list, n_members: int, n_rows: int = 10_000) -> TrainingBatch:
     data = [training_data(seed, n_rows) for seed in range(4)]
     members = [Member(k % 4, rules[k % len(rules)], k) for k in range(n_members)]
-    return Trainings(data, members, TrainingSettings())
+    return TrainingBatch(data, members, TrainingSettings())
 
 
 class Run:
     """A population on the GPU."""
 
-    def __init__(self, trainings: Trainings, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, trainings: TrainingBatch, options: tuple[str, ...] = ()) -> None:
         self.trainings = trainings
         self.engine = FusedEngine(trainings, "cuda", options)
         self.start = PopulationState.start(trainings.members, SIZES)
@@ -96,7 +96,7 @@ class Run:
         return len(self.trainings.members) * n_steps / float(np.median(found))
 
 
-def in_float64(trainings: Trainings, n_steps: int) -> np.ndarray:
+def in_float64(trainings: TrainingBatch, n_steps: int) -> np.ndarray:
     """Train by plain NumPy in float64 and return the parameters."""
     records, recipes, chosen = trainings.records, trainings.recipes, trainings.settings
     params = PopulationState.start(trainings.members, SIZES).params.astype(np.float64)
@@ -169,7 +169,7 @@ def check(options: tuple[str, ...] = ()) -> None:
     whole = run.steps(200)
     half = run.steps(93)
     rest = run.steps(107, half, 93)
-    alone = Run(Trainings(trainings.data, trainings.members[9:10], trainings.settings), options)
+    alone = Run(TrainingBatch(trainings.data, trainings.members[9:10], trainings.settings), options)
     same = [
         all(torch.equal(whole[name], other[name]) for name in ("params", "target", "v"))
         for other in (run.steps(200), rest)

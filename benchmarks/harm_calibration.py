@@ -24,11 +24,11 @@ from scipy.stats import beta
 
 from spibb import AutoSPIBB, Problem, evaluate, solve
 from spibb.algorithms.auto_spibb import candidates
+from spibb.atomic_files import write_whole
 from spibb.pictures import own_settings, to_svg
 from spibb.posterior.model import PosteriorModel
 from spibb.problem import ProblemBatch
 from spibb.studies.risk.problems import PROBLEMS
-from spibb.whole_files import write_whole
 
 NAMES = ("random-mdps-0.1", "random-mdps-0.5", "random-mdps-0.9", *(
     name for name in PROBLEMS

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from spibb.operators.limited import limited_step_rows
+from spibb.operators.constrained import limited_step_rows
 from spibb.operators.rows import Operator, step_rows
 
 KINDS = {

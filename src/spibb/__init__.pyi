@@ -11,6 +11,8 @@ from spibb.algorithms.auto_spibb import AutoSPIBB as AutoSPIBB
 from spibb.algorithms.basic_rl import BasicRL as BasicRL
 from spibb.algorithms.decision_points import DecisionPoints as DecisionPoints
 from spibb.algorithms.duipi import DUIPI as DUIPI
+from spibb.algorithms.guarantee_planning import Promise as Promise
+from spibb.algorithms.guarantee_planning import plan_promise as plan_promise
 from spibb.algorithms.hcpi import HCPI as HCPI
 from spibb.algorithms.improvement import Improvement as Improvement
 from spibb.algorithms.lower_soft_spibb import ExactLowerSoftSPIBB as ExactLowerSoftSPIBB
@@ -20,8 +22,6 @@ from spibb.algorithms.many import improve_many as improve_many
 from spibb.algorithms.mbie import MBIE as MBIE
 from spibb.algorithms.penalised import RaMDP as RaMDP
 from spibb.algorithms.penalised import RMin as RMin
-from spibb.algorithms.promise import Promise as Promise
-from spibb.algorithms.promise import plan_promise as plan_promise
 from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret as RobustBaselineRegret
 from spibb.algorithms.robust_mdp import RobustMDP as RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB as ApproxSoftSPIBB

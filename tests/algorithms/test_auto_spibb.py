@@ -24,7 +24,7 @@ from spibb.errors import SettingsError
 from spibb.posterior.choice import Candidate, Choice
 from spibb.posterior.gain import Gain
 from spibb.posterior.penalised_search import PENALTIES
-from spibb.posterior.risk import told_share
+from spibb.posterior.risk import format_share
 from spibb.problem import ProblemBatch
 from spibb.problem.batch import models_on
 from spibb.testing.adversaries import ADVERSARIES
@@ -188,7 +188,7 @@ def test_a_negative_caution_is_refused():
     ],
 )
 def test_a_probability_is_told_no_more_exactly_than_it_is_known(share, told):
-    assert told_share(share) == told
+    assert format_share(share) == told
 
 
 def test_ties_are_judged_by_what_may_be_taken():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spibb import Assessment, Log, TabularMDP, TabularPolicy, audit, improve_many
-from spibb.algorithms.promise import plan_promise
+from spibb.algorithms.guarantee_planning import plan_promise
 from spibb.algorithms.registry import ALGORITHMS
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB, ExactSoftSPIBB
 from spibb.algorithms.spibb_family import PiBSPIBB

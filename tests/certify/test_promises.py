@@ -28,7 +28,7 @@ from spibb import (
     evaluate,
     improve_many,
 )
-from spibb.algorithms.promise import plan_promise
+from spibb.algorithms.guarantee_planning import plan_promise
 from spibb.problem import Problem
 
 MODEL_BASED = [

@@ -106,13 +106,13 @@ def test_ctrl_c_ends_it_at_once(tmp_path, kind):
     program = (
         "import sys; from spibb.data import counting\n"
         "from spibb.cli.app import main\n"
-        "add = counting.Tally.add\n"
+        "add = counting.StreamingCounts.add\n"
         "def told(self, *given):\n"
         "    found = add(self, *given)\n"
         "    if not hasattr(self, 'is_told'):\n"
         "        self.is_told = print('here', flush=True)\n"
         "    return found\n"
-        "counting.Tally.add = told\n"
+        "counting.StreamingCounts.add = told\n"
         "main()"
     )
     with subprocess.Popen(

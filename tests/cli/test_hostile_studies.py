@@ -12,7 +12,7 @@ import pytest
 
 from spibb.errors import DataError
 from spibb.studies.registry import PLANS
-from spibb.studies.results.kept import Kept, from_files, to_files
+from spibb.studies.results.cell_aggregates import Kept, from_files, to_files
 
 SMOKE = PLANS["random-mdps-smoke"]
 TINY = replace(

@@ -66,7 +66,7 @@ with prompt_interrupts():
 
 READING = """
 import ctypes, io, signal
-from spibb.cli.arrow_alone import leave_pandas_out
+from spibb.cli.disable_pandas import leave_pandas_out
 leave_pandas_out()
 import pyarrow.csv
 

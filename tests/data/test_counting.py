@@ -22,9 +22,9 @@ from spibb import (
     read_log,
 )
 from spibb.data import counting
-from spibb.data.paid import Paid
+from spibb.data.chunked_reader import LogRows
 from spibb.data.returns import first_visit_returns
-from spibb.data.row_stream import LogRows
+from spibb.data.reward_moments import RewardMoments
 from spibb.errors import DataError
 
 N_STATES, N_ACTIONS = 5, 3
@@ -129,7 +129,7 @@ def test_counting_while_reading_is_counting_the_log(
         for keep_ends in (False, True):
             counts = count_log(path, keep_ends=keep_ends)
             assert_same(counts, wanted)
-            assert_same_spread(counts.paid, Paid.of(log), 1e3)
+            assert_same_spread(counts.paid, RewardMoments.of(log), 1e3)
 
 
 @settings(max_examples=100, deadline=None)
@@ -223,7 +223,7 @@ def _refuse(*_):
 def test_chunks_are_no_borders(tmp_path, monkeypatch):
     table = columns_of(thousand_rows(), lacking=("terminated", "next_state"), texts=("state",))
     whole = count_log(write(table, tmp_path))
-    monkeypatch.setattr("spibb.data.row_stream.CHUNK", 3)
+    monkeypatch.setattr("spibb.data.chunked_reader.CHUNK", 3)
     assert_same(count_log(tmp_path), whole)
 
 
@@ -348,7 +348,7 @@ def test_returns_are_those_of_the_log(rows, lacking, texts, is_sorted, kind, gam
         rows = sorted(rows, key=lambda row: row["episode"])
     table = columns_of(rows, lacking=lacking, texts=texts)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
-        patched.setattr("spibb.data.row_stream.CHUNK", chunk)
+        patched.setattr("spibb.data.chunked_reader.CHUNK", chunk)
         path = write(table, folder, kind=kind)
         try:
             log = read_log(path)

@@ -10,7 +10,7 @@ from spibb.compiled.random_numbers import RESTARTS, numbers
 from spibb.deep import training
 from spibb.deep.dead import dead_members
 from spibb.deep.forward import layer_places
-from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import Member, PopulationState, TrainingBatch, TrainingSettings
 from spibb.deep.rules import DoubleDQN, ExactSoftSPIBBDQN
 from spibb.deep.training import train_population
 
@@ -27,7 +27,7 @@ def population():
 
 def made(hidden, change, data=DATA):
     """Whether a network whose parameters were changed by hand is dead."""
-    trainings = Trainings([data], [Member(0, DoubleDQN(), 0)], TrainingSettings(hidden=hidden))
+    trainings = TrainingBatch([data], [Member(0, DoubleDQN(), 0)], TrainingSettings(hidden=hidden))
     state = PopulationState.start(trainings.members, trainings.sizes)
     change(state.params[0], layer_places(trainings.sizes))
     return bool(dead_members(trainings, state)[0])

@@ -32,7 +32,7 @@ from spibb.deep import (
     training,
 )
 from spibb.deep.network import read_arrays, write_arrays
-from spibb.deep.population import Trainings
+from spibb.deep.population import TrainingBatch
 from spibb.deep.rules import Rule
 from spibb.deep.targets import improved_policy, targets
 from spibb.deep.train_cpu import CpuEngine
@@ -348,10 +348,10 @@ def test_sizes(sizes):
 @pytest.mark.parametrize("change", ["target_period", "annealing_samples", "n_steps"])
 def test_what_the_kernel_cannot_count(change):
     settings = TrainingSettings()
-    assert FusedEngine.misfit(Trainings([TRAINING], [MEMBER], settings)) is None
+    assert FusedEngine.misfit(TrainingBatch([TRAINING], [MEMBER], settings)) is None
     changes = {"n_passes": 2**40} if change == "n_steps" else {change: 2**31}
     settings = dataclasses.replace(settings, **changes)
-    told = FusedEngine.misfit(Trainings([TRAINING], [MEMBER], settings))
+    told = FusedEngine.misfit(TrainingBatch([TRAINING], [MEMBER], settings))
     assert change.replace("n_steps", "number of steps") in told
 
 
@@ -359,7 +359,7 @@ def test_auto_hands_what_does_not_fit_to_the_batched_engine_and_says_so(monkeypa
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    choice = training.choose_engine(Trainings([TRAINING], [MEMBER], SETTINGS), "auto", None)
+    choice = training.choose_engine(TrainingBatch([TRAINING], [MEMBER], SETTINGS), "auto", None)
     assert choice.name == "torch on cuda"
     assert choice.note == "the number of hidden layers is 1, and it takes 3"
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from spibb.deep import train_fused
-from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import Member, PopulationState, TrainingBatch, TrainingSettings
 from spibb.deep.rules import (
     DQN,
     ApproxSoftSPIBBDQN,
@@ -67,7 +67,7 @@ def population(sizes, *, copies=1, n_rows=(50, 77), **settings):
     data = [training_data(k, n, sizes[0], sizes[-1]) for k, n in enumerate(n_rows)]
     members = [Member(k % 2, rule, 99 + k) for k, rule in enumerate(RULES * copies)]
     chosen = TrainingSettings(hidden=sizes[1:-1], **settings)
-    return Trainings(data, members, chosen), PopulationState.start(members, sizes)
+    return TrainingBatch(data, members, chosen), PopulationState.start(members, sizes)
 
 
 def on_cpu(trainings, state, n_steps):
@@ -201,7 +201,7 @@ def test_emulated_kernel_has_no_races_and_resumes(emulator):
     for n_steps in (3, 1, 4, 3):
         parts = emulator.advance(trainings, parts, n_steps)
     assert_same(parts, expected)
-    alone = Trainings(trainings.data, trainings.members[6:7], trainings.settings)
+    alone = TrainingBatch(trainings.data, trainings.members[6:7], trainings.settings)
     single = emulator.advance(alone, PopulationState.start(alone.members, SMALL), 11)
     assert_same(single, expected, slice(6, 7))
 
@@ -345,7 +345,7 @@ def test_gpu_repeats_resumes_and_knows_no_neighbours(gpu):
     for n_steps in (133, 7, 360):
         parts = engine.advance(parts, n_steps)
     assert_same(parts, expected)
-    alone = Trainings(trainings.data, trainings.members[140:141], trainings.settings)
+    alone = TrainingBatch(trainings.data, trainings.members[140:141], trainings.settings)
     single = FusedEngine(alone).advance(PopulationState.start(alone.members, PAPER), 500)
     assert_same(single, expected, slice(140, 141))
 

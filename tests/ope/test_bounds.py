@@ -15,7 +15,7 @@ from spibb.ope.estimators.weighted import WeightedMean
 from spibb.ope.return_range import ReturnRange, checked_range
 from spibb.ope.statistics import Mean
 from spibb.ope.trajectories import Trajectories
-from spibb.ope.weights import Walk
+from spibb.ope.weights import ImportanceWeights
 from spibb.problem.ranges import ValueRange
 from spibb.testing import reference_ope
 
@@ -220,7 +220,7 @@ def some_walk(n=50, gamma=0.9, seed=0):
     log = Log.from_arrays(state=[0] * n, action=[0] * n, reward=gain, episode=range(n))
     episodes = Trajectories.from_log(log)
     parts = [(episodes.everything, None)]
-    return Walk(episodes, parts, gamma, weight * gain[:, None], weight, weight, gain)
+    return ImportanceWeights(episodes, parts, gamma, weight * gain[:, None], weight, weight, gain)
 
 
 def test_one_sided_terms_say_the_same_of_the_mean():

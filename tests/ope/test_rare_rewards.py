@@ -12,7 +12,7 @@ from scipy.stats import binomtest, poisson
 from scipy.stats import t as student
 
 from spibb import Log, TabularPolicy, evaluate_policy
-from spibb.data.acted import Acted
+from spibb.data.behaviour_policy import BehaviourProbabilities
 from spibb.ope.bounds import NO_BOUND
 from spibb.ope.confidence import BOUNDS, BCa, Betting
 from spibb.ope.estimators import ESTIMATORS
@@ -76,7 +76,9 @@ def test_probabilities_of_rows_foretell_it_as_tables_do(clicks):
         ]
         for one in (random, policy)
     )
-    by_row = replace(log, acted=Acted(propensity=logged, target_probability=wanted))
+    by_row = replace(
+        log, acted=BehaviourProbabilities(propensity=logged, target_probability=wanted)
+    )
     asked = {"reward_range": (0.0, 1.0), "estimators": ["is"]}
     found = evaluate_policy(by_row, **asked)["is"]
     table = evaluate_policy(log, policy=policy, baseline=random, **asked)["is"]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from spibb.operators.costly import EXACT, costly_row
-from spibb.operators.limited import limited_step_rows
+from spibb.operators.constrained import limited_step_rows
+from spibb.operators.cost_constrained import EXACT, costly_row
 from spibb.operators.rows import Operator
 
 ANY = [*EXACT, Operator.SOFT_APPROX, Operator.LOWER_APPROX, Operator.ADV_APPROX]

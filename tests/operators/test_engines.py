@@ -14,7 +14,7 @@ from spibb import operators
 from spibb.compiled.random_numbers import minibatch
 from spibb.deep.network import Network, first_parameters
 from spibb.deep.policy import NetworkPolicy, PopulationPolicy
-from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import Member, PopulationState, TrainingBatch, TrainingSettings
 from spibb.deep.pseudo_counts import KernelCounts
 from spibb.deep.rules import Rule, TargetStep
 from spibb.deep.targets import ENGINE as ACTING
@@ -205,7 +205,7 @@ def trainings_of(operator, sizes):
     )
     settings = TrainingSettings(hidden=sizes[1:-1], n_passes=10, target_period=2)
     members = [Member(0, AnyRule(operator), 5)]
-    trainings = Trainings([data], members, settings)
+    trainings = TrainingBatch([data], members, settings)
     return trainings, PopulationState.start(members, sizes)
 
 

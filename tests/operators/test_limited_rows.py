@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from spibb.operators.limited import limited_step_rows
+from spibb.operators.constrained import limited_step_rows
 from spibb.operators.rows import Operator, step_rows
 from spibb.testing.reference_limits import best_limited_value
 

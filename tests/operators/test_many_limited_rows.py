@@ -12,7 +12,7 @@ from spibb.operators.capped import (
     n_sweeps,
     narrowed_exact_row,
 )
-from spibb.operators.limited import limited_step_rows
+from spibb.operators.constrained import limited_step_rows
 from spibb.operators.narrowing import N_NARROWING_ROWS, narrow_row
 from spibb.operators.rows import Operator
 from spibb.operators.sorting import FEW

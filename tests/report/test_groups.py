@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spibb
-from spibb.report.groups import Group, list_groups, told_apart
+from spibb.report.groups import Group, list_groups, shown_groups
 from spibb.report.summary import result_summary
 
 HEAD = "ward,episode,step,state,action,reward,next_state,terminated\n"
@@ -138,7 +138,7 @@ def test_no_figure_of_a_small_group_follows_from_the_others():
     rng = np.random.default_rng(5)
     for _ in range(300):
         sizes = rng.integers(0, 25, rng.integers(1, 6)).tolist()
-        shown, others = told_apart(sizes)
+        shown, others = shown_groups(sizes)
         assert sorted(shown + others) == list(range(len(sizes)))
         assert all(sizes[g] >= 10 for g in shown)
         left = sum(sizes) - sum(sizes[g] for g in shown)

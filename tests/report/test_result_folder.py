@@ -8,12 +8,12 @@ import pytest
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB
 from spibb.assessment.assessment import Assessment
+from spibb.atomic_folders import check_replaceable
 from spibb.data.log import Log
 from spibb.errors import OutputError
 from spibb.mdp.policy import TabularPolicy
 from spibb.report.folder import FILES, write_result
 from spibb.report.summary import result_summary
-from spibb.whole_folders import check_replaceable
 
 
 def improved(n_states=2, algorithm=None, gamma=0.9, **columns):

@@ -19,8 +19,8 @@ from spibb.runner.local import run_local
 from spibb.runner.store import to_bytes
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.plans import RandomMDPPlan
+from spibb.studies.results.cell_aggregates import Retention
 from spibb.studies.results.cells import to_rows
-from spibb.studies.results.kept import Retention
 from spibb.studies.results.recording import Recorder
 
 CONFIG = {"algorithm": "basic-rl"}

@@ -14,7 +14,7 @@ from spibb.studies.metrics import Measure
 from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.plans import RandomMDPPlan
 from spibb.studies.results.aggregates import FILE, SHARES, Aggregates, aggregate, describe_runs
-from spibb.studies.results.kept import Kept
+from spibb.studies.results.cell_aggregates import Kept
 
 # Runs of each setting: enough for the interval of a 10 %-CVaR, too few, and none.
 N_RUNS = {"Basic RL": 250, "RaMDP, kappa=0.003": 30, "Pi_b-SPIBB, n_wedge=10": 0}

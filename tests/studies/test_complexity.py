@@ -26,8 +26,8 @@ from spibb.studies.complexity.timings import (
     write_timings,
 )
 from spibb.studies.results.aggregates import Results, aggregate
+from spibb.studies.results.cell_aggregates import Kept, Retention
 from spibb.studies.results.cells import facts_of
-from spibb.studies.results.kept import Kept, Retention
 from spibb.studies.results.recording import Recorder, read_results
 from spibb.studies.running import compute_rows, run_study
 

@@ -20,8 +20,8 @@ from spibb.studies.plan import Setting
 from spibb.studies.random_mdps.figures import draw_random_mdps
 from spibb.studies.random_mdps.plans import RandomMDPPlan
 from spibb.studies.results.aggregates import Results, aggregate
+from spibb.studies.results.cell_aggregates import Kept
 from spibb.studies.results.cells import to_rows
-from spibb.studies.results.kept import Kept
 
 BENCHMARK = ["performance-by-size", "influence-of-eta", "cvar-by-eta", "mean-by-eta"]
 SEARCHES = [

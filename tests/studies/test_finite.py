@@ -33,7 +33,7 @@ from spibb.studies.finite.plans import PLANS as ALL
 from spibb.studies.finite.plans import FinitePlan, FiniteSetting
 from spibb.studies.finite.processes import PROCESSES, make_baseline, softened_optimum, true_process
 from spibb.studies.results.aggregates import Results, aggregate
-from spibb.studies.results.kept import Kept
+from spibb.studies.results.cell_aggregates import Kept
 from spibb.studies.running import compute_rows, run_study
 from spibb.uncertainty.error_functions import HoeffdingQ
 

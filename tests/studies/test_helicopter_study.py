@@ -51,8 +51,8 @@ from spibb.studies.helicopter.study import draw_data, fly, member_seed, short_sc
 from spibb.studies.metrics import Measure, cvar
 from spibb.studies.registry import find_plan, read_plan
 from spibb.studies.results.aggregates import FILE, Aggregates
+from spibb.studies.results.cell_aggregates import Kept
 from spibb.studies.results.cells import to_rows
-from spibb.studies.results.kept import Kept
 from spibb.studies.results.merging import merge_studies
 from spibb.studies.results.recording import Recorder
 from spibb.studies.running import compute_rows

@@ -15,8 +15,15 @@ from spibb.errors import DataError
 from spibb.studies.metrics import Measure
 from spibb.studies.plan import Setting
 from spibb.studies.results.aggregates import SHARES, aggregate
+from spibb.studies.results.cell_aggregates import (
+    UNITS,
+    Kept,
+    Retention,
+    from_files,
+    merge_all,
+    to_files,
+)
 from spibb.studies.results.cells import checked_rows
-from spibb.studies.results.kept import UNITS, Kept, Retention, from_files, merge_all, to_files
 from spibb.studies.results.run_set import RunSet
 
 # One cell for each of two settings.

@@ -15,7 +15,7 @@ from spibb.studies.gallery import draw_study
 from spibb.studies.plan import Setting
 from spibb.studies.registry import read_plan
 from spibb.studies.results.aggregates import FILE, Aggregates
-from spibb.studies.results.kept import Retention
+from spibb.studies.results.cell_aggregates import Retention
 from spibb.studies.results.merging import merge_plans
 from spibb.studies.results.merging import merge_studies as merge_any
 from spibb.studies.results.recording import Recorder, read_results, read_rows

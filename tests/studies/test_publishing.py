@@ -14,7 +14,7 @@ from spibb.studies.helicopter.page import COSTS
 from spibb.studies.publishing import _figures, fill_page, publish
 from spibb.studies.registry import PLANS, STUDIES, read_plan, read_results
 from spibb.studies.results.aggregates import FILE, Results, aggregate
-from spibb.studies.results.kept import Kept
+from spibb.studies.results.cell_aggregates import Kept
 from spibb.studies.results.merging import merge_studies
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Store
 from spibb.studies.results.aggregates import Aggregates, aggregate
-from spibb.studies.results.kept import Kept, Retention
+from spibb.studies.results.cell_aggregates import Kept, Retention
 from spibb.studies.results.recording import (
     Recorder,
     find_piece,

@@ -20,7 +20,7 @@ from spibb.mdp.evaluation import update_values
 from spibb.mdp.planning import SearchResult
 from spibb.ope.fitted import FittedModels, fit_models, residual_scale
 from spibb.ope.split import Split, all_but_one
-from spibb.ope.weights import Tables, Walk, walk
+from spibb.ope.weights import ImportanceWeights, Tables, walk
 from spibb.operators.rows import Operator
 from spibb.problem import Problem, ProblemBatch
 
@@ -90,7 +90,7 @@ class Candidates:
     gamma: float
     n_sets: int
 
-    def cross_fitted(self, problem: int) -> Walk:
+    def cross_fitted(self, problem: int) -> ImportanceWeights:
         """Walk along the training episodes with all candidates, each fold as the others teach."""
         first, split = problem * self.n_sets, self.splits[problem]
         parts = [(fold, self.tables.at(first + k)) for k, fold in enumerate(split.folds)]
@@ -102,7 +102,7 @@ class Candidates:
         search = self.searches[choice if len(self.searches) > 1 else 0]
         return self.policies[last, choice], int(search.n_iterations[last]), search.status[last]
 
-    def held_out(self, choices: Sequence[int]) -> list[Walk]:
+    def held_out(self, choices: Sequence[int]) -> list[ImportanceWeights]:
         """Walk along the held-out episodes with one candidate of each problem."""
         last = np.arange(self.n_sets - 1, len(self.policies), self.n_sets)
         columns = np.stack([choices, np.full(len(choices), -1)], axis=1)

@@ -17,7 +17,7 @@ from spibb.certify.theorems import MADE_BY_BASELINE
 from spibb.ope.confidence import Bound
 from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.split import Split
-from spibb.ope.weights import Walk, effective_sample_size
+from spibb.ope.weights import ImportanceWeights, effective_sample_size
 
 if TYPE_CHECKING:
     from spibb.algorithms.hcpi import HCPI
@@ -130,7 +130,7 @@ def _choose(settings: HCPI, candidates: Candidates, problem: int, bound: Bound) 
 
 
 def _test(
-    settings: HCPI, split: Split, found: Walk, choice: Choice, rng: np.random.Generator
+    settings: HCPI, split: Split, found: ImportanceWeights, choice: Choice, rng: np.random.Generator
 ) -> HeldOutTest:
     """Test a chosen candidate by the walk along the held-out episodes."""
     bound, n_test = choice.bound, len(split.test)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.algorithms.base import Algorithm, Rng
-from spibb.algorithms.limited import LimitedIteration, checked_operator
+from spibb.algorithms.constrained import LimitedIteration, checked_operator
 from spibb.compiled.threads import over_chunks
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch

@@ -26,7 +26,7 @@ from spibb.ope.log_return import LogReturn
 from spibb.ope.model_fit import ModelFit, find_model_fit
 from spibb.ope.support import Visits, too_little_data
 from spibb.posterior.choice import Choice
-from spibb.posterior.halves import Halves, HeldOut, ask_halves
+from spibb.posterior.cross_validation import Halves, HeldOut, ask_halves
 from spibb.posterior.model import PosteriorModel
 from spibb.posterior.risk import Risk, assess_risk
 from spibb.posterior.states import StateRisks

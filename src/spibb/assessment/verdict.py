@@ -45,7 +45,7 @@ from spibb.assessment.criteria import (
 from spibb.assessment.words import expected_gain, probability_of_harm
 from spibb.posterior.choice import Choice
 from spibb.posterior.gain import Gain
-from spibb.posterior.more import more_episodes, more_for_choice
+from spibb.posterior.sample_size import more_episodes, more_for_choice
 from spibb.representation.agreement import SURVIVING_SHARE
 from spibb.words import percent
 

@@ -20,7 +20,7 @@ from spibb.cli.demo_command import demo
 from spibb.cli.evaluate_command import evaluate
 from spibb.cli.improve_command import improve
 from spibb.cli.inspect_command import inspect
-from spibb.cli.once import Once
+from spibb.cli.single_use_options import Once
 from spibb.cli.study_command import study
 
 app = typer.Typer(
@@ -53,7 +53,7 @@ def _root(version: Version = False) -> None:
 
 def main() -> None:
     """Run the command line: one readable message and exit code 2 for bad input."""
-    from spibb.cli.arrow_alone import leave_pandas_out
+    from spibb.cli.disable_pandas import leave_pandas_out
     from spibb.cli.interrupts import prompt_interrupts
     from spibb.cli.streams import open_closed_streams
     from spibb.errors import SpibbError

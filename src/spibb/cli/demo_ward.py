@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import spibb
+from spibb.atomic_folders import check_replaceable
 from spibb.cli.inputs import command_line, read_problem
 from spibb.cli.printing import console, print_written
 from spibb.cli.result_printing import describe_improvement
 from spibb.report.folder import FILES, write_result
-from spibb.whole_folders import check_replaceable
 
 # The level of what the demo ends with, the chance that a gain be shown, and the budgets tried.
 _RISK = 0.05

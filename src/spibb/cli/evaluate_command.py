@@ -61,11 +61,11 @@ def evaluate(
 ) -> None:
     """Estimate what a policy would earn, from the log of another, with intervals."""
     import spibb
+    from spibb.atomic_folders import check_replaceable
     from spibb.cli.evaluation_printing import print_evaluation
     from spibb.cli.inputs import check_inputs_outside, command_line, read_given
     from spibb.cli.shown_progress import shown_progress
     from spibb.report.evaluation import FILES, evaluation_facts, write_evaluation
-    from spibb.whole_folders import check_replaceable
 
     if out is not None:
         check_replaceable(out, overwrite=overwrite, known=FILES)

@@ -74,8 +74,9 @@ def improve(
     overwrite: o.Overwrite = False,
 ) -> None:
     """Improve the baseline on the evidence of its log and write the result to a folder."""
-    from spibb.algorithms.promise import plan_promise
+    from spibb.algorithms.guarantee_planning import plan_promise
     from spibb.assessment.assessment import Assessment
+    from spibb.atomic_folders import check_replaceable
     from spibb.cli.inputs import (
         check_inputs_outside,
         command_line,
@@ -95,7 +96,6 @@ def improve(
     )
     from spibb.report.comparison import compare, comparison_files, row_names
     from spibb.report.folder import FILES, write_result
-    from spibb.whole_folders import check_replaceable
 
     named = zip(OPTIONS, (epsilon, n_wedge, delta, error, max_iterations, caution), strict=True)
     given = [f"{name}={value}" for name, value in named if value is not None]

@@ -9,7 +9,7 @@ Python answers a signal by an exception in the main thread. That alone is not en
 
 The system's own part of the handler runs at once and writes to a pipe. A thread reads it, gives the
 main thread time to leave in order, and then ends the process. What was half written lies under a
-name of its own, and the next run sweeps it (spibb.whole_folders). Workers leave with this process.
+name of its own, and the next run sweeps it (spibb.atomic_folders). Workers leave with this process.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from spibb.cli.representation_printing import print_representation
 from spibb.cli.sensitivity_printing import print_sensitivity
 from spibb.data.objective import FEWEST_EPISODES, Objective
 from spibb.display import visible
-from spibb.posterior.risk import told_halves, told_held_out, told_share
+from spibb.posterior.risk import format_cross_validation, format_held_out, format_share
 from spibb.report import sensitivity
 from spibb.report.changes import Change, result_changes
 from spibb.report.comparison import HEAD, Comparison
@@ -194,17 +194,17 @@ def _print_risk(assessment: Assessment) -> None:
             (
                 f"{risk.mean:.4g}",
                 f"{low:.4g} to {high:.4g}",
-                told_share(risk.probability_of_harm),
+                format_share(risk.probability_of_harm),
                 f"{risk.lower_tail_mean:.4g}",
             ),
         ),
     )
-    least, most = map(told_share, risk.prior_range.probability_of_harm)
+    least, most = map(format_share, risk.prior_range.probability_of_harm)
     p.print_sentence(f"Under other priors, the probability of harm is from {least} to {most}.")
     if risk.cross_fitted is not None:
-        p.print_sentence(told_halves(risk.cross_fitted))
+        p.print_sentence(format_cross_validation(risk.cross_fitted))
     if risk.held_out is not None:
-        p.print_sentence(f"Without models: {told_held_out(risk.held_out)}.")
+        p.print_sentence(f"Without models: {format_held_out(risk.held_out)}.")
 
 
 def _print_guarantee(certificate: Certificate) -> None:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spibb.cli.printing import console
-from spibb.data.row_stream import Progress as Told
+from spibb.data.chunked_reader import Progress as Told
 
 # Seconds after which somebody wonders; and those between lines where there is no terminal.
 _LONG, _BETWEEN_LINES = 1.0, 10.0

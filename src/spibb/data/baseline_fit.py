@@ -159,10 +159,10 @@ def check_fit(n_sa: NDArray[np.int64], baseline: TabularPolicy, role: str = "bas
     if not fit.is_refused:
         return
     raise PolicyError(
-        f"the {role} does not make the actions of this log: {told_fit(fit)}",
+        f"the {role} does not make the actions of this log: {format_fit(fit)}",
         where=_told_state(fit, n_sa, baseline)
         if fit.pooled is None
-        else told_pooled(fit.pooled, baseline.actions),
+        else format_pooled_fit(fit.pooled, baseline.actions),
         expected="the policy that made the log",
         hint="check that the policy belongs to this log ('spibb inspect' lists the states), "
         "estimate it from the log (--baseline estimate), or go on all the same "
@@ -181,7 +181,7 @@ def _told_state(fit: BaselineFit, n_sa: NDArray[np.int64], baseline: TabularPoli
     )
 
 
-def told_pooled(pooled: Pooled, actions: Names) -> str:
+def format_pooled_fit(pooled: Pooled, actions: Names) -> str:
     """Return in words what was done in many states together."""
     most = pooled.most_rows
     states = several(pooled.n_states, "state")
@@ -198,7 +198,7 @@ def told_pooled(pooled: Pooled, actions: Names) -> str:
     )
 
 
-def told_fit(fit: BaselineFit) -> str:
+def format_fit(fit: BaselineFit) -> str:
     """Return how far a baseline is from a log, in words."""
     told = f"{fit.p_value:.1g}" if fit.p_value >= 1e-300 else "1e-300"
     return (

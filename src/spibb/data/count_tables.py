@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spibb.data.paid import Paid
-from spibb.data.tally import Tally
+from spibb.data.reward_moments import RewardMoments
+from spibb.data.streaming_counts import StreamingCounts
 from spibb.data.transition_table import (
     ACTION_BITS,
     EMPTY,
@@ -34,7 +34,7 @@ def check_pairs(shape: tuple[int, int], n_tables: int) -> None:
 
 
 def tables_of(
-    tally: Tally, to_state: Integers, to_action: Integers, shape: tuple[int, int]
+    tally: StreamingCounts, to_state: Integers, to_action: Integers, shape: tuple[int, int]
 ) -> dict[str, Any]:
     """Return the tables of `spibb.Counts` of what was counted.
 
@@ -99,7 +99,7 @@ def _tables(
         "n_sas": matrix(entries["n"], known),
         "n_end": matrix(entries["n_end"], known & (entries["n_end"] > 0)),
         "reward_sum": reward_sum.reshape(shape),
-        "paid": Paid(matrix(reward + rest, known), np.maximum(spread, 0.0).reshape(shape)),
+        "paid": RewardMoments(matrix(reward + rest, known), np.maximum(spread, 0.0).reshape(shape)),
     }
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data import tally as t
-from spibb.data.acted import varies
+from spibb.data import streaming_counts as t
+from spibb.data.behaviour_policy import varies
+from spibb.data.chunked_reader import LogRows, Progress
 from spibb.data.count_tables import tables_of
 from spibb.data.counts import Counts, refuse_without_transitions
 from spibb.data.direction import turned
@@ -27,8 +28,7 @@ from spibb.data.log import Log
 from spibb.data.minari_sets import is_minari, minari_columns, refuse_beside_minari
 from spibb.data.readers import read_columns, streamed_columns
 from spibb.data.return_sums import ReturnSums, ReturnTally
-from spibb.data.row_stream import LogRows, Progress
-from spibb.data.tally import RowChunk, Tally, row_chunks
+from spibb.data.streaming_counts import RowChunk, StreamingCounts, row_chunks
 from spibb.data.transition_table import MOST_ACTIONS, MOST_STATES
 from spibb.errors import DataError
 from spibb.tables.label_columns import Labels, check_size
@@ -109,7 +109,7 @@ def _counted(
     if rows.says_who_acted:
         raise NotStreamedError("who acted is read with the whole table")
     keep_ends &= not rows.is_one_step  # such episodes never go on
-    tally = Tally(keeps_ends=in_between and not rows.is_one_step)
+    tally = StreamingCounts(keeps_ends=in_between and not rows.is_one_step)
     returns = None if gamma is None else ReturnTally(gamma)
     for chunk, file in rows.chunks(progress):
         if chunk.state.max() >= MOST_STATES or chunk.action.max() >= MOST_ACTIONS:
@@ -164,7 +164,7 @@ def _counted_in_memory(
         given, keep_ends = with_own_episodes(given), False
     if minimize:
         given["reward"] = turned(given["reward"])
-    tally, returns = Tally(keeps_ends=keep_ends), None
+    tally, returns = StreamingCounts(keeps_ends=keep_ends), None
     given = sorted_rows(given) if "episode" in given else given
     for chunk in row_chunks(given):
         tally.add(chunk)
@@ -184,7 +184,11 @@ Decided = tuple[NDArray[np.int64], int, Labels]
 
 
 def _counts(
-    tally: Tally, states: Decided, actions: Decided, ends: Ends | None, returns: ReturnSums | None
+    tally: StreamingCounts,
+    states: Decided,
+    actions: Decided,
+    ends: Ends | None,
+    returns: ReturnSums | None,
 ) -> Counts:
     """Turn a tally into counts, under the names of its states and actions."""
     tally.finish()
@@ -215,7 +219,7 @@ def _counts(
     )
 
 
-def _ends(tally: Tally, names: NDArray[Any] | None) -> Ends:
+def _ends(tally: StreamingCounts, names: NDArray[Any] | None) -> Ends:
     """Return how episodes end, which are numbers, or places among names."""
     row = tally.waiting.row[: tally.n_waiting]
     episode = row[:, t.EPISODE] if names is None else names[row[:, t.EPISODE]]

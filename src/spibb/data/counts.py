@@ -16,9 +16,9 @@ from spibb.data.ends import Ends
 from spibb.data.estimate import Unseen, estimate_model
 from spibb.data.log import Log, moved
 from spibb.data.merged_counts import check_ends, with_ends_joined
-from spibb.data.paid import Paid as Paid
 from spibb.data.return_sums import ReturnSums
-from spibb.data.tally import Tally
+from spibb.data.reward_moments import RewardMoments as RewardMoments
+from spibb.data.streaming_counts import StreamingCounts
 from spibb.errors import DataError
 from spibb.mdp.batch import ModelArrays, Rows
 from spibb.mdp.model import TabularMDP
@@ -66,7 +66,7 @@ class Counts(Named):
     n_initial: NDArray[np.int64]
     n_dropped: int = 0
     n_gaps: int = 0
-    paid: Paid | None = None
+    paid: RewardMoments | None = None
     state_labels: tuple[str, ...] | None = None
     action_labels: tuple[str, ...] | None = None
     ends: Ends | None = None
@@ -87,7 +87,10 @@ class Counts(Named):
             log: The log.
             spread: Whether to count how rewards spread, too.
         """
-        tally, names = Tally(keeps_ends=False), ("state", "action", "reward", "next_state")
+        tally, names = (
+            StreamingCounts(keeps_ends=False),
+            ("state", "action", "reward", "next_state"),
+        )
         for chunk in log.chunks((*names, "terminated")):
             tally.add(chunk)
         if not tally.n_entries:
@@ -159,9 +162,9 @@ class Counts(Named):
             reward_sum=reward_sum,
             reward_range=(float(paid.min()), float(paid.max())),
             n_initial=np.bincount(starts, minlength=mdp.n_states),
-            paid=Paid.on_pairs(n_sas, mdp.reward)
+            paid=RewardMoments.on_pairs(n_sas, mdp.reward)
             if mdp.entry_reward is None
-            else Paid.on_entry(n_sas, mdp.entry_reward, shape),
+            else RewardMoments.on_entry(n_sas, mdp.entry_reward, shape),
         )
 
     def __add__(self, other: Counts) -> Counts:
@@ -242,7 +245,7 @@ class Counts(Named):
         one, more = self.returns, other.returns
         return None if one is None or more is None or one.gamma != more.gamma else one + more
 
-    def _paid_with(self, other: Counts) -> Paid | None:
+    def _paid_with(self, other: Counts) -> RewardMoments | None:
         """Return how the rewards of both spread: within each, and between their means."""
         if self.paid is None or other.paid is None:
             return None
@@ -250,7 +253,7 @@ class Counts(Named):
         means = self.reward_sum / np.maximum(n, 1) - other.reward_sum / np.maximum(m, 1)
         between = n * m / np.maximum(n + m, 1) * means**2
         both = sp.csr_array(self.paid.by_successor + other.paid.by_successor)
-        return Paid(both, self.paid.spread + other.paid.spread + between)
+        return RewardMoments(both, self.paid.spread + other.paid.spread + between)
 
     @property
     def n_states(self) -> int:
@@ -327,7 +330,7 @@ class Counts(Named):
             n_initial=n_initial,
             paid=None
             if self.paid is None
-            else Paid(tally(self.paid.by_successor), table(self.paid.spread)),
+            else RewardMoments(tally(self.paid.by_successor), table(self.paid.spread)),
             state_labels=states.labels,
             action_labels=actions.labels,
             ends=None if self.ends is None else self.ends.moved(rows, columns),

@@ -13,12 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from spibb.atomic_files import as_path, write_whole
 from spibb.data.counts import Counts
 from spibb.data.ends import COLUMNS, Ends
-from spibb.data.paid import Paid
 from spibb.data.return_sums import NUMBERS, TABLES, ReturnSums
+from spibb.data.reward_moments import RewardMoments
 from spibb.errors import DataError, OutputError
-from spibb.whole_files import as_path, write_whole
 
 SUFFIX = ".npz"
 _FORMAT, _VERSION = "spibb-counts", 1
@@ -138,7 +138,7 @@ def _counts(arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> Counts:
         n_initial=arrays["n_initial"],
         n_dropped=int(about["n_dropped"]),
         n_gaps=int(about["n_gaps"]),
-        paid=Paid(sparse("by_successor"), arrays["spread"]) if has_paid else None,
+        paid=RewardMoments(sparse("by_successor"), arrays["spread"]) if has_paid else None,
         state_labels=labels[0],
         action_labels=labels[1],
         ends=ends,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spibb.data.acted import Acted, acted_columns, acted_of
+from spibb.data.behaviour_policy import BehaviourProbabilities, acted_columns, acted_of
 from spibb.data.content_hash import hash_log
 from spibb.data.direction import TURNED, turned
 from spibb.data.episodes import (
@@ -21,7 +21,7 @@ from spibb.data.episodes import (
     numbered,
 )
 from spibb.data.features import Features
-from spibb.data.tally import RowChunk, row_chunks
+from spibb.data.streaming_counts import RowChunk, row_chunks
 from spibb.display import Card, Display, listed
 from spibb.errors import DataError
 from spibb.mdp.model import TabularMDP
@@ -99,7 +99,7 @@ class Log(Named, Display):
     is_one_step: bool = False
     are_ends_assumed: bool = False
     reward_column: str = "reward"
-    acted: Acted | None = None
+    acted: BehaviourProbabilities | None = None
     feature_names: tuple[str, ...] = ()
     feature_values: NDArray[np.float64] | None = None
     feature_categories: tuple[tuple[str, ...] | None, ...] = ()

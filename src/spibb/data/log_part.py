@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from spibb.data.episodes import count_late_starts
 from spibb.data.log import Log
-from spibb.data.tally import CHUNK, RowChunk, row_chunk
+from spibb.data.streaming_counts import CHUNK, RowChunk, row_chunk
 
 _COLUMNS = (
     "state", "action", "reward", "next_state", "terminated", "truncated", "episode", "step",

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.data.ends import Ends, Settled, joined
-from spibb.data.paid import Paid
+from spibb.data.reward_moments import RewardMoments
 from spibb.errors import DataError
 from spibb.words import several
 
@@ -85,7 +85,7 @@ def _gone_on(both: Counts, earlier: Ends, later: Ends) -> Counts:
         by_successor = both.paid.by_successor
         same = before.successor == after.successor  # taken out and put back, they would not cancel
         out, back = (change(reward, of, ~same) for of in (before, after))
-        paid = Paid(sp.csr_array(by_successor - out + back), spread)
+        paid = RewardMoments(sp.csr_array(by_successor - out + back), spread)
     return replace(
         both,
         n_sa=n_sa,

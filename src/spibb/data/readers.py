@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.acted_table import with_acted
+from spibb.data.behaviour_columns import with_acted
+from spibb.data.chunked_reader import LogRows, Progress
 from spibb.data.features import checked_feature_names, encode_features
 from spibb.data.groups import encode_groups
 from spibb.data.log import UNKNOWN, Log
@@ -26,7 +27,6 @@ from spibb.data.log_columns import (
     named_columns,
 )
 from spibb.data.minari_sets import is_minari, refuse_beside_minari
-from spibb.data.row_stream import LogRows, Progress
 from spibb.errors import MOST_WHOLE, DataError
 from spibb.tables.columns import check_filled, read_numbers, without_unnamed
 from spibb.tables.data_frames import as_text

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from spibb.data.estimate import average_value
 from spibb.data.log import Log
 from spibb.data.returns import Returns, first_visits
-from spibb.data.tally import RowChunk
+from spibb.data.streaming_counts import RowChunk
 from spibb.errors import DataError
 from spibb.tables.source import NotStreamedError
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spibb.atomic_files import as_path, reason
 from spibb.deep.network import read_arrays, write_arrays
-from spibb.deep.population import PopulationState, Trainings
+from spibb.deep.population import PopulationState, TrainingBatch
 from spibb.errors import DataError, OutputError, SettingsError
-from spibb.whole_files import as_path, reason
 
 _FORMAT = "spibb-training-1"
 _CURVES = ("steps", "loss", "max_q")
@@ -57,7 +57,7 @@ class Checkpoint:
         every: Steps between points of the curves.
     """
 
-    def __init__(self, path: str | Path, trainings: Trainings, engine: str, every: int) -> None:
+    def __init__(self, path: str | Path, trainings: TrainingBatch, engine: str, every: int) -> None:
         self.path, self._n_steps = as_path(path), trainings.n_steps
         # All that determines the results, as plain JSON values.
         self._about = trainings.to_config() | {"engine": engine, "record_every": every}

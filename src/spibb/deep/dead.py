@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.deep.forward import Networks, layer_places
-from spibb.deep.population import PopulationState, Trainings
+from spibb.deep.population import PopulationState, TrainingBatch
 
 # States that a network is asked about at first, and all that are silent together from then on.
 _FEW, _MANY = 32, 2**14
 
 
-def dead_members(trainings: Trainings, state: PopulationState) -> NDArray[np.bool_]:
+def dead_members(trainings: TrainingBatch, state: PopulationState) -> NDArray[np.bool_]:
     """Say which members are dead, shape (R,); those that diverged are not."""
     recipes, sizes = trainings.recipes, trainings.sizes
     is_whole = np.isfinite(state.params).all(axis=1) & (state.diverged_at < 0)

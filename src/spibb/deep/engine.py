@@ -11,13 +11,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
-from spibb.deep.population import PopulationState, Trainings
+from spibb.deep.population import PopulationState, TrainingBatch
 from spibb.errors import SettingsError
 from spibb.operators.engine import FROM_COUNTS, Engine
 
 # A number of a training that an engine takes in a range only: what it is called, what it is for
 # given trainings, the least and the most that is taken.
-Limit = tuple[str, Callable[[Trainings], int], int, int]
+Limit = tuple[str, Callable[[TrainingBatch], int], int, int]
 
 
 class TrainingEngine(ABC):
@@ -35,7 +35,7 @@ class TrainingEngine(ABC):
     # Whether fewer blocks are much faster, so that nobody interrupts without need.
     is_whole: ClassVar[bool] = False
 
-    def __init__(self, trainings: Trainings, device: str = "cpu") -> None:
+    def __init__(self, trainings: TrainingBatch, device: str = "cpu") -> None:
         self.carries.check_carried(trainings.operators)
         found = self.misfit(trainings, device)
         if found is not None:
@@ -44,7 +44,7 @@ class TrainingEngine(ABC):
         self._trainings = trainings
 
     @classmethod
-    def misfit(cls, trainings: Trainings, device: str | None = None) -> str | None:
+    def misfit(cls, trainings: TrainingBatch, device: str | None = None) -> str | None:
         """Return the first thing about these trainings that it does not take, or None.
 
         Args:

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.atomic_files import as_path, reason, write_whole
 from spibb.compiled.arrays import as_float32, check_rows, is_tensor
 from spibb.compiled.random_numbers import FIRST_WEIGHTS, uniforms
 from spibb.deep.forward import Floats, Networks, layer_places, n_parameters
 from spibb.deep.transitions import FINITE, check_column
 from spibb.errors import DataError, OutputError, SettingsError, checked_wholes, import_extra
-from spibb.whole_files import as_path, reason, write_whole
 
 # The one entry of a file's header that holds all metadata: several would come in any order.
 _METADATA = "spibb"

@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from spibb.atomic_files import as_path, reason, write_whole
+from spibb.atomic_folders import write_folder
 from spibb.compiled.arrays import is_tensor, namespace, on_device, to_numpy
 from spibb.compiled.random_numbers import check_rng
 from spibb.deep.baseline import SoftmaxNetwork, as_function, checked_probabilities
@@ -32,8 +34,6 @@ from spibb.deep.rules import Rule
 from spibb.deep.targets import checked_step, improved_rows
 from spibb.deep.transitions import Floats, checked_scale
 from spibb.errors import DataError, OutputError, PolicyError
-from spibb.whole_files import as_path, reason, write_whole
-from spibb.whole_folders import write_folder
 
 _FORMAT, _KERNEL = "spibb-policy-2", "kernel"
 _FILES = ("policy.json", "network.safetensors", "baseline.safetensors", "counts.safetensors")

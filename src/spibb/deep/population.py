@@ -175,7 +175,7 @@ RECIPE = np.dtype([
 
 
 @dataclass(frozen=True, eq=False)
-class Trainings:
+class TrainingBatch:
     """All that an engine reads; made, it fits together.
 
     Args:

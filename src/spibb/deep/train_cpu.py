@@ -21,7 +21,7 @@ from spibb.compiled.random_numbers import MINIBATCHES, below, number, stream_sta
 from spibb.compiled.threads import over_chunks
 from spibb.deep.engine import TrainingEngine, carrying
 from spibb.deep.forward import LEAST, ZERO, layer_firsts, run_layers
-from spibb.deep.population import PopulationState, Trainings
+from spibb.deep.population import PopulationState, TrainingBatch
 from spibb.deep.products import product, transpose
 from spibb.operators.rows import N_SCRATCH_ROWS, step_row
 
@@ -47,7 +47,7 @@ class CpuEngine(TrainingEngine):
         _run(self._trainings, state, t, n_steps)
 
 
-def measure(trainings: Trainings, state: PopulationState) -> NDArray[np.float32]:
+def measure(trainings: TrainingBatch, state: PopulationState) -> NDArray[np.float32]:
     """Look at the minibatch that each member draws next. Every engine's curves come from here.
 
     Returns:
@@ -56,7 +56,9 @@ def measure(trainings: Trainings, state: PopulationState) -> NDArray[np.float32]
     return _run(trainings, state, state.t, 0)
 
 
-def _run(trainings: Trainings, state: PopulationState, t: int, n_steps: int) -> NDArray[np.float32]:
+def _run(
+    trainings: TrainingBatch, state: PopulationState, t: int, n_steps: int
+) -> NDArray[np.float32]:
     """Take steps in place; with none, look at the next one."""
     found = np.full((2, len(state.params)), np.nan, dtype=np.float32)
     members, recipes = (*state.arrays.values(), found), trainings.recipes

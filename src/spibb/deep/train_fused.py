@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from spibb.compiled.arrays import checked_device, import_torch
 from spibb.deep.engine import Limit, TrainingEngine
-from spibb.deep.population import RECIPE, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import RECIPE, PopulationState, TrainingBatch, TrainingSettings
 from spibb.deep.training_data import Records
 from spibb.errors import import_extra
 from spibb.operators.engine import Engine
@@ -70,7 +70,7 @@ class FusedEngine(TrainingEngine):
     limits = LIMITS
     is_whole = True
 
-    def __init__(self, trainings: Trainings, device: Any = "cuda", options: Flags = ()) -> None:
+    def __init__(self, trainings: TrainingBatch, device: Any = "cuda", options: Flags = ()) -> None:
         super().__init__(trainings, device)
         self._device, recipes = checked_device(device), trainings.recipes
         columns = {name: recipes[name] for name in RECIPE.names or () if name in _KINDS}
@@ -81,7 +81,7 @@ class FusedEngine(TrainingEngine):
         self._kernel = load_function(trainings.sizes, self._device, options)
 
     @classmethod
-    def misfit(cls, trainings: Trainings, device: Any = None) -> str | None:
+    def misfit(cls, trainings: TrainingBatch, device: Any = None) -> str | None:
         """Return the first thing that does not fit, of the trainings or of a GPU; None: it fits."""
         found = super().misfit(trainings)
         if found is not None or device is None:

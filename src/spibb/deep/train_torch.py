@@ -21,7 +21,7 @@ from spibb.compiled.arrays import checked_device
 from spibb.compiled.random_numbers import signed, torch_minibatch
 from spibb.deep.engine import TrainingEngine, carrying
 from spibb.deep.forward import run_tensors, tensor_layers
-from spibb.deep.population import PopulationState, Trainings
+from spibb.deep.population import PopulationState, TrainingBatch
 from spibb.deep.targets import errors_for
 from spibb.deep.training_data import Records
 from spibb.operators.lift import apply_rows
@@ -34,7 +34,7 @@ class TorchEngine(TrainingEngine):
     carries = carrying("torch")
     ends_blocks = True
 
-    def __init__(self, trainings: Trainings, device: str) -> None:
+    def __init__(self, trainings: TrainingBatch, device: str) -> None:
         super().__init__(trainings, device)
         self._device, self._settings = checked_device(device), trainings.settings
         self._records = Records._make(

@@ -31,7 +31,7 @@ from spibb.deep.dead import dead_members
 from spibb.deep.engine import TrainingEngine
 from spibb.deep.network import Network
 from spibb.deep.policy import NetworkPolicy, PopulationPolicy
-from spibb.deep.population import Member, PopulationState, Trainings, TrainingSettings
+from spibb.deep.population import Member, PopulationState, TrainingBatch, TrainingSettings
 from spibb.deep.train_cpu import CpuEngine, measure
 from spibb.deep.train_fused import FusedEngine
 from spibb.deep.training_data import TrainingData
@@ -174,7 +174,7 @@ def train_population(
     """
     parts = list(data) if isinstance(data, Iterable) else [data]
     chosen = list(members) if isinstance(members, Iterable) else [members]
-    trainings = Trainings(parts, chosen, TrainingSettings() if settings is None else settings)
+    trainings = TrainingBatch(parts, chosen, TrainingSettings() if settings is None else settings)
     if record_every is None:
         record_every = max(1, trainings.n_steps // _POINTS)
     record_every = checked_whole(record_every, "record_every", least=0)
@@ -210,7 +210,12 @@ def _put(part: Population, population: Population, places: NDArray[np.int64]) ->
 
 
 def _train(
-    trainings: Trainings, choice: Choice, every: int, progress: Watch, file: File, restart: int = 0
+    trainings: TrainingBatch,
+    choice: Choice,
+    every: int,
+    progress: Watch,
+    file: File,
+    restart: int = 0,
 ) -> Population:
     """Advance block by block. A block ends where a curve has a point or a member ends."""
     n_steps, last = trainings.n_steps, trainings.recipes.n_steps
@@ -256,7 +261,9 @@ def _train(
     )  # fmt: skip
 
 
-def _block(trainings: Trainings, engine: TrainingEngine, t: int, every: int, longest: int) -> int:
+def _block(
+    trainings: TrainingBatch, engine: TrainingEngine, t: int, every: int, longest: int
+) -> int:
     """Return how many steps may be taken at once."""
     # Whole target periods are what a captured graph replays.
     odd = (t + longest) % trainings.settings.target_period
@@ -271,7 +278,7 @@ def _block(trainings: Trainings, engine: TrainingEngine, t: int, every: int, lon
 
 
 def _progress(
-    trainings: Trainings, state: PopulationState, first: int, seconds: float, restart: int
+    trainings: TrainingBatch, state: PopulationState, first: int, seconds: float, restart: int
 ) -> TrainingProgress:
     """Return how far a training is that began at step ``first`` so many seconds ago."""
     last, n_steps = trainings.recipes.n_steps, trainings.n_steps
@@ -293,11 +300,11 @@ class Choice(NamedTuple):
     """
 
     name: str
-    make: Callable[[Trainings], TrainingEngine]
+    make: Callable[[TrainingBatch], TrainingEngine]
     note: str | None = None
 
 
-def choose_engine(trainings: Trainings, engine: Engine, device: str | None) -> Choice:
+def choose_engine(trainings: TrainingBatch, engine: Engine, device: str | None) -> Choice:
     """Return the engine for trainings; what it cannot do is refused when it is made."""
     if engine not in (known := get_args(Engine)):
         raise SettingsError(f"engine is {engine!r}", expected=f"one of {', '.join(known)}")

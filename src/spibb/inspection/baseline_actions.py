@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.baseline_fit import BaselineFit, told_fit, told_pooled
+from spibb.data.baseline_fit import BaselineFit, format_fit, format_pooled_fit
 from spibb.inspection.check import Check
 from spibb.inspection.finding import Finding, TestResult
 from spibb.mdp.policy import TabularPolicy
@@ -46,9 +46,9 @@ class BaselineActions(Check):
 
 
 def _finding(n_sa: Pairs, policy: TabularPolicy, fit: BaselineFit) -> Finding:
-    told = told_fit(fit)
+    told = format_fit(fit)
     if fit.pooled is not None:
-        told += f". It shows in {told_pooled(fit.pooled, policy.actions)}"
+        told += f". It shows in {format_pooled_fit(fit.pooled, policy.actions)}"
     return Finding(
         check="baseline",
         severity="refused" if fit.is_refused else "biased",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spibb.data.counts import Counts
 from spibb.data.log import Log
-from spibb.problem.loggers import Loggers, names_of
+from spibb.problem.loggers import BehaviourPolicies, names_of
 
 # Pairs are counted by how often they were seen: from each of these numbers to the next.
 _SEEN = (0, 1, 10, 100)
@@ -43,7 +43,7 @@ def log_facts(log: Log) -> dict[str, Any]:
     facts["cut"] = 0
     names = names_of(log)
     if names:
-        facts["policies"] = Loggers.of(log, names[0]).n_rows
+        facts["policies"] = BehaviourPolicies.of(log, names[0]).n_rows
     lengths = episode_lengths(log)
     if lengths is not None:
         facts["cut"] = int((~log.terminated[np.cumsum(lengths) - 1]).sum())

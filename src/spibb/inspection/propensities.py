@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from spibb.data.acted import check_propensities, varies
+from spibb.data.behaviour_policy import check_propensities, varies
 from spibb.errors import DataError
 from spibb.inspection.check import Check
 from spibb.inspection.finding import Finding

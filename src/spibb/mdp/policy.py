@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.atomic_files import as_path, write_whole
 from spibb.display import Card, Display, listed
 from spibb.errors import PolicyError
 from spibb.names import Named, nearest
-from spibb.whole_files import as_path, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa

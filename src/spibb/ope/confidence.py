@@ -41,13 +41,13 @@ from spibb.ope.estimators.importance import ImportanceSampling
 from spibb.ope.rare_rewards import CAPPED_SHARE, RareTerms
 from spibb.ope.return_range import ReturnRange
 from spibb.ope.statistics import Array, Mean, Statistic
-from spibb.ope.weights import Walk
+from spibb.ope.weights import ImportanceWeights
 from spibb.problem.ranges import ValueRange
 
 Rng = np.random.Generator
 Objection = SettingsError | None
 # Terms of the policies of a walk about an end.
-Terms = Callable[[Walk, float], Array]
+Terms = Callable[[ImportanceWeights, float], Array]
 
 
 @dataclass(frozen=True)
@@ -112,29 +112,33 @@ class Bound(ABC):
         """Return the lower bound on what a statistic estimates."""
 
     @abstractmethod
-    def interval(self, statistic: Statistic, walk: Walk, rng: Rng, policy: int = 0) -> Ends:
+    def interval(
+        self, statistic: Statistic, walk: ImportanceWeights, rng: Rng, policy: int = 0
+    ) -> Ends:
         """Return both ends for the estimate of a policy, each at level delta."""
 
     @abstractmethod
-    def predicted(self, walk: Walk, n_tested: int) -> Array:
+    def predicted(self, walk: ImportanceWeights, n_tested: int) -> Array:
         """Return the bounds on gains that ``n_tested`` other episodes may be expected to give.
 
         For each policy of a walk, of which the last is the baseline, shape (C - 1,).
         """
 
-    def spread_of(self, statistic: Statistic, walk: Walk, policy: int = 0) -> Sequence[Array]:
+    def spread_of(
+        self, statistic: Statistic, walk: ImportanceWeights, policy: int = 0
+    ) -> Sequence[Array]:
         """Return the terms whose spread makes the width of an interval; none of exact bounds."""
         return ()
 
-    def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
+    def tested(self, gain: Statistic, walk: ImportanceWeights, rng: Rng) -> float:
         """Return the lower bound on the gain of the only policy beside the baseline."""
         return self.lower(gain, rng)
 
-    def fitted(self, walk: Walk, policy: int, n_tested: int) -> Self:
+    def fitted(self, walk: ImportanceWeights, policy: int, n_tested: int) -> Self:
         """Return the bound as training episodes prepare it for a test of one policy."""
         return self
 
-    def terms(self, walk: Walk) -> Array | None:
+    def terms(self, walk: ImportanceWeights) -> Array | None:
         """Return the terms of gains by which tests are sized, shape (n, C - 1).
 
         None for bounds that are not foreseen.
@@ -148,7 +152,7 @@ class Bound(ABC):
         """
         raise NotImplementedError(f"{self.id} is not foreseen")
 
-    def sized(self, walk: Walk, power: float) -> tuple[Array | None, int]:
+    def sized(self, walk: ImportanceWeights, power: float) -> tuple[Array | None, int]:
         """Return terms that say how many episodes a bound takes to be positive, and whose they are.
 
         Half of the episodes choose the policy that needs fewest, the others size it, and the other
@@ -165,7 +169,9 @@ class Bound(ABC):
         crossed = [halves[0][:, best(halves[1])], halves[1][:, best(halves[0])]]
         return np.concatenate(crossed), best(terms)
 
-    def _about(self, terms: Terms, walk: Walk, ends: Ends, rng: Rng, policy: int) -> Ends:
+    def _about(
+        self, terms: Terms, walk: ImportanceWeights, ends: Ends, rng: Rng, policy: int
+    ) -> Ends:
         """Bound terms about both ends: the upper one is the lower one of the costs."""
         sides = (walk, ends[0]), (-walk, -ends[1])
         means = [Mean(terms(side, end)[:, policy]) for side, end in sides]
@@ -188,7 +194,9 @@ class ApproximateBound(Bound):
         """Return the lower of both ends."""
         return self.ends(statistic, rng)[0]
 
-    def interval(self, statistic: Statistic, walk: Walk, rng: Rng, policy: int = 0) -> Ends:
+    def interval(
+        self, statistic: Statistic, walk: ImportanceWeights, rng: Rng, policy: int = 0
+    ) -> Ends:
         """Return both ends; of terms about the smallest and the largest return, where they can be.
 
         The ends may then miss the plain estimate where weights are far from their mean; to include
@@ -204,7 +212,9 @@ class ApproximateBound(Bound):
         )
         return min(lower, statistic.estimate), max(upper, statistic.estimate)
 
-    def spread_of(self, statistic: Statistic, walk: Walk, policy: int = 0) -> Sequence[Array]:
+    def spread_of(
+        self, statistic: Statistic, walk: ImportanceWeights, policy: int = 0
+    ) -> Sequence[Array]:
         """Return the terms about both ends, or what each episode does to the estimate."""
         if isinstance(self.estimator, OneSidedEstimator):
             if self.rare(walk, policy) is not None:
@@ -215,7 +225,7 @@ class ApproximateBound(Bound):
         able = statistic.is_resampled and math.isfinite(statistic.estimate)
         return (statistic.jackknife(),) if able else ()
 
-    def rare(self, walk: Walk, policy: int = 0) -> RareTerms | None:
+    def rare(self, walk: ImportanceWeights, policy: int = 0) -> RareTerms | None:
         """Return the terms where rewards, or the lack of them, are rare; None where they are not.
 
         Of one-step logs alone: of longer episodes no largest weight is known.
@@ -233,7 +243,7 @@ class ApproximateBound(Bound):
         )
         return RareTerms.of(above, below, (low, high), self.largest * (high - low))
 
-    def predicted(self, walk: Walk, n_tested: int) -> Array:
+    def predicted(self, walk: ImportanceWeights, n_tested: int) -> Array:
         """Predict by Student's t, as in Thomas et al. (2015), BCa too."""
         root, quantile = math.sqrt(n_tested), self._quantile(n_tested)
         if isinstance(self.estimator, MeanEstimator):
@@ -260,7 +270,7 @@ class StudentT(ApproximateBound):
         """Return both ends for a mean."""
         return bounds.student_t(statistic.terms, self.delta)
 
-    def terms(self, walk: Walk) -> Array | None:
+    def terms(self, walk: ImportanceWeights) -> Array | None:
         """Return the paired terms of means."""
         return self.estimator.paired(walk, self.low)
 
@@ -303,7 +313,9 @@ class ExactBound(Bound):
     needs = OneSidedEstimator
     is_exact = True
 
-    def interval(self, statistic: Statistic, walk: Walk, rng: Rng, policy: int = 0) -> Ends:
+    def interval(
+        self, statistic: Statistic, walk: ImportanceWeights, rng: Rng, policy: int = 0
+    ) -> Ends:
         """Return both ends of the whole return, whatever follows a cut."""
         ends = self.estimator.ends(self.known)
         if not 1.0 < self.largest < math.inf:
@@ -317,7 +329,9 @@ class ExactBound(Bound):
             min(upper, capped._below(walk, ends[0], ends[1] - ends[0], rng, policy)),
         )
 
-    def _below(self, walk: Walk, end: float, width: float, rng: Rng, policy: int) -> float:
+    def _below(
+        self, walk: ImportanceWeights, end: float, width: float, rng: Rng, policy: int
+    ) -> float:
         """Bound a value from above by terms that are known to be at most the largest."""
         most = self.largest * width
         terms = np.maximum(most - _RETURNS.above(walk, end)[:, policy], 0.0)
@@ -335,21 +349,21 @@ class Betting(ExactBound):
         bets = (None, None) if self.fraction is None else chosen_fractions(self.fraction)
         return betting(statistic.terms, self.delta, *bets)
 
-    def predicted(self, walk: Walk, n_tested: int) -> Array:
+    def predicted(self, walk: ImportanceWeights, n_tested: int) -> Array:
         """Predict with the wealth that the walk's terms would grow to."""
         terms = self.terms(walk).T
         return np.array([self._gain(predicted_betting(y, n_tested, self.delta)[0]) for y in terms])
 
-    def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
+    def tested(self, gain: Statistic, walk: ImportanceWeights, rng: Rng) -> float:
         """Bet on paired terms."""
         return self._gain(self.lower(Mean(self.terms(walk)[:, 0]), rng))
 
-    def fitted(self, walk: Walk, policy: int, n_tested: int) -> Self:
+    def fitted(self, walk: ImportanceWeights, policy: int, n_tested: int) -> Self:
         """Return the bound with the fraction that training episodes choose."""
         terms = self.terms(walk)[:, policy]
         return replace(self, fraction=predicted_betting(terms, n_tested, self.delta)[1])
 
-    def terms(self, walk: Walk) -> Array:
+    def terms(self, walk: ImportanceWeights) -> Array:
         """Return the terms that are bet on."""
         return self.estimator.bets(walk, self.known)
 
@@ -386,10 +400,10 @@ class Concentration(ExactBound):
         """Return the lower bound on a mean of terms >= 0."""
         return bounds.concentration(statistic.terms, self.delta, rng)
 
-    def predicted(self, walk: Walk, n_tested: int) -> Array:
+    def predicted(self, walk: ImportanceWeights, n_tested: int) -> Array:
         """Predict both bounds, each at half of delta."""
 
-        def half(estimator: OneSidedEstimator, side: Walk, end: float) -> Array:
+        def half(estimator: OneSidedEstimator, side: ImportanceWeights, end: float) -> Array:
             predicted, level = bounds.predicted_concentration, self.delta / 2.0
             found = [predicted(x, n_tested, level) for x in estimator.above(side, end).T]
             return end + np.array(found)
@@ -397,7 +411,7 @@ class Concentration(ExactBound):
         mine = half(self.estimator, walk, self.estimator.ends(self.known)[0])[:-1]
         return np.asarray(mine + half(_RETURNS, -walk, -_RETURNS.ends(self.known)[1])[-1])
 
-    def tested(self, gain: Statistic, walk: Walk, rng: Rng) -> float:
+    def tested(self, gain: Statistic, walk: ImportanceWeights, rng: Rng) -> float:
         """Bound the policy from below and the baseline from above, each at half of delta."""
         mine = replace(self, delta=self.delta / 2.0)
         theirs = replace(mine, estimator=_RETURNS)
@@ -405,7 +419,7 @@ class Concentration(ExactBound):
         return lower - theirs.interval(gain, walk, rng, policy=1)[1]
 
 
-def _extremes(walk: Walk) -> Ends:
+def _extremes(walk: ImportanceWeights) -> Ends:
     """Return the smallest and the largest return."""
     return float(walk.gain.min()), float(walk.gain.max())
 

@@ -18,8 +18,8 @@ from spibb.errors import DataError, SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope import caveats, mixture
 from spibb.ope.bounds import NO_BOUND, checked_level
-from spibb.ope.chosen import chosen_estimators, left_out, unfit_estimators
 from spibb.ope.confidence import BOUNDS, ApproximateBound, Bound
+from spibb.ope.estimator_selection import chosen_estimators, left_out, unfit_estimators
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.log_return import LogReturn
 from spibb.ope.off_policy import OffPolicy

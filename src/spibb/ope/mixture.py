@@ -27,7 +27,7 @@ from scipy.special import logsumexp
 from spibb.errors import SettingsError
 from spibb.ope.trajectories import Trajectories
 from spibb.problem import Problem
-from spibb.problem.loggers import Loggers, acts_alone
+from spibb.problem.loggers import BehaviourPolicies, acts_alone
 
 Array = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ def mixed_support(problem: Problem) -> NDArray[np.bool_] | None:
     return np.asarray(np.any([one.probabilities > 0.0 for one in policies], axis=0))
 
 
-def _acting(loggers: Loggers) -> list[str]:
+def _acting(loggers: BehaviourPolicies) -> list[str]:
     """Return the policies that made episodes alone."""
     return [name for name, n in loggers.n_episodes.items() if n]
 

@@ -21,7 +21,7 @@ from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.rare_rewards import CAPPED_SHARE
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
-from spibb.ope.weights import Tables, Walk, walk
+from spibb.ope.weights import ImportanceWeights, Tables, walk
 from spibb.problem import Problem
 from spibb.settings import checked_entry
 
@@ -106,7 +106,7 @@ class OffPolicy:
         return replace(self, policy=self.baseline)
 
     @cached_property
-    def plain(self) -> Walk:
+    def plain(self) -> ImportanceWeights:
         """Weights, returns and per-decision estimates of all episodes."""
         return walk(self.walked, [(self.episodes.everything, self.tables())], self.gamma)
 

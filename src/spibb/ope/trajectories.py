@@ -9,8 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.acted import Acted
 from spibb.data.baseline import check_baseline
+from spibb.data.behaviour_policy import BehaviourProbabilities
 from spibb.data.log import Log
 from spibb.errors import DataError
 from spibb.mdp.policy import TabularPolicy
@@ -74,7 +74,7 @@ class Trajectories:
         later = np.flatnonzero(log.episode[1:] != log.episode[:-1]) + 1
         start = np.concatenate([[0], later, [len(log)]])
         columns = (log.state, log.action, log.reward, log.next_state, log.terminated)
-        acted, n_after_end = log.acted or Acted(), 0
+        acted, n_after_end = log.acted or BehaviourProbabilities(), 0
         more: tuple[NDArray[np.float64] | None, ...] = acted.propensity, acted.target_probability
         n_ends, n_last = map(np.count_nonzero, (log.terminated, log.terminated[start[1:] - 1]))
         if n_ends > n_last:

@@ -68,7 +68,7 @@ Part = tuple[NDArray[np.int64], Tables]
 
 
 @dataclass(frozen=True, eq=False)
-class Walk:
+class ImportanceWeights:
     """What a walk along n episodes found for each of C policies.
 
     Attributes:
@@ -114,11 +114,11 @@ class Walk:
         _check_overflow(found)
         return found
 
-    def __neg__(self) -> Walk:
+    def __neg__(self) -> ImportanceWeights:
         """Return the walk with every reward turned into a cost."""
         return replace(self, value=-self.value, gain=-self.gain)
 
-    def least(self, low: float) -> Walk:
+    def least(self, low: float) -> ImportanceWeights:
         """Return the walk with the least that cut episodes may have come to beyond their record.
 
         What follows a cut lies above ``low``, as all returns do; nothing is paid on for ever after
@@ -129,7 +129,7 @@ class Walk:
         return replace(self, gain=gain, spread=self.spread - cut[:, None] * self.weight)
 
 
-def walk(episodes: Trajectories, parts: Sequence[Part], gamma: float) -> Walk:
+def walk(episodes: Trajectories, parts: Sequence[Part], gamma: float) -> ImportanceWeights:
     """Walk along chosen episodes.
 
     Args:
@@ -146,7 +146,7 @@ def walk(episodes: Trajectories, parts: Sequence[Part], gamma: float) -> Walk:
               spread[here], gain[here])  # fmt: skip
         first = here.stop
     _check_overflow(weight)
-    return Walk(episodes, parts, gamma, value, weight, spread, gain)
+    return ImportanceWeights(episodes, parts, gamma, value, weight, spread, gain)
 
 
 @jit

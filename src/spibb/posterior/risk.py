@@ -17,9 +17,9 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.support import HARDLY, Visits
+from spibb.posterior.cross_validation import Halves, HeldOut
 from spibb.posterior.gain import TAIL, Gain
 from spibb.posterior.gain_moments import GainMoments
-from spibb.posterior.halves import Halves, HeldOut
 from spibb.posterior.model import PosteriorModel
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.states import StateRisks
@@ -122,7 +122,7 @@ class Risk(Display):
         low, high = self.interval()
         return (
             f"Expected gain {self.mean:.4g}, from {low:.4g} to {high:.4g} at 95 %; probability of "
-            f"harm {told_share(self.probability_of_harm)}; mean of the worst "
+            f"harm {format_share(self.probability_of_harm)}; mean of the worst "
             f"{100 * TAIL:.0f} % {self.lower_tail_mean:.4g}"
         )
 
@@ -131,28 +131,28 @@ class Risk(Display):
         least, most = self.prior_range.probability_of_harm
         facts = {
             "expected gain": f"{self.mean:.4g}, 95 % [{low:.4g}, {high:.4g}]",
-            "probability of harm": f"{told_share(self.probability_of_harm)}, from "
-            f"{told_share(least)} to {told_share(most)} under other priors",
+            "probability of harm": f"{format_share(self.probability_of_harm)}, from "
+            f"{format_share(least)} to {format_share(most)} under other priors",
             "worst 10 %": f"gain {self.lower_tail_mean:.4g} on average",
         }
         if self.cross_fitted is not None:
             facts["cross-fitted"] = f"gain {self.cross_fitted:.4g}, by halves of the log"
         if self.held_out is not None:
-            facts["held out"] = told_held_out(self.held_out)
+            facts["held out"] = format_held_out(self.held_out)
         facts["low counts"] = (
             f"{100 * self.hardly:.0f} % of its visits are to pairs seen fewer than {HARDLY} times"
         )
         return Card("Risk given the log and a prior", facts)
 
 
-def told_share(share: float) -> str:
+def format_share(share: float) -> str:
     """Return a probability in words."""
     if share < 1e-3:
         return "below 0.1 %"
     return "above 99 %" if share > 0.99 else f"{100 * share:.2g} %"
 
 
-def told_held_out(found: HeldOut) -> str:
+def format_held_out(found: HeldOut) -> str:
     """Return what episodes say of each other's policies, in words."""
     low, high = found.interval_95
     return (
@@ -161,7 +161,7 @@ def told_held_out(found: HeldOut) -> str:
     )
 
 
-def told_halves(cross_fitted: float) -> str:
+def format_cross_validation(cross_fitted: float) -> str:
     """Return what halves of a log say, in words."""
     return (
         f"A policy made on one half of the episodes gains {cross_fitted:.4g} as judged by the "

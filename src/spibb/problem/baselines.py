@@ -9,16 +9,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.acted import check_propensities, recorded_policy
 from spibb.data.baseline import align_policy, check_baseline, estimate_baseline
 from spibb.data.baseline_fit import check_fit
+from spibb.data.behaviour_policy import check_propensities, recorded_policy
 from spibb.data.continuous import refuse_continuous
 from spibb.data.count_tables import PLANNING_TABLES, check_pairs
 from spibb.data.counts import Counts
 from spibb.data.log import Log
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
-from spibb.problem.loggers import Loggers, checked_improved, own_baseline, own_rows
+from spibb.problem.loggers import BehaviourPolicies, checked_improved, own_baseline, own_rows
 
 # The policy that made a log: itself, or its estimate from the log; or one for each that did.
 One = TabularPolicy | Literal["estimate"]
@@ -38,7 +38,7 @@ class Together(NamedTuple):
     counts: Counts
     baseline: TabularPolicy
     log: Log | None
-    loggers: Loggers | None
+    loggers: BehaviourPolicies | None
 
 
 def bring_together(
@@ -74,7 +74,7 @@ def bring_together(
             name: _checked_other(counts, log, name, other, is_accepted=is_accepted)
             for name, other in others.items()
         }
-        loggers = replace(Loggers.of(log, improved), policies={improved: policy, **known})
+        loggers = replace(BehaviourPolicies.of(log, improved), policies={improved: policy, **known})
         log = log.take(own_rows(log, improved))
         n_sa, counts = pair_counts(log), replace(counts, n_initial=_starts(log))
     check_baseline(n_sa, policy)

@@ -22,7 +22,7 @@ from spibb.names import nearest
 
 
 @dataclass(frozen=True, eq=False)
-class Loggers:
+class BehaviourPolicies:
     """The policies that made a log.
 
     Attributes:
@@ -42,7 +42,7 @@ class Loggers:
     policies: dict[str, TabularPolicy] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, log: Log, improved: str) -> Loggers:
+    def of(cls, log: Log, improved: str) -> BehaviourPolicies:
         """Count the rows and episodes of each policy."""
         acted = log.acted
         assert acted is not None

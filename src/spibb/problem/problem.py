@@ -10,9 +10,9 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.data.acted import varies
 from spibb.data.baseline import align_policy
-from spibb.data.baseline_fit import BaselineFit, baseline_fit, told_pooled
+from spibb.data.baseline_fit import BaselineFit, baseline_fit, format_pooled_fit
+from spibb.data.behaviour_policy import varies
 from spibb.data.counts import Counts
 from spibb.data.direction import TURNED
 from spibb.data.estimate import Unseen, checked_unseen
@@ -30,7 +30,7 @@ from spibb.problem.baselines import bring_together, pair_counts
 from spibb.problem.declarations import Declarations, Start, Successors
 from spibb.problem.direction import check_direction, refuse_turning
 from spibb.problem.limits import Bounds, Limits
-from spibb.problem.loggers import Loggers, own_rows
+from spibb.problem.loggers import BehaviourPolicies, own_rows
 from spibb.problem.ranges import ValueRange
 from spibb.settings import checked_entry
 
@@ -80,7 +80,7 @@ class Problem(Display):
     declared: Declarations = field(default_factory=Declarations)
     unseen: Unseen = "average"
     limits: Limits | None = None
-    loggers: Loggers | None = None
+    loggers: BehaviourPolicies | None = None
 
     @classmethod
     def of(
@@ -232,7 +232,7 @@ class Problem(Display):
         """Return in words where the log contradicts a baseline most: a state, or many together."""
         if fit.pooled is None:
             return self.counts.place(int(np.argmax(fit.evidence)))
-        return told_pooled(fit.pooled, self.baseline.actions)
+        return format_pooled_fit(fit.pooled, self.baseline.actions)
 
     @cached_property
     def logger_fits(self) -> dict[str, BaselineFit]:

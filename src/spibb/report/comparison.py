@@ -14,6 +14,8 @@ import numpy as np
 from spibb.algorithms.base import DEFAULT_DELTA, Algorithm
 from spibb.assessment.assessment import Assessment
 from spibb.assessment.findings import start_remarks
+from spibb.atomic_files import write_json, write_whole
+from spibb.atomic_folders import write_folder
 from spibb.display import Card, Display
 from spibb.problem import Problem, ProblemOptions
 from spibb.problem.problem import Baseline
@@ -25,8 +27,6 @@ from spibb.report.representation import representation_line
 from spibb.report.sensitivity import sensitivity_facts, sensitivity_line
 from spibb.report.summary import made_by_algorithm, result_facts
 from spibb.uncertainty.error_functions import checked_delta
-from spibb.whole_files import write_json, write_whole
-from spibb.whole_folders import write_folder
 from spibb.words import said_once
 
 HEAD = ("algorithm", "gain, est.", "guaranteed", "moved", "off-policy", "ess")

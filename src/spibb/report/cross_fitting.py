@@ -13,7 +13,7 @@ from spibb.mdp.policy import TabularPolicy
 from spibb.ope import OffPolicy, effective_sample_size, student_t
 from spibb.ope.caveats import log_warnings, sample_warnings, spread_warnings, weight_warnings
 from spibb.ope.evaluate import known_range
-from spibb.posterior.halves import FEWEST_EPISODES
+from spibb.posterior.cross_validation import FEWEST_EPISODES
 from spibb.problem import Problem
 
 Array = NDArray[np.float64]

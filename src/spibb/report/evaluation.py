@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import Any
 
+from spibb.atomic_files import write_json, write_whole
+from spibb.atomic_folders import write_folder
 from spibb.ope.estimators import ESTIMATORS
 from spibb.ope.evaluate import PolicyEstimate, PolicyEvaluation
 from spibb.report import sensitivity
-from spibb.whole_files import write_json, write_whole
-from spibb.whole_folders import write_folder
 from spibb.words import number, several
 
 FILES = ("evaluation.json", "report.html")

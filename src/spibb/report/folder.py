@@ -9,11 +9,11 @@ from typing import Any
 
 from spibb.algorithms.improvement import Improvement
 from spibb.assessment.assessment import Assessment
+from spibb.atomic_files import write_json, write_whole
+from spibb.atomic_folders import write_folder
 from spibb.report.html import render_report
 from spibb.report.inspection import render_inspection
 from spibb.report.summary import made_by_algorithm, result_summary
-from spibb.whole_files import write_json, write_whole
-from spibb.whole_folders import write_folder
 
 # A table beyond this many pairs is for programs, which read Parquet.
 _LARGEST_CSV = 200_000

@@ -67,7 +67,7 @@ def list_groups(assessment: Assessment) -> list[Group]:
         )
 
     n = n_rows if log.is_first is None else n_episodes
-    shown, others = told_apart(n.tolist())
+    shown, others = shown_groups(n.tolist())
     found = [group(log.group_labels[g], [g]) for g in shown]
     if not others:
         return found
@@ -77,7 +77,9 @@ def list_groups(assessment: Assessment) -> list[Group]:
     return [*found, group(name, others)]
 
 
-def told_apart(n_episodes: list[int], least: int = FEWEST_EPISODES) -> tuple[list[int], list[int]]:
+def shown_groups(
+    n_episodes: list[int], least: int = FEWEST_EPISODES
+) -> tuple[list[int], list[int]]:
     """Return which groups are told apart, and which are one row together.
 
     Args:
@@ -85,9 +87,9 @@ def told_apart(n_episodes: list[int], least: int = FEWEST_EPISODES) -> tuple[lis
         least: How many a row has at least, if there are so many.
 
     Example:
-        >>> told_apart([40, 3, 20, 30])
+        >>> shown_groups([40, 3, 20, 30])
         ([0, 3], [1, 2])
-        >>> told_apart([40, 6, 20, 4]), told_apart([40, 20])
+        >>> shown_groups([40, 6, 20, 4]), shown_groups([40, 20])
         (([0, 2], [1, 3]), ([0, 1], []))
     """
     order = sorted(range(len(n_episodes)), key=lambda g: n_episodes[g])

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from spibb.assessment.assessment import Assessment
 from spibb.assessment.criteria import MOST_HARM
 from spibb.data.groups import natural
-from spibb.posterior.risk import told_share
+from spibb.posterior.risk import format_share
 from spibb.report import sensitivity
 from spibb.report.drawings import Scale, axis_picture, scenarios_picture, span_picture
 from spibb.report.representation import (
@@ -85,7 +85,7 @@ def render_page(template: str, **facts: Any) -> str:
     }  # fmt: skip
     return environment.get_template(template).render(
         style=Markup(_file("page.css")), script=Markup(script), digest=digest, several=several,
-        told_share=told_share, scenarios_picture=lambda gains: Markup(scenarios_picture(gains)),
+        format_share=format_share, scenarios_picture=lambda gains: Markup(scenarios_picture(gains)),
         **facts,
     )  # fmt: skip
 

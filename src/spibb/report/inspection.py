@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from spibb.atomic_files import write_whole
 from spibb.errors import OutputError
 from spibb.inspection.inspect import Inspection
 from spibb.pictures import own_settings, to_png, to_svg
 from spibb.report.log_picture import log_picture
-from spibb.whole_files import write_whole
 from spibb.words import percent
 
 _ROWS, _BASELINE = "#63b3ed", "#f6ad55"

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spibb.atomic_files import UNFINISHED, replace_whole, sync_folder
 from spibb.errors import DataError, OutputError, SettingsError, SpibbError
-from spibb.whole_files import UNFINISHED, replace_whole, sync_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from spibb.atomic_files import write_whole
 from spibb.errors import OutputError
 from spibb.pictures import own_settings, to_png, to_svg
 from spibb.studies.drawing import Drawing
 from spibb.studies.registry import read_results
 from spibb.studies.results.aggregates import FILE, Results, describe_runs
-from spibb.whole_files import write_whole
 
 # Passes figures on as they are drawn.
 Track = Callable[[Sequence[Drawing]], Iterable[Drawing]]

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from spibb.atomic_files import write_whole
 from spibb.errors import DataError, OutputError
 from spibb.runner.store import PLAN_FILE
 from spibb.studies.drawing import Drawing
@@ -21,7 +22,6 @@ from spibb.studies.gallery import draw_study
 from spibb.studies.registry import STUDIES, read_results
 from spibb.studies.results.aggregates import FILE, Results
 from spibb.studies.study import Study
-from spibb.whole_files import write_whole
 
 _PLACE = re.compile(r"(<!-- fill: ([\w-]+) -->\n)(.*?)(<!-- end: \2 -->)", re.S)
 

@@ -24,9 +24,9 @@ from spibb.algorithms.adv_soft_spibb import AdvApproxSoftSPIBB
 from spibb.algorithms.base import Algorithm
 from spibb.algorithms.basic_rl import BasicRL
 from spibb.algorithms.decision_points import DecisionPoints
+from spibb.algorithms.guarantee_planning import plan_promise
 from spibb.algorithms.hcpi import HCPI
 from spibb.algorithms.mbie import MBIE
-from spibb.algorithms.promise import plan_promise
 from spibb.algorithms.robust_baseline_regret import RobustBaselineRegret
 from spibb.algorithms.robust_mdp import RobustMDP
 from spibb.algorithms.soft_spibb import ApproxSoftSPIBB

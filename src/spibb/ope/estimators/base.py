@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from spibb.ope.statistics import Array, Difference, Mean, Statistic
-from spibb.ope.weights import Walk
+from spibb.ope.weights import ImportanceWeights
 
 if TYPE_CHECKING:
     from spibb.ope.off_policy import OffPolicy
@@ -71,7 +71,7 @@ class Estimator(ABC):
     needs_table: ClassVar[bool] = False
     kind: ClassVar[str] = "estimator"
 
-    def of_walk(self, walk: Walk, policy: int) -> Statistic:
+    def of_walk(self, walk: ImportanceWeights, policy: int) -> Statistic:
         """Return the estimate of one policy of a walk."""
         raise NotImplementedError(f"{self.id} is no function of a walk")
 
@@ -79,11 +79,11 @@ class Estimator(ABC):
         """Return the estimate of a policy's value; ``rng`` divides episodes into folds."""
         return self.of_walk(off.plain, 0)
 
-    def weight(self, walk: Walk) -> Array:
+    def weight(self, walk: ImportanceWeights) -> Array:
         """Return the weights whose degeneration spoils it, shape (n, C)."""
         return walk.spread if self.is_per_step else walk.weight
 
-    def gain(self, walk: Walk, policy: int, low: float) -> Statistic:
+    def gain(self, walk: ImportanceWeights, policy: int, low: float) -> Statistic:
         """Return the estimated gain of a policy over the baseline, the walk's last policy."""
         return Difference(self.of_walk(walk, policy), Mean(walk.gain))
 
@@ -94,19 +94,19 @@ class MeanEstimator(Estimator):
     kind = "mean of terms"
 
     @abstractmethod
-    def about(self, walk: Walk, end: float = 0.0) -> Array:
+    def about(self, walk: ImportanceWeights, end: float = 0.0) -> Array:
         """Return the terms of rho - end, shape (n, C); see the module's docstring."""
 
-    def of_walk(self, walk: Walk, policy: int) -> Mean:
+    def of_walk(self, walk: ImportanceWeights, policy: int) -> Mean:
         """Return the estimate of one policy of a walk."""
         return Mean(self.about(walk)[:, policy])
 
-    def paired(self, walk: Walk, low: float) -> Array:
+    def paired(self, walk: ImportanceWeights, low: float) -> Array:
         """Return terms of the gain over the baseline, the walk's last policy, shape (n, C - 1)."""
         terms = self.about(walk, low)
         return np.asarray(terms[:, :-1] - terms[:, -1:])
 
-    def gain(self, walk: Walk, policy: int, low: float) -> Mean:
+    def gain(self, walk: ImportanceWeights, policy: int, low: float) -> Mean:
         """Return the estimated gain of a policy over the baseline."""
         return Mean(np.ascontiguousarray(self.paired(walk, low)[:, policy]))
 
@@ -121,12 +121,12 @@ class OneSidedEstimator(MeanEstimator):
         """Return the ends about which terms are never negative: of returns, or of rewards on."""
         return (known.low, known.high) if self.is_of_returns else known.streams(self.id)
 
-    def above(self, walk: Walk, low: float) -> Array:
+    def above(self, walk: ImportanceWeights, low: float) -> Array:
         """Return terms of rho - low that are never negative, whatever followed where a cut is."""
         # Never negative but by rounding.
         return np.maximum(self.about(walk.least(low), low), 0.0)
 
-    def bets(self, walk: Walk, known: ReturnRange) -> Array:
+    def bets(self, walk: ImportanceWeights, known: ReturnRange) -> Array:
         """Return paired terms Y >= 0 of mean 1 + gain / (high - low), shape (n, C - 1).
 
         The policy's terms about the lower end and the baseline's about the upper one.

@@ -17,7 +17,7 @@ from spibb.ope.estimators.base import MeanEstimator
 from spibb.ope.fitted import fit_models
 from spibb.ope.split import all_but_one
 from spibb.ope.statistics import Array, Mean
-from spibb.ope.weights import Walk, walk
+from spibb.ope.weights import ImportanceWeights, walk
 
 if TYPE_CHECKING:
     from spibb.ope.off_policy import OffPolicy
@@ -34,7 +34,7 @@ class DoublyRobustEstimator(MeanEstimator):
     needs_q = True
     needs_table = True
 
-    def about(self, walk: Walk, end: float = 0.0) -> Array:
+    def about(self, walk: ImportanceWeights, end: float = 0.0) -> Array:
         """Return v_0: about any end, the tails of what Q^ did not foresee lie on both sides."""
         return walk.value
 

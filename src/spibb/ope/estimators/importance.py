@@ -9,7 +9,7 @@ import numpy as np
 
 from spibb.ope.estimators.base import OneSidedEstimator
 from spibb.ope.statistics import Array
-from spibb.ope.weights import Walk
+from spibb.ope.weights import ImportanceWeights
 
 
 class ImportanceSampling(OneSidedEstimator):
@@ -19,7 +19,7 @@ class ImportanceSampling(OneSidedEstimator):
     title = "importance sampling"
     is_of_returns = True
 
-    def about(self, walk: Walk, end: float = 0.0) -> Array:
+    def about(self, walk: ImportanceWeights, end: float = 0.0) -> Array:
         """Return w_T (G - end)."""
         return np.asarray(walk.weight * (walk.gain - end)[:, None])
 
@@ -31,6 +31,6 @@ class PerDecisionSampling(OneSidedEstimator):
     title = "per-decision importance sampling"
     is_per_step = True
 
-    def about(self, walk: Walk, end: float = 0.0) -> Array:
+    def about(self, walk: ImportanceWeights, end: float = 0.0) -> Array:
         """Return sum_t g^t w_t r_t - s end."""
         return np.asarray(walk.value - walk.spread * end)

@@ -21,7 +21,7 @@ from spibb.ope.estimators.base import Estimator
 from spibb.ope.resampling import MANY_EPISODES
 from spibb.ope.statistics import DOMINATED, Array, Statistic
 from spibb.ope.trajectories import Trajectories
-from spibb.ope.weights import Walk
+from spibb.ope.weights import ImportanceWeights
 
 # Episodes times steps that are left out together: bounds the memory of the jackknife.
 _CELLS = 1 << 20
@@ -38,7 +38,7 @@ class StepwiseWeightedSampling(Estimator):
     title = "consistent weighted per-decision importance sampling"
     is_per_step = True
 
-    def of_walk(self, walk: Walk, policy: int) -> StepwiseMean:
+    def of_walk(self, walk: ImportanceWeights, policy: int) -> StepwiseMean:
         """Return the estimate of one policy of a walk."""
         return StepwiseMean(walk.taken, np.ascontiguousarray(walk.running[:, policy]), walk.gamma)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from spibb.ope.estimators.base import Estimator
 from spibb.ope.statistics import DOMINATED, Array, Statistic, resampled_ratios
-from spibb.ope.weights import Walk
+from spibb.ope.weights import ImportanceWeights
 
 
 class WeightedSampling(Estimator):
@@ -18,7 +18,7 @@ class WeightedSampling(Estimator):
     id = "wis"
     title = "weighted importance sampling"
 
-    def of_walk(self, walk: Walk, policy: int) -> WeightedMean:
+    def of_walk(self, walk: ImportanceWeights, policy: int) -> WeightedMean:
         """Return the estimate of one policy of a walk."""
         return WeightedMean(walk.weight[:, policy], walk.gain)
 

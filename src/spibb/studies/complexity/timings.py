@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from spibb.atomic_files import write_whole
 from spibb.errors import DataError
 from spibb.problem import Problem, ProblemBatch
 from spibb.problem.ranges import ValueRange
@@ -31,7 +32,6 @@ from spibb.runner.store import as_written, to_bytes
 from spibb.studies.complexity.study import ComplexityPlan, draw_counts, find_world
 from spibb.studies.results.cells import checked_facts, marked
 from spibb.studies.version1 import rename
-from spibb.whole_files import write_whole
 
 Row = dict[str, Any]
 FILE = "timings.parquet"

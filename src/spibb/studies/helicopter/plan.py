@@ -61,7 +61,7 @@ class HelicopterPlan(Plan):
         max_steps: Longest episode.
         settings: Rules, and the baseline.
         gamma: Discount of the training; scores are undiscounted.
-        n_trainings: Trainings on each data set.
+        n_trainings: TrainingBatch on each data set.
         n_passes: Passes over the data set in a training.
         n_steps: The paper's short evaluation: episodes are flown until so many steps are.
         n_episodes: The long evaluation: so many episodes, at least ``n_steps``, so that the

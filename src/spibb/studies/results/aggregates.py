@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
 
+from spibb.atomic_files import write_whole
 from spibb.errors import DataError
 from spibb.runner.store import Store, as_written, to_bytes
 from spibb.studies.metrics import IntervalEstimate, Measure, cvar_interval, student_interval
 from spibb.studies.plan import Plan
+from spibb.studies.results.cell_aggregates import UNITS, Kept
 from spibb.studies.results.cells import checked_cells, checked_facts, keys, marked, spread
-from spibb.studies.results.kept import UNITS, Kept
 from spibb.studies.results.recording import read_results
-from spibb.whole_files import write_whole
 
 Kind = TypeVar("Kind", bound=Plan)
 FILE = "aggregates.parquet"

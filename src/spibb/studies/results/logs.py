@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spibb.atomic_files import write_whole
 from spibb.errors import DataError, OutputError
 from spibb.runner.store import Store, read_checked, to_bytes
 from spibb.studies.plan import Plan
 from spibb.studies.results.aggregates import Aggregates, Results
 from spibb.studies.results.cells import cells_of, checked_facts, checked_rows, marked
 from spibb.studies.results.recording import read_rows
-from spibb.whole_files import write_whole
 
 Kind = TypeVar("Kind", bound=Plan)
 # One row for each run, cell and setting; it is published, unlike the parts.

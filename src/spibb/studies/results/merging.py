@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from spibb.atomic_files import replace_whole
+from spibb.atomic_folders import check_replaceable, write_folder
 from spibb.errors import DataError, SettingsError
 from spibb.runner.store import PLAN_FILE, Store
 from spibb.studies.plan import Plan, Setting
+from spibb.studies.results.cell_aggregates import Kept, Retention, merge_all, to_files
 from spibb.studies.results.cells import cells_of, keys
-from spibb.studies.results.kept import Kept, Retention, merge_all, to_files
 from spibb.studies.results.recording import keeps_all_rows, read_results, read_rows
 from spibb.studies.results.run_set import RunSet
-from spibb.whole_files import replace_whole
-from spibb.whole_folders import check_replaceable, write_folder
 
 # What may differ between plans that draw the same processes, baselines and logs.
 _FREE = ("name", "n_runs", "runs_per_job", "settings", "version1")

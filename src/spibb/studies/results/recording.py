@@ -17,8 +17,8 @@ import pyarrow as pa
 from spibb.errors import DataError, OutputError, SettingsError
 from spibb.runner.store import Piece, Store
 from spibb.studies.plan import Plan
+from spibb.studies.results.cell_aggregates import Kept, Retention, from_files, to_files
 from spibb.studies.results.cells import checked_rows
-from spibb.studies.results.kept import Kept, Retention, from_files, to_files
 from spibb.studies.results.run_set import RunSet
 
 # Name of a job, its first run, the run after its last.

@@ -5,7 +5,7 @@ import pytest
 
 import spibb
 from spibb.assessment.verdict import Decision
-from spibb.posterior.halves import ask_halves
+from spibb.posterior.cross_validation import ask_halves
 from spibb.testing.checks import random_problem
 
 UNIFORM = spibb.TabularPolicy.uniform(1, 2)
@@ -66,7 +66,7 @@ def test_few_episodes_are_not_halved_and_long_logs_not_weighted(monkeypatch):
 
     assert ask_halves(problem.part(log.episode < 7), made) is None
     assert ask_halves(problem, made).held_out is not None
-    monkeypatch.setattr("spibb.posterior.halves._MOST_ROWS", 10)
+    monkeypatch.setattr("spibb.posterior.cross_validation._MOST_ROWS", 10)
     asked = ask_halves(problem, made)
     assert asked.held_out is None
     assert np.isfinite(asked.expected)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.data.episodes import is_one_step, with_own_episodes
+from spibb.data.label_encoder import NumberCodes, TextCodes, whole_numbers
 from spibb.data.log_columns import (
     FALSE,
     OPTIONAL,
@@ -25,8 +26,7 @@ from spibb.data.log_columns import (
     named_columns,
     says_who_acted,
 )
-from spibb.data.name_codes import NumberCodes, TextCodes, whole_numbers
-from spibb.data.tally import CHUNK, RowChunk, row_chunk
+from spibb.data.streaming_counts import CHUNK, RowChunk, row_chunk
 from spibb.tables.columns import without_unnamed
 from spibb.tables.files import find_files, partition_of
 from spibb.tables.free_memory import check_memory

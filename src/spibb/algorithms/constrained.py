@@ -1,9 +1,9 @@
 """Policy iteration under limits: bounded rows, and which states may change at all.
 
-Bounds on actions are kept by the row step (spibb.operators.limited), from the baseline without what
-is forbidden. That first move costs budget as any other: what it spends, by the errors of the step,
-is taken off the budget of its state, so that the row stays (pi_b, e, epsilon)-constrained wherever
-the budget pays for the move; the certificate measures what was spent. ``min_gain`` and
+Bounds on actions are kept by the row step (spibb.operators.constrained), from the baseline without
+what is forbidden. That first move costs budget as any other: what it spends, by the errors of the
+step, is taken off the budget of its state, so that the row stays (pi_b, e, epsilon)-constrained
+wherever the budget pays for the move; the certificate measures what was spent. ``min_gain`` and
 ``max_states`` choose states, by locking the others and iterating again.
 """
 
@@ -22,8 +22,8 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import Improve, SearchResult, policy_iteration
 from spibb.mdp.visits import discounted_visits
-from spibb.operators.costly import costly_row
-from spibb.operators.limited import improve_limited
+from spibb.operators.constrained import improve_limited
+from spibb.operators.cost_constrained import costly_row
 from spibb.operators.rows import Operator
 from spibb.problem.limits import Bounds
 

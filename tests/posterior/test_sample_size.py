@@ -6,7 +6,7 @@ import pytest
 from spibb import AutoSPIBB, Counts
 from spibb.envs import Garnet, RareAction
 from spibb.posterior.gain import Gain
-from spibb.posterior.more import more_episodes, more_for_choice
+from spibb.posterior.sample_size import more_episodes, more_for_choice
 
 
 def test_the_formula():

@@ -28,7 +28,7 @@ _EVERY = "propensity of "
 
 
 @dataclass(frozen=True, eq=False)
-class Acted:
+class BehaviourProbabilities:
     """Who acted in the rows of a log.
 
     Attributes:
@@ -47,7 +47,7 @@ class Acted:
     names: tuple[str, ...] = ()
     row: NDArray[np.int64] | None = None
 
-    def take(self, rows: NDArray[np.bool_]) -> Acted:
+    def take(self, rows: NDArray[np.bool_]) -> BehaviourProbabilities:
         """Return the rows that are marked, with the names of those who acted there."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         kept: dict[str, Any] = {
@@ -57,9 +57,9 @@ class Acted:
         if self.policy is not None:
             present, kept["policy"] = np.unique(kept["policy"], return_inverse=True)
             kept["names"] = tuple(self.names[place] for place in present)
-        return Acted(**kept)
+        return BehaviourProbabilities(**kept)
 
-    def with_actions(self, places: NDArray[np.int64], n_actions: int) -> Acted:
+    def with_actions(self, places: NDArray[np.int64], n_actions: int) -> BehaviourProbabilities:
         """Return the same among other actions, in which the old ones have these places."""
         if self.propensities is None:
             return self
@@ -84,7 +84,7 @@ def acted_columns(
 
     Args:
         action: The logged actions.
-        propensity: As in :class:`Acted`, and so are the others.
+        propensity: As in :class:`BehaviourProbabilities`, and so are the others.
         propensities: Shape (n, A).
         target_probability: Numbers in [0, 1].
         policy: Names, one for each row.
@@ -114,16 +114,20 @@ def acted_columns(
     return columns, names
 
 
-def acted_of(columns: dict[str, Any], names: tuple[str, ...]) -> Acted | None:
+def acted_of(columns: dict[str, Any], names: tuple[str, ...]) -> BehaviourProbabilities | None:
     """Take what is said of who acted out of the columns of a log; None where nothing is."""
     plain = {name: columns.pop(name) for name in _PLAIN if name in columns}
     every = [columns.pop(name) for name in list(columns) if name.startswith(_EVERY)]
     if not plain:
         return None
-    return Acted(**plain, propensities=np.column_stack(every) if every else None, names=names)
+    return BehaviourProbabilities(
+        **plain, propensities=np.column_stack(every) if every else None, names=names
+    )
 
 
-def recorded_policy(acted: Acted, state: NDArray[np.int64], log: Any) -> TabularPolicy:
+def recorded_policy(
+    acted: BehaviourProbabilities, state: NDArray[np.int64], log: Any
+) -> TabularPolicy:
     """Return the policy that the propensities of every action describe, in the states acted in.
 
     Args:
@@ -161,7 +165,7 @@ def recorded_policy(acted: Acted, state: NDArray[np.int64], log: Any) -> Tabular
 
 def check_propensities(log: Any, baseline: TabularPolicy) -> None:
     """Refuse a baseline that gives logged actions other probabilities than the log does."""
-    acted: Acted | None = log.acted
+    acted: BehaviourProbabilities | None = log.acted
     if acted is None or acted.propensity is None:
         return
     given = baseline.probabilities[log.state, log.action]
@@ -184,7 +188,7 @@ def varies(log: Any) -> str | None:
 
     Then what it looked at is more than the state.
     """
-    acted: Acted | None = log.acted
+    acted: BehaviourProbabilities | None = log.acted
     if acted is None or acted.propensity is None:
         return None
     p, pair = acted.propensity, log.state * log.n_actions + log.action
@@ -199,7 +203,7 @@ def varies(log: Any) -> str | None:
     return str(log.place(int(log.state[place]), int(log.action[place])))
 
 
-def _first(marked: NDArray[np.bool_], acted: Acted) -> int:
+def _first(marked: NDArray[np.bool_], acted: BehaviourProbabilities) -> int:
     """Return the marked row that stood first before rows were sorted."""
     places = np.flatnonzero(marked)
     return int(places[0] if acted.row is None else places[np.argmin(acted.row[places])])

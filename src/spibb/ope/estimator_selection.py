@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spibb.data.acted import varies
+from spibb.data.behaviour_policy import varies
 from spibb.errors import SettingsError
 from spibb.ope.confidence import Bound
 from spibb.ope.estimators import ESTIMATORS

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from spibb import TabularPolicy
+from spibb.atomic_files import UNFINISHED, write_whole
+from spibb.atomic_folders import write_folder
 from spibb.errors import OutputError
-from spibb.whole_files import UNFINISHED, write_whole
-from spibb.whole_folders import write_folder
 
 
 def left_in(folder):
@@ -65,7 +65,7 @@ def test_two_writers_do_not_tear_each_other(tmp_path):
 
 def test_a_link_in_the_way_is_not_followed(tmp_path, monkeypatch):
     """Were the name of the unfinished file known, a link there could lead anywhere."""
-    monkeypatch.setattr("spibb.whole_files.secrets.token_hex", lambda _: "known")
+    monkeypatch.setattr("spibb.atomic_files.secrets.token_hex", lambda _: "known")
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (tmp_path / f".spibb-known{UNFINISHED}").symlink_to(victim)
@@ -108,7 +108,7 @@ def killed_while(tmp_path, body):
         """
         import sys, time
         from pathlib import Path
-        from spibb import whole_folders
+        from spibb import atomic_folders
 
         out = Path(sys.argv[1])
 
@@ -127,7 +127,7 @@ def killed_while(tmp_path, body):
 
 
 def test_what_a_killed_run_left_is_swept(tmp_path):
-    killed_while(tmp_path, "whole_folders.write_folder(out, wait, known=())")
+    killed_while(tmp_path, "atomic_folders.write_folder(out, wait, known=())")
     assert len(left_in(tmp_path)) == 1
     write_folder(tmp_path / "out", lambda part: (part / "a").write_text("x"), known=("a",))
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -139,13 +139,13 @@ def test_a_result_that_was_put_aside_is_put_back(tmp_path):
     killed_while(
         tmp_path,
         """
-        kept = whole_folders.Path.rename
+        kept = atomic_folders.Path.rename
         def rename(path, target):
             if path.name.startswith("."):  # the new folder, when the old one has gone
                 wait()
             return kept(path, target)
-        whole_folders.Path.rename = rename
-        whole_folders.write_folder(out, fill, overwrite=True, known=("a",))
+        atomic_folders.Path.rename = rename
+        atomic_folders.write_folder(out, fill, overwrite=True, known=("a",))
         """,
     )
     assert not (tmp_path / "out").exists()
@@ -161,7 +161,7 @@ def test_folders_of_others_are_not_swept(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "data").write_text("mine")
     long = "a" * 120
-    killed_while(tmp_path, f"whole_folders.write_folder(out.with_name('{long}1'), wait, known=())")
+    killed_while(tmp_path, f"atomic_folders.write_folder(out.with_name('{long}1'), wait, known=())")
     write_folder(tmp_path / "out", lambda part: (part / "a").write_text("x"), known=("a",))
     write_folder(tmp_path / f"{long}2", lambda part: (part / "a").write_text("x"), known=("a",))
     assert len(left_in(tmp_path)) == 4

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.operators.limited import limited_step_rows
+from spibb.operators.constrained import limited_step_rows
 from spibb.operators.rows import Operator
 
 Array = NDArray[np.float64]

@@ -90,7 +90,7 @@ CURRENT, FIRST_OF_ALL, N_AT_FIRST, N_SETTLED = range(7, 11)
 _FAR = np.iinfo(np.int64).max
 
 
-class Tally:
+class StreamingCounts:
     """What was counted so far.
 
     Attributes:

@@ -13,7 +13,7 @@ from spibb.data.log import Log
 
 
 @dataclass(frozen=True, eq=False)
-class Paid:
+class RewardMoments:
     """How the rewards of a log spread around the mean of their pair.
 
     Attributes:
@@ -25,7 +25,7 @@ class Paid:
     spread: NDArray[np.float64]
 
     @classmethod
-    def of(cls, log: Log) -> Paid:
+    def of(cls, log: Log) -> RewardMoments:
         """Look up how the rewards of a log spread."""
         shape, known = (log.n_states, log.n_actions), log.next_state >= 0
         kept, pair = known | log.terminated, log.state * log.n_actions + log.action
@@ -38,7 +38,7 @@ class Paid:
     @classmethod
     def on_entry(
         cls, n_sas: sp.csr_array, entry: NDArray[np.float64], shape: tuple[int, ...]
-    ) -> Paid:
+    ) -> RewardMoments:
         """Return what is paid where entering a state pays, whatever led there."""
         by_successor = n_sas.astype(np.float64)
         by_successor.data *= entry[n_sas.indices]
@@ -49,14 +49,14 @@ class Paid:
         return cls(by_successor, np.bincount(pair, off, len(n)).astype(np.float64).reshape(shape))
 
     @classmethod
-    def on_pairs(cls, n_sas: sp.csr_array, reward: NDArray[np.float64]) -> Paid:
+    def on_pairs(cls, n_sas: sp.csr_array, reward: NDArray[np.float64]) -> RewardMoments:
         """Return what is paid where a pair pays the same at every visit; reward is (S, A)."""
         by_successor = n_sas.astype(np.float64)
         by_successor.data *= np.repeat(reward.ravel(), np.diff(n_sas.indptr))
         return cls(by_successor, np.zeros(reward.shape))
 
-    def __mul__(self, times: int) -> Paid:
-        return Paid(self.by_successor * times, self.spread * times)
+    def __mul__(self, times: int) -> RewardMoments:
+        return RewardMoments(self.by_successor * times, self.spread * times)
 
 
 def _sums(

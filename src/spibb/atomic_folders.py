@@ -16,8 +16,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from spibb.atomic_files import reason, sync_folder
 from spibb.errors import OutputError
-from spibb.whole_files import reason, sync_folder
 
 try:
     import fcntl
