@@ -64,7 +64,7 @@ def last_fit(problem):
     before = _start(problem, model.settings, model.gamma, model.rows)
     before = before._fitted(steps, before.evaluate(baseline).v[0])
     v = before.evaluate(baseline).v[0]
-    up, down = far_steps(steps, v, model.gamma, model.settings.event_threshold)
+    up, down, _ = far_steps(steps, v, model.gamma, model.settings.event_threshold)
     return v, steps, ~(up | down)
 
 

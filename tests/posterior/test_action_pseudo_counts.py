@@ -106,6 +106,7 @@ def test_groups_are_what_loops_over_combinations_find(n_states, seed, scale, equ
     mean, weights = reference_model.groups(likelihood, prior)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(found.weights, weights, rtol=1e-6, atol=1e-9)
+    assert found.evidence == pytest.approx(reference_model.evidence(likelihood, prior))
     np.testing.assert_allclose(found.mean.sum(axis=0), 1.0)
     np.testing.assert_allclose(found.parts.sum(axis=1), 1.0)
 

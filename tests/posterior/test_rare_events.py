@@ -9,7 +9,7 @@ from posterior_problems import changed_log, last_fit, noisy_log, noisy_problem, 
 from spibb import Log, TabularPolicy
 from spibb.posterior.model import PosteriorModel
 from spibb.posterior.pseudo_counts import prior_of_pseudo_counts
-from spibb.posterior.rare_events import RareEvents, far_steps, likeness
+from spibb.posterior.rare_events import RareEvents, far_steps, likeness, sizes
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.steps import PairSums, Steps
 from spibb.testing import reference_model
@@ -34,8 +34,10 @@ def test_events_are_the_rows_that_loops_find(seed, threshold, gamma):
     rows = reference_model.rows_of_steps(steps)
     found = far_steps(steps, v, gamma, threshold)
     expected = reference_model.far_rows(rows, v, gamma, threshold)
-    for one, other in zip(found, expected, strict=True):
-        assert np.repeat(one, steps.weight.astype(int)).tolist() == other
+    times = steps.weight.astype(int)
+    for one, other in zip(found[:2], expected[:2], strict=True):
+        assert np.repeat(one, times).tolist() == other
+    np.testing.assert_allclose(np.repeat(found[2], times), expected[2], atol=1e-9)
 
 
 def test_what_is_far_is_told_by_weight_not_by_cells():
@@ -45,8 +47,9 @@ def test_what_is_far_is_told_by_weight_not_by_cells():
     v = np.zeros(4)
     heavy = steps._replace(weight=3.0 * steps.weight, squares=3.0 * steps.squares)
     one, other = far_steps(steps, v, 0.9, 5.0), far_steps(heavy, v, 0.9, 5.0)
-    np.testing.assert_array_equal(one, other)
-    assert np.any(one)
+    np.testing.assert_array_equal(one[:2], other[:2])
+    np.testing.assert_allclose(one[2], other[2])
+    assert np.any(one[:2])
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9, -1.0])
@@ -54,8 +57,8 @@ def test_the_unit_of_rewards_changes_no_event(scale):
     log, _ = noisy_log(2)
     steps, v = Steps.of_log(log), np.random.default_rng(0).normal(size=4)
     other = Steps.of_log(changed_log(log, reward=scale * log.reward))
-    up, down = (np.repeat(one, 1).sum() for one in far_steps(steps, v, 0.9, 5.0))
-    scaled = [one.sum() for one in far_steps(other, scale * v, 0.9, 5.0)]
+    up, down = (one.sum() for one in far_steps(steps, v, 0.9, 5.0)[:2])
+    scaled = [one.sum() for one in far_steps(other, scale * v, 0.9, 5.0)[:2]]
     assert scaled == ([down, up] if scale < 0.0 else [up, down])
     assert up > 0
     assert down > 0
@@ -64,7 +67,7 @@ def test_the_unit_of_rewards_changes_no_event(scale):
 def test_where_many_rows_are_far_they_are_no_rare_events():
     reward = np.where(np.arange(100) % 5 == 0, -10.0, 0.0) + np.arange(100) * 1e-6
     log = Log.from_arrays(state=[0] * 100, action=[0] * 100, reward=reward, episode=range(100))
-    assert not np.any(far_steps(Steps.of_log(log), np.zeros(1), 0.9, 2.0))
+    assert not np.any(far_steps(Steps.of_log(log), np.zeros(1), 0.9, 2.0)[:2])
 
 
 def events_of(k, n, alike=1.0, **options):
@@ -178,13 +181,51 @@ def test_the_events_of_a_model_are_those_of_its_last_values():
     v, steps, is_bulk = last_fit(problem)
     model = PosteriorModel.of(problem)
     rows = reference_model.rows_of_steps(steps)
-    up, down = reference_model.far_rows(rows, v, 0.9, 5.0)
-    assert [one.sums.n.sum() for one in model.events] == [sum(up), sum(down)]
-    assert [one.is_loss for one in model.events] == [False, True]
+    up, down, _ = reference_model.far_rows(rows, v, 0.9, 5.0)
+    for is_loss, rare in ((False, up), (True, down)):
+        found = [one.sums.n.sum() for one in model.events if one.is_loss == is_loss]
+        assert sum(found) == sum(rare) > 0
     np.testing.assert_array_equal(model.bulk.n, PairSums.of(steps, is_bulk).n)
     np.testing.assert_array_equal(
         model.bulk.n + sum(one.sums.n for one in model.events), model.rows.n
     )
+
+
+def test_events_of_one_class_differ_by_a_factor_and_the_largest_come_first():
+    off = np.array([0.0, 100.0, 21.0, 19.0, 5.0, 3.0, 0.1])
+    found = [np.flatnonzero(one).tolist() for one in sizes(off, 5.0)]
+    assert found == [[1, 2], [3, 4], [5, 6]]
+    assert not np.any(sizes(np.zeros(3), 5.0))
+    # With a factor of 1 or less there is one class.
+    assert [one.sum() for one in sizes(off, 0.5)] == [0, 0, 6]
+
+
+def test_the_rates_of_an_action_are_alike_where_only_actions_differ():
+    """Falls of action 1 are as likely everywhere; those of action 0 happen in one state alone."""
+    n, k = np.full((20, 2), 14), np.zeros((20, 2), dtype=int)
+    k[:, 1] = [1, 0, 0, 0, 1, 1, 1, 2, 2, 0, 3, 0, 3, 4, 0, 0, 4, 1, 2, 1]
+    k[3, 0] = 13
+    found = events_of(k, n)
+    rate = k[:, 1].sum() / n[:, 1].sum()
+    assert (found.rate[:, 1] > 0.5 * rate).all()
+    assert (found.rate[:, 1] < 2.0 * rate).all()
+    assert found.rate[3, 0] > 0.7
+    assert (np.delete(found.rate[:, 0], 3) < 0.05).all()
+
+
+def test_a_great_win_lends_nothing_to_the_small_ones():
+    """Action 1 often wins a little; action 0 rarely wins a lot, where action 1 wins, too."""
+    rng = np.random.default_rng(0)
+    n = 3000
+    state, action = rng.integers(0, 5, n), (rng.random(n) < 0.1).astype(int)
+    reward = np.where(action == 1, 3.0 * (rng.random(n) < 0.3), 200.0 * (rng.random(n) < 0.01))
+    log = Log.from_arrays(
+        state=state, action=action, reward=reward + 1e-3 * rng.normal(size=n), episode=range(n)
+    )
+    model = PosteriorModel.of(problem_of(log, TabularPolicy([[0.9, 0.1]] * 5)))
+    assert model.q(np.zeros((1, 5)))[0][:, 1].max() < 2.0
+    small = next(one for one in model.events if one.sums.n[:, 1].sum() > 50)
+    assert small.worth(np.zeros(5), 0.9)[:, 1] == pytest.approx(3.0, rel=0.1)
 
 
 def test_rates_of_both_signs_leave_some_of_the_bulk():

@@ -34,7 +34,7 @@ from spibb.posterior.pseudo_counts import (
     outcome_likelihood,
     prior_of_pseudo_counts,
 )
-from spibb.posterior.rare_events import RareEvents, far_steps, likeness, reward_steps
+from spibb.posterior.rare_events import RareEvents, far_steps, likeness, reward_steps, sizes
 from spibb.posterior.settings import ModelSettings
 from spibb.posterior.steps import PairSums, Steps
 from spibb.problem import Problem
@@ -192,7 +192,7 @@ class PosteriorModel:
             v: Values of the baseline, shape (S,).
         """
         gamma, settings = self.gamma, self.settings
-        up, down = far_steps(steps, v, gamma, settings.event_threshold)
+        up, down, off = far_steps(steps, v, gamma, settings.event_threshold)
         has_events, by_reward = up.any() or down.any(), reward_steps(steps, v, gamma)
         bulk = PairSums.of(steps, ~(up | down)) if has_events else self.rows
         scatter = np.maximum(bulk.scatter(v[None], v[None], gamma)[0], 0.0)
@@ -208,7 +208,8 @@ class PosteriorModel:
                 alike=likeness(steps, v, gamma, of),
             )
             for is_far, is_loss in ((up, False), (down, True))
-            for of in (is_far & by_reward, is_far & ~by_reward)
+            for is_one_kind in (is_far & by_reward, is_far & ~by_reward)
+            for of in sizes(np.where(is_one_kind, off, 0.0), settings.event_threshold)
             if of.any()
         ]
         return replace(

@@ -12,6 +12,7 @@ so that the posterior is a sum.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -38,11 +39,13 @@ class Mixture(NamedTuple):
         mean: Probability of each value of m in each state, shape (M, S).
         weights: Probabilities of combinations of group parameters, shape (L,).
         parts: Probability of each value of m given a combination, shape (L, M, S).
+        evidence: Logarithm of the marginal likelihood.
     """
 
     mean: Array
     weights: Array
     parts: Array
+    evidence: float = 0.0
 
 
 def prior_of_pseudo_counts(equal_actions: float) -> Array:
@@ -117,4 +120,6 @@ def mix_groups(likelihood: Array, prior: Array) -> Mixture:
     total = np.logaddexp(of_first, of_second)
     parts[places, first[pair]] += np.exp(of_first - total)
     parts[places, second[pair]] += np.exp(of_second - total)
-    return Mixture(np.einsum("l,lms->ms", weights, parts), weights, parts)
+    of_shares = math.log(len(_SHARES))
+    evidence = float(likelihood.max(axis=0).sum() + np.logaddexp.reduce(score)) - of_shares
+    return Mixture(np.einsum("l,lms->ms", weights, parts), weights, parts, evidence)

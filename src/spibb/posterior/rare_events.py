@@ -9,6 +9,7 @@ the events that its state explains and those that its action explains, and these
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -31,6 +32,8 @@ _LARGEST_SHARE = 0.1
 # The rows whose spread is the robust standard deviation.
 _INNER = 0.95
 _N_ROUNDS = 2
+# Classes of events by their size.
+_N_SIZES = 3
 _N_STEPS = 200
 # Pseudo-counts of rows of the rate of a state, and how often the likeliest is looked for.
 _PRIOR_ROWS = 4.0 ** np.arange(9)
@@ -38,8 +41,8 @@ _WEIGH_EVERY = 20
 _LEAST, _MOST = 1e-9, 0.9
 
 
-def far_steps(steps: Steps, v: Array, gamma: float, threshold: float) -> tuple[Flags, Flags]:
-    """Return which steps are rare events, upwards and downwards.
+def far_steps(steps: Steps, v: Array, gamma: float, threshold: float) -> tuple[Flags, Flags, Array]:
+    """Return which steps are rare events, upwards and downwards, and how far steps lie off.
 
     Args:
         steps: The steps of a log.
@@ -66,7 +69,24 @@ def far_steps(steps: Steps, v: Array, gamma: float, threshold: float) -> tuple[F
     for is_far in (y - centre[x] > far, y - centre[x] < -far):
         is_rare = float(w[is_far].sum()) <= _LARGEST_SHARE * total
         found.append(is_far & has_bulk & is_rare)
-    return found[0], found[1]
+    return found[0], found[1], np.asarray(np.abs(y - centre[x]))
+
+
+def sizes(off: Array, threshold: float) -> list[Flags]:
+    """Return classes of events: those of one class differ by at most a factor.
+
+    Small events and great ones have different causes. The first class holds the largest events.
+
+    Args:
+        off: How far each step lies off, 0 where it is no event.
+        threshold: The factor.
+    """
+    found, rest, largest = [], off > 0.0, float(off.max(initial=0.0))
+    for _ in range(_N_SIZES - 1):
+        largest /= max(threshold, 1.0)
+        found.append(rest & (off > largest))
+        rest = rest & (off <= largest)
+    return [*found, rest]
 
 
 def reward_steps(steps: Steps, v: Array, gamma: float) -> Flags:
@@ -179,8 +199,7 @@ class RareEvents:
         rates = _Rates.of(k, n, settings.event_prior)
         m = PSEUDO_COUNTS[:, None, None]
         for _ in range(_N_ROUNDS):
-            posterior = mix_groups(_rate_likelihood(k, n, rates.of_others), prior).mean
-            q = posterior[:, None, :]
+            q = _groups(_rate_likelihood(k, n, rates.of_others), prior)
             data_share = (q * n / (n + m)).sum(axis=0)
             # A pair with many rows is one pair among others where pairs differ.
             rates = _Rates.of(k * (1.0 - data_share), n * (1.0 - data_share), settings.event_prior)
@@ -326,6 +345,24 @@ class _Rates(NamedTuple):
         )
 
 
+def _groups(likelihood: Array, prior: Array) -> Array:
+    """Return the posterior of the pseudo-count by pair, shape (M, S, A).
+
+    Either there are two groups of states or two groups of actions, which are equally likely
+    beforehand: whether a drug ruins hardly depends on the state, and some states are deadly
+    whatever is done.
+
+    Args:
+        likelihood: Log likelihoods by pair.
+        prior: Prior of the pseudo-count of a group.
+    """
+    of_states = mix_groups(likelihood.sum(axis=2), prior)
+    of_actions = mix_groups(likelihood.sum(axis=1), prior)
+    by_action = 1.0 / (1.0 + math.exp(min(of_states.evidence - of_actions.evidence, 700.0)))
+    found = (1.0 - by_action) * of_states.mean[:, :, None]
+    return np.asarray(found + by_action * of_actions.mean[:, None, :])
+
+
 @jit
 def _attribute(k, n_x, n_a, weight, prior, anywhere, of_x, of_a, by_x):  # type: ignore[no-untyped-def]
     """Take some steps of EM, in place, and return the prior rows of an action."""
@@ -349,10 +386,10 @@ def _attribute(k, n_x, n_a, weight, prior, anywhere, of_x, of_a, by_x):  # type:
 
 
 def _rate_likelihood(k: Array, n: Array, p: Array) -> Array:
-    """Return beta-binomial log likelihoods of the pseudo-count by action, shape (M, A)."""
+    """Return beta-binomial log likelihoods of the pseudo-count by pair, shape (M, S, A)."""
     found = []
     for m in PSEUDO_COUNTS:
         a, b = m * p, m * (1.0 - p)
         one = gammaln(a + k) - gammaln(a) + gammaln(b + n - k) - gammaln(b)
-        found.append((one + gammaln(m) - gammaln(m + n)).sum(axis=0, where=n > 0))
+        found.append((one + gammaln(m) - gammaln(m + n)) * (n > 0))
     return np.array(found)

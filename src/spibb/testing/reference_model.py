@@ -135,6 +135,33 @@ def groups(likelihood: Array, prior: Array, kept: int = _N_COMBINATIONS) -> tupl
         prior: Of the m of a group, shape (M,).
         kept: How many combinations are kept.
     """
+    combinations = _combinations(likelihood, prior)[:kept]
+    weights = np.exp(np.array([one[0] for one in combinations]) - combinations[0][0])
+    weights /= weights.sum()
+    mean = np.zeros(likelihood.shape)
+    for weight, (_, share, first, second) in zip(weights, combinations, strict=True):
+        for x in range(likelihood.shape[1]):
+            one = math.log(share) + likelihood[first, x]
+            other = math.log(1.0 - share) + likelihood[second, x]
+            total = np.logaddexp(one, other)
+            mean[first, x] += weight * np.exp(one - total)
+            mean[second, x] += weight * np.exp(other - total)
+    return mean, weights
+
+
+def evidence(likelihood: Array, prior: Array) -> float:
+    """Return the logarithm of the marginal likelihood of two groups of states.
+
+    Args:
+        likelihood: Log likelihoods, shape (M, S).
+        prior: Of the m of a group, shape (M,).
+    """
+    scores = [score for score, *_ in _combinations(likelihood, prior)]
+    return float(np.logaddexp.reduce(scores)) - math.log(len(_SHARES))
+
+
+def _combinations(likelihood: Array, prior: Array) -> list[tuple[float, float, int, int]]:
+    """Return log posterior, share of the first group, and both m; the best first."""
     n_values, n_states = likelihood.shape
     differ = 1.0 - float((prior**2).sum())
     combinations = []
@@ -151,24 +178,13 @@ def groups(likelihood: Array, prior: Array, kept: int = _N_COMBINATIONS) -> tupl
                     score += float(np.logaddexp(one, other))
                 combinations.append((score, share, first, second))
     combinations.sort(key=lambda one: -one[0])
-    combinations = combinations[:kept]
-    weights = np.exp(np.array([one[0] for one in combinations]) - combinations[0][0])
-    weights /= weights.sum()
-    mean = np.zeros(likelihood.shape)
-    for weight, (_, share, first, second) in zip(weights, combinations, strict=True):
-        for x in range(n_states):
-            one = math.log(share) + likelihood[first, x]
-            other = math.log(1.0 - share) + likelihood[second, x]
-            total = np.logaddexp(one, other)
-            mean[first, x] += weight * np.exp(one - total)
-            mean[second, x] += weight * np.exp(other - total)
-    return mean, weights
+    return combinations
 
 
 def far_rows(
     rows: list[Row], v: Array, gamma: float, threshold: float
-) -> tuple[list[bool], list[bool]]:
-    """Return which rows are rare events, upwards and downwards."""
+) -> tuple[list[bool], list[bool], list[float]]:
+    """Return which rows are rare events, upwards and downwards, and how far all lie off."""
     y = outcomes(rows, v, gamma)
     state = np.array([row.state for row in rows])
     centre = {x: y[state == x].mean() for x in set(state)}
@@ -192,7 +208,7 @@ def far_rows(
         ]
         alone = [sign * (y[i] - centre[state[i]]) > far for i in range(len(y))]
         found.append(is_far if sum(alone) <= 0.1 * len(y) else [False] * len(y))
-    return found[0], found[1]
+    return found[0], found[1], [abs(y[i] - centre[state[i]]) for i in range(len(y))]
 
 
 def prior_rows(k: Array, n: Array) -> float:
@@ -248,7 +264,7 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
         anywhere = (kw.sum() + 0.5) / (nw.sum() + 1.0)
         own = kw * share
         mean = (own.sum() + anywhere) / (sum(max(nw[x].sum(), 1e-9) for x in range(n_states)) + 1.0)
-        likelihood = np.zeros((len(PSEUDO_COUNTS), n_actions))
+        likelihood = np.zeros((len(PSEUDO_COUNTS), *n.shape))
         for x, a in np.ndindex(n.shape):
             if n[x, a] == 0.0:
                 continue
@@ -258,11 +274,17 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
             p = min(max(p, 1e-9), 0.9)
             for i, m in enumerate(PSEUDO_COUNTS):
                 many = betaln(m * p + k[x, a], m * (1.0 - p) + n[x, a] - k[x, a])
-                likelihood[i, a] += many - betaln(m * p, m * (1.0 - p))
-        q, _ = groups(likelihood, of_m)
+                likelihood[i, x, a] = many - betaln(m * p, m * (1.0 - p))
+        # Two groups of states, or two groups of actions.
+        of_states, of_actions = likelihood.sum(axis=2), likelihood.sum(axis=1)
+        odds = math.exp(min(evidence(of_states, of_m) - evidence(of_actions, of_m), 700.0))
+        by_x, by_a = groups(of_states, of_m)[0], groups(of_actions, of_m)[0]
+        q = np.zeros(likelihood.shape)
+        for x, a in np.ndindex(n.shape):
+            q[:, x, a] = (odds * by_x[:, x] + by_a[:, a]) / (1.0 + odds)
         for x, a in np.ndindex(n.shape):
             weight[x, a] = 1.0 - sum(
-                q[i, a] * n[x, a] / (n[x, a] + m) for i, m in enumerate(PSEUDO_COUNTS)
+                q[i, x, a] * n[x, a] / (n[x, a] + m) for i, m in enumerate(PSEUDO_COUNTS)
             )
     kw, nw = k * weight, n * weight
     of_x, of_a, share, rows, w = _rates_by_em(kw, nw, prior)
@@ -286,9 +308,9 @@ def event_rates(k: Array, n: Array, prior: float, of_m: Array) -> dict[str, Arra
         square = 0.0
         for i, m in enumerate(PSEUDO_COUNTS):
             rate = (k[x, a] + m * base) / (n[x, a] + m)
-            found["rate"][x, a] += q[i, a] * rate
-            found["data_share"][x, a] += q[i, a] * n[x, a] / (n[x, a] + m)
-            square += q[i, a] * (rate * (1.0 - rate) / (n[x, a] + m + 1.0) + rate**2)
+            found["rate"][x, a] += q[i, x, a] * rate
+            found["data_share"][x, a] += q[i, x, a] * n[x, a] / (n[x, a] + m)
+            square += q[i, x, a] * (rate * (1.0 - rate) / (n[x, a] + m + 1.0) + rate**2)
         found["variance"][x, a] = square - found["rate"][x, a] ** 2
         found["base"][x, a] = base
     return found
