@@ -111,6 +111,6 @@ def test_the_figures_of_the_demo_are_those_of_the_readme(tmp_path, monkeypatch, 
     told = re.findall(r"\d+\.\d+", truth)
     assert len(told) == 6  # four true values, and what two of the policies promised
     readme = (ROOT / "README.md").read_text("utf-8")
-    said = readme[readme.index("The demo's process is simulated") :].split("\n\n")[0]
+    said = readme[readme.index("The demo is simulated") :].split("\n\n")[0]
     # The README leaves out what the safe improvement promised.
     assert set(re.findall(r"\d+\.\d+", said)) == set(told) - {told[2]}
