@@ -116,7 +116,7 @@ def test_adversaries_make_it_claim_nothing_false(name):
     [("wrong-baseline", "state 1"), ("wrong-in-rare-states", "states with at most")],
 )
 def test_a_log_of_another_policy_where_few_episodes_go_is_refused(name, where):
-    """The returns prove a change over who acted, and it is a loss over the baseline that is given.
+    """The returns prove a gain over the behaviour policy, and it is a loss over the given baseline.
 
     The two differ in 0.7 % of the rows: too few to refuse the log, enough to turn the sign.
     """

@@ -19,7 +19,7 @@ def chain_log(n, reward=(1.0, 0.0), second=0):
 
 
 def test_shares_by_hand():
-    """From state 0 the uniform policy tries what was never tried half of the time."""
+    """From state 0 the uniform policy tries unobserved pairs half of the time."""
     gamma = 0.9
     result = ApproxSoftSPIBB(epsilon=0.0).improve(
         chain_log(50), baseline=UNIFORM, gamma=gamma, accept_baseline=True

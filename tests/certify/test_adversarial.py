@@ -65,7 +65,7 @@ def test_the_cell_of_a_state_that_nobody_names_would_notice():
 
 
 def test_the_cell_of_another_policy_would_notice():
-    """Exact statements that weigh returns by the baseline's probabilities are about who acted."""
+    """Exact statements that weigh returns by the baseline are about the behaviour policy."""
     cell = ADVERSARIES["wrong-baseline"]
     log = cell.draw(np.random.default_rng(0))
     asked = {"gamma": cell.mdp.gamma, "reward_range": cell.reward_range}

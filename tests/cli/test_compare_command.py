@@ -54,7 +54,7 @@ def test_compare_takes_settings_of_each(spibb, demo, tmp_path):
 
 
 def test_compare_warns_as_evaluate_does(spibb, tmp_path):
-    """Thirty episodes of a baseline that hardly tries the other action, one of them cut short."""
+    """Thirty episodes of a baseline that hardly tries the other action, one of them truncated."""
     rng = np.random.default_rng(0)
     rows = []
     for episode in range(30):

@@ -1,4 +1,4 @@
-"""Who acted, from the command line: propensities, targets, several policies."""
+"""The behaviour policy, from the command line: propensities, targets, several policies."""
 
 import json
 import sqlite3

@@ -331,7 +331,7 @@ def test_a_file_cut_short(tmp_path):
     POLICY.write(tmp_path / "policy")
     path = tmp_path / "policy" / "network.safetensors"
     path.write_bytes(path.read_bytes()[:-20])
-    check(lambda: NetworkPolicy.read(path.parent), "may be of another kind or cut short")
+    check(lambda: NetworkPolicy.read(path.parent), "may be of another kind or incomplete")
     check(lambda: train(engine="cpu", checkpoint=path), "not a safetensors file")
 
 

@@ -20,7 +20,7 @@ ROWS = ("state", "action", "reward", "next_state", "terminated", "truncated", "e
 
 
 def with_columns(log, **more):
-    """The same log with columns of who acted."""
+    """The same log with columns of the behaviour policy."""
     rows = {name: getattr(log, name) for name in ROWS}
     return Log.from_arrays(**rows, n_states=log.n_states, n_actions=log.n_actions, **more)
 
@@ -185,7 +185,7 @@ def test_a_largest_weight_is_not_used_where_the_baseline_never_takes_an_action(i
 def test_what_a_largest_weight_of_rows_rests_on_is_told():
     log, _, policy = beside_support()
     asked = {"policy": policy, "gamma": 0.9, "bound": "betting", "reward_range": (0.0, 1.0)}
-    told = "Whatever the policy to be evaluated may do was possible to who acted"
+    told = "Whatever the policy to be evaluated may do was possible to the behaviour policy"
     for more in ({}, {"largest_weight": 1.2}):
         found = evaluate_policy(log, estimators=["is"], **asked, **more)
         assert any(told in text for text in found.assumptions) == bool(more)
@@ -264,7 +264,7 @@ def test_a_model_of_states_is_left_out_where_the_logger_looked_at_more():
     found = evaluate_policy(log, policy=coin, gamma=1.0)
     assert [part.estimator for part in found.estimates] == [n for n in ESTIMATORS if n != "model"]
     assert "Left out: model, since propensities vary in state 0, action 0" in found.warnings[0]
-    with pytest.raises(SettingsError, match="looked at more than the state"):
+    with pytest.raises(SettingsError, match="used more than the state"):
         evaluate_policy(log, policy=coin, gamma=1.0, estimators=["model"])
 
 

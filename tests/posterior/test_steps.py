@@ -154,7 +154,7 @@ def test_sums_of_some_steps_and_of_the_others_are_sums_of_all():
 
 
 def test_transitions_of_all_policies_that_made_a_log_count():
-    """What follows an action does not depend on who took it."""
+    """What follows an action does not depend on the behaviour policy."""
     log, policy = noisy_log(3)
     names = np.where(log.episode % 2 == 0, "old", "new")
     both = Log.from_arrays(

@@ -312,7 +312,7 @@ def test_nothing_is_made_of_a_log_whose_propensities_say_that_more_was_looked_at
             all_episodes=True,
         ),
     ):  # fmt: skip
-        with pytest.raises(DataError, match="looked at more than the state"):
+        with pytest.raises(DataError, match="used more than the state"):
             ask()
     found = evaluate_policy(log, policy=always, baseline={"day": "estimate"}, improve_on="day")
     low, high = found["is"].interval

@@ -3,7 +3,7 @@
     max_pi  rho(pi, M^)
 
 Guarantee: none; with enough data everywhere it is optimal. Pairs without data end with value 0,
-which flatters them where returns are negative. Policy iteration starts from the baseline.
+which favours them where returns are negative. Policy iteration starts from the baseline.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ are diagonal and not even invariant to a shift of the rewards.
 
 Choices: VarP = P (1 - P) / (N - 1), or 1 / 4 where N = 1 (frequentist), or the variance of a
 Dirichlet posterior with `prior` on every outcome (Bayesian); rewards are taken as known; a pair
-that was never tried is not taken, unless nothing was tried in its state: the baseline stays there.
+that is unobserved is not taken, unless nothing was tried in its state: the baseline stays there.
 """
 
 from __future__ import annotations

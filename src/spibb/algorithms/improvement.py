@@ -73,7 +73,7 @@ class Improvement(Display):
 
     @property
     def estimated_gain(self) -> float:
-        """Estimated performance minus the baseline's: flattering, as the log chose the policy."""
+        """Estimated performance minus the baseline's: optimistic, as the log chose the policy."""
         return self.performance - self.baseline.performance
 
     def write(self, folder: str | Path, *, overwrite: bool = False) -> None:

@@ -4,7 +4,7 @@ RaMDP (reward-adjusted MDP; Petrik, Ghavamzadeh, Chow, NeurIPS 2016):
 
     max_pi rho(pi, M~),  R~(x, a) = R^(x, a) - kappa / sqrt(N(x, a))
 
-A pair that was never tried has an infinite penalty: it is not taken, unless nothing was tried in
+An unobserved pair has an infinite penalty: it is not taken, unless nothing was tried in
 its state, where the baseline is kept. Nothing is taken in a terminal state, so nothing is penalised
 there: the released code penalises them as if seen 1e-5 times, which makes reaching the goal
 worthless from kappa = 0.00333 on (the paper's "threshold at 0.0035"). kappa = 0 is Basic RL.
@@ -149,7 +149,7 @@ class RMin(Algorithm):
                 "r-min with gamma = 1", expected="gamma < 1: the least value is R_min / (1 - gamma)"
             )
         batch = problems.models
-        # Nothing is done in a terminal state: what was never tried there is not rare.
+        # Nothing is done in a terminal state: an unobserved pair is not rare.
         rare = (problems.n_sa < self.n_wedge) & ~problems.terminal[:, :, None]
         least = np.array([part.values.low / (1 - batch.gamma) for part in problems])
         rows = np.repeat(~rare.ravel(), np.diff(batch.indptr))

@@ -20,7 +20,7 @@ def list_findings(assessment: Assessment) -> tuple[str, ...]:
     n_unseen = int((counts.n_sa[~counts.terminal] == 0).sum())
     return (
         f"{int(counts.n_sa.sum()):,} rows, {counts.n_states} states, {counts.n_actions} "
-        f"actions; {n_unseen} pairs never tried",
+        f"actions; {n_unseen} unobserved pairs",
         *_data_remarks(problem),
         *(() if log is None else _describe_return(log, minimize=problem.minimize)),
         describe_values(assessment),
@@ -49,7 +49,7 @@ def describe_values(assessment: Assessment) -> str:
         return f"Estimates by the model are withheld: {assessment.withheld}."
     return (
         f"Estimated by the model: baseline {assessment.baseline.performance:.4g}, new policy "
-        f"{assessment.values.performance:.4g} (flattering; "
+        f"{assessment.values.performance:.4g} (optimistic; "
         f"{100 * assessment.visits.hardly:.0f} % of the new policy's visits are to pairs seen "
         f"fewer than {HARDLY} times, {100 * assessment.baseline_visits.hardly:.0f} % of the "
         "baseline's)"

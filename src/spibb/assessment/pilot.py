@@ -73,7 +73,7 @@ def plan_pilot(assessment: Assessment) -> PilotPlan | None:
             "5 %."
         )
         if found.n_truncated:
-            size += " Episodes of the log were cut short; longer ones may vary more."
+            size += " Episodes of the log were truncated; longer ones may vary more."
     steps = (
         f"Choose {_SHARE} of the new episodes at random, by a weighted coin flip for each episode "
         "before it starts. They follow the new policy; all others go on as today.",

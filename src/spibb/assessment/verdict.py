@@ -11,7 +11,7 @@ the above assumes it.
 * Not enough data: a gain is expected and nothing is certified, but harm is too likely, halves of
   the log or their episodes contradict the gain, or too many decisions rest on low counts.
 * Pilot: the policy would be deployed, but an assumption failed or could not be checked. The log
-  shows that the states hide something that those who acted looked at, or the gain does not survive
+  shows that the states hide something that the behaviour policy used, or the gain does not survive
   in finer states made of raw columns. A small, randomised, monitored trial can tell.
 * Deploy with monitoring: the log is large enough, or the policy is certified; not both.
 * Deploy: the log is large enough, the policy is certified, and no finding of the inspection biases

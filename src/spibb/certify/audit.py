@@ -23,7 +23,7 @@ from spibb.uncertainty.error_functions import ErrorFunction, HoeffdingQ, checked
 
 _HOLDS = (
     " What is guaranteed here holds for every policy at once, and so for one that this log chose; "
-    "its estimated gain is flattered."
+    "its estimated gain is optimistic."
 )
 
 

@@ -69,7 +69,7 @@ _SUCCESSORS = (
 )
 Successors = Annotated[str | None, Option(metavar="FILE|seen", help=_SUCCESSORS)]
 _UNSEEN = (
-    "What pairs never tried do in the model: average (as their state), terminal, uniform or "
+    "What unobserved pairs do in the model: average (as their state), terminal, uniform or "
     "self-loop."
 )
 Unseen = Annotated[str, Option(help=_UNSEEN)]

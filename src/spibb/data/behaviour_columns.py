@@ -1,4 +1,4 @@
-"""Columns of a table that say who acted, as `Log.from_arrays` takes them."""
+"""Columns of a table that describe the behaviour policy, as `Log.from_arrays` takes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def with_acted(given: dict[str, Any], table: pa.Table, path: str | Path) -> dict[str, Any]:
-    """Add what a table says of who acted to what it says besides.
+    """Add what a table says of the behaviour policy to what it says besides.
 
     Columns ``propensity_ACTION`` count where one of them is called after an action of the log; then
     every action that was taken needs one, and others may have one.

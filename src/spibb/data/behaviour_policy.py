@@ -1,8 +1,8 @@
-"""What a log says of who acted: how likely the logged action was, and under which policy.
+"""What a log says of its behaviour policy: its name, and how likely the logged action was.
 
 ``propensity`` is the probability of the logged action under the policy that acted, and
 ``target_probability`` that under a policy to be evaluated, which then needs no table: networks and
-black boxes write a column. ``policy`` names who acted.
+black boxes write a column. ``policy`` names the behaviour policy.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _EVERY = "propensity of "
 
 @dataclass(frozen=True, eq=False)
 class BehaviourProbabilities:
-    """Who acted in the rows of a log.
+    """The behaviour policy in the rows of a log.
 
     Attributes:
         propensity: Probability of the logged action under the policy that acted, shape (n,).
         propensities: Those of every action, shape (n, A).
         target_probability: Probability of the logged action under the policy to be evaluated.
-        policy: Who acted, places in ``names``.
+        policy: The behaviour policy of each row, places in ``names``.
         names: Names of the policies.
         row: Where each row stood before rows were sorted, from 0.
     """
@@ -48,7 +48,7 @@ class BehaviourProbabilities:
     row: NDArray[np.int64] | None = None
 
     def take(self, rows: NDArray[np.bool_]) -> BehaviourProbabilities:
-        """Return the rows that are marked, with the names of those who acted there."""
+        """Return the rows that are marked, with the names of their behaviour policies."""
         columns = {one.name: getattr(self, one.name) for one in fields(self)}
         kept: dict[str, Any] = {
             name: values[rows] if isinstance(values, np.ndarray) else values
@@ -80,7 +80,7 @@ def acted_columns(
     target_probability: ArrayLike | None = None,
     policy: ArrayLike | None = None,
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Check what is said of who acted, row by row.
+    """Check what is said of the behaviour policy, row by row.
 
     Args:
         action: The logged actions.
@@ -115,7 +115,7 @@ def acted_columns(
 
 
 def acted_of(columns: dict[str, Any], names: tuple[str, ...]) -> BehaviourProbabilities | None:
-    """Take what is said of who acted out of the columns of a log; None where nothing is."""
+    """Take the behaviour policy out of the columns of a log; None where nothing is said of it."""
     plain = {name: columns.pop(name) for name in _PLAIN if name in columns}
     every = [columns.pop(name) for name in list(columns) if name.startswith(_EVERY)]
     if not plain:
@@ -148,7 +148,7 @@ def recorded_policy(
             f"{log.actions[action]!r} has {every[place, action]:.4g} there, and "
             f"{mean[state[place], action]:.4g} on average",
             where=acted.where(place),
-            expected="the same in every row of a state: else the policy looked at more than the "
+            expected="the same in every row of a state: else the policy used more than the "
             "state",
             hint="record in the state what the policy looked at, or evaluate only (spibb evaluate "
             "takes propensities row by row)",

@@ -58,7 +58,7 @@ class LogRows:
         is_one_step: Whether each row is a decision of its own.
         n_rows: Rows that were read.
         share: How much of everything they are, or so.
-        says_who_acted: Whether there are columns of who acted, which are not read here.
+        says_who_acted: Whether there are columns of the behaviour policy, which are not read here.
     """
 
     def __init__(self, path: str | Path, columns: Mapping[str, str] | None = None) -> None:

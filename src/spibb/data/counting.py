@@ -50,7 +50,8 @@ def count_log(
     The counts are those of ``Counts.from_log(read_log(path))``, and hold how rewards spread, too.
     Memory grows with the transitions that occur; with the episodes, where rows of others come
     between those of an episode, or where ends are kept; and with the rows only where steps have to
-    be sorted, where the log is in JSON lines, in Arrow or in a database, or says who acted.
+    be sorted, where the log is in JSON lines, in Arrow or in a database, or describes
+    the behaviour policy.
 
     Args:
         path: A file, a folder of files or a glob, as for :func:`spibb.read_log`.
@@ -85,14 +86,14 @@ def _check_one_policy(log: Log) -> None:
     if len(names) > 1:
         raise DataError(
             f"{len(names)} policies made the log: {', '.join(map(repr, names))}",
-            expected="the rows of one: counts do not keep who acted",
+            expected="the rows of one: counts do not keep the behaviour policy",
             hint="count those of each apart, or give the log itself to 'spibb improve'",
         )
     if where is not None:
         raise DataError(
             "the propensities of one action vary, which counts do not keep",
             where=where,
-            expected="the same in every row of a state: else who acted looked at more than it",
+            expected="the same in every row of a state: else the policy used more than it",
             hint="record in the state what the policy looked at",
         )
 
@@ -107,7 +108,7 @@ def _counted(
 ) -> Counts:  # fmt: skip
     rows = LogRows(path, columns)
     if rows.says_who_acted:
-        raise NotStreamedError("who acted is read with the whole table")
+        raise NotStreamedError("the behaviour policy is read with the whole table")
     keep_ends &= not rows.is_one_step  # such episodes never go on
     tally = StreamingCounts(keeps_ends=in_between and not rows.is_one_step)
     returns = None if gamma is None else ReturnTally(gamma)

@@ -2,7 +2,7 @@ r"""The maximum-likelihood model of counts, and what pairs without data do in it
 
     P^(x' | x, a) = N(x, a, x') / N(x, a),   R^(x, a) = mean reward,   the rest of the rows ends
 
-A pair that was never tried has neither, and whatever is put there decides where algorithms steer:
+An unobserved pair has neither, and whatever is put there decides where algorithms steer:
 
 * ``average``: it does what was seen in its state over all actions, by rows. A state in which
   nothing was tried at all does what the log does on average: it stays, pays the log's mean reward

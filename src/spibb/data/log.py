@@ -66,7 +66,7 @@ class Log(Named, Display):
         are_ends_assumed: Whether no column said how episodes end, so that the last row of each was
             taken for its end.
         reward_column: What the column of rewards was called where the log comes from.
-        acted: What is said of who acted, and how likely actions were; None where nothing is.
+        acted: The behaviour policy and how likely actions were; None where nothing is said of it.
         feature_names: Names of raw columns beside the state, where any were asked for.
         feature_values: Their values, shape (rows, K); see :class:`spibb.data.features.Features`.
         feature_categories: The categories of each.

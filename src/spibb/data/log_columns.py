@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("state", "action", "reward")
 OPTIONAL = ("episode", "step", "next_state", "terminated", "truncated")
-# Who acted, and how likely that was.
+# The behaviour policy, and how likely it acted so.
 ACTED = ("propensity", "target_probability", "policy")
 OF_AN_ACTION = "propensity_"
 # How flags are written.
@@ -37,7 +37,7 @@ def named_columns(table: pa.Table, columns: Mapping[str, str] | None, path: str 
 
 
 def says_who_acted(names: Iterable[str]) -> bool:
-    """Whether columns, under the names they have here, may say who acted."""
+    """Whether columns, under the names they have here, may describe the behaviour policy."""
     return any(name in ACTED or name.startswith(OF_AN_ACTION) for name in names)
 
 

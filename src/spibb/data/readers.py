@@ -60,8 +60,9 @@ def read_log(
 
     Files are in CSV, JSON lines, Parquet or Arrow: one, a folder of them, or a glob. Columns
     ``state, action, reward`` and, if present, ``episode, step, next_state, terminated, truncated``,
-    and who acted: ``propensity, target_probability, policy`` and ``propensity_ACTION`` of every
-    action. States and actions are integers or labels; those that occur are numbered in their order.
+    and the behaviour policy: ``propensity, target_probability, policy`` and ``propensity_ACTION``
+    of every action. States and actions are integers or labels; those that occur are numbered in
+    their order.
 
     Args:
         path: Where the log is; or the log as a pandas, polars or Arrow table; or
@@ -116,7 +117,7 @@ def streamed_columns(
     """
     rows = LogRows(path, columns)
     if with_acted and rows.says_who_acted:
-        raise NotStreamedError("who acted is read with the whole table")
+        raise NotStreamedError("the behaviour policy is read with the whole table")
     found = rows.gathered(progress)
     to_state, n_states, state_labels = rows.states.decided(n_states)
     to_action, n_actions, action_labels = rows.actions.decided(n_actions)

@@ -224,7 +224,7 @@ def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, An
         raise DataError(
             f"{path} is not a safetensors file of numbers that NumPy has ({problem})",
             expected="a safetensors file of float32 or the like",
-            hint="it may be of another kind or cut short; make it again, as by tensor.float()",
+            hint="it may be of another kind or incomplete; make it again, as by tensor.float()",
         ) from None
     metadata = {name: _from_json(text) for name, text in header.items()}
     ours = metadata.get(_METADATA)

@@ -2,7 +2,7 @@
 
 Without a column of ends the last row of each record is taken for the end of the process: nothing is
 earned afterwards. Where the process ends, it does so in a few states and actions, and mostly there.
-A record that stops in a state and action from which most others go on was probably cut short.
+A record that stops in a state and action from which most others go on was probably truncated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LEAST_SHARE, _FEWEST_RECORDS = 0.1, 10
 
 
 class AssumedEnds(Check):
-    """Find records that seem to be cut short, where the log has no column of ends."""
+    """Find records that seem to be truncated, where the log has no column of ends."""
 
     id = "assumed-ends"
     title = "Records that stop without a flag"
@@ -57,7 +57,7 @@ class AssumedEnds(Check):
             found=f"{n_unusual:,} of {n_records:,} records ({percent(share)}) stop in a state and "
             "action from which most others go on, and no column says how a record ends.",
             effect="Each record is taken to end with its last row: nothing is earned afterwards. "
-            "If records were cut short, returns are too small, and what ends nothing seems to.",
+            "If records were truncated, returns are too small, and what ends nothing seems to.",
             advice="Add a column 'terminated' that is true on the rows that end the process, or "
             "'truncated' where the record only stops.",
             share=share,

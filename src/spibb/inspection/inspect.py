@@ -92,7 +92,7 @@ class Inspection(Display):
                 episodes = f"{facts['episodes']:,} episodes of {lengths['least']:,} rows each"
         if facts["cut"]:
             cut = "all" if facts["cut"] == facts["episodes"] else f"{facts['cut']:,}"
-            episodes += f", {cut} of them cut short"
+            episodes += f", {cut} of them truncated"
         if facts["one_step"]:
             episodes = "each a decision of its own (a one-step log)"
         made = ", ".join(f"{n:,} by {name!r}" for name, n in facts.get("policies", {}).items())

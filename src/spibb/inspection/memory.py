@@ -78,7 +78,7 @@ def _finding(memory: Traces) -> Finding:
         severity="biased",
         found=f"Actions depend on the past, given the state: the past explains {percent(share)} of "
         f"their variance, most of it '{memory.names[first]}'.",
-        effect="Those who acted looked at something that the state does not hold, and it matters "
+        effect="The behaviour policy used something that the state does not hold, and it matters "
         "for what follows. Expected gains and probabilities of harm assume that the state is all "
         "that matters.",
         advice="Add to the state what those who act look at, or name raw columns (--features) to "

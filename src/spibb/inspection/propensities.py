@@ -30,7 +30,7 @@ class Propensities(Check):
             yield Finding(
                 check="hidden-state",
                 severity="refused",
-                found=f"The propensities of one action vary ({where}): who acted looked at more "
+                found=f"The propensities of one action vary ({where}): the policy used more "
                 "than the state.",
                 effect="What followed is not the action's alone: commands refuse the log, all but "
                 "evaluate, which takes propensities row by row.",

@@ -44,7 +44,7 @@ class ColumnsOfActions(Check):
         yield from _run(
             self, columns, columns.actions, "Actions depend on {name} inside of the states: it "
             "explains {share} of their variance.",
-            "Those who acted looked at more than the state. Where {name} also matters for what "
+            "The behaviour policy used more than the state. Where {name} also matters for what "
             "follows, states confuse who was treated with what treatment does.",
         )  # fmt: skip
 

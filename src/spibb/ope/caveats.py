@@ -314,8 +314,8 @@ def assumptions(
     is_used = bound.largest < math.inf and (bound.is_exact or rare is not None)
     if is_used and off.is_by_row and off.policy is not None:
         found.append(
-            "Whatever the policy to be evaluated may do was possible to who acted, which the log "
-            "of logged actions alone cannot show (a mean weight far below 1 would)."
+            "Whatever the policy to be evaluated may do was possible to the behaviour policy. The "
+            "logged actions alone cannot show that (a mean weight far below 1 would deny it)."
         )
     if off.policy is None:
         found.append(

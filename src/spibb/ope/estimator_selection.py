@@ -23,7 +23,7 @@ def unfit_estimators(off: OffPolicy, problem: Problem) -> dict[str, str]:
     if off.is_mixed or off.episodes.logged is None or (where := varies(problem.log)) is None:
         return {}
     # Doubly robust terms are unbiased for any Q^; a model of the states is another's choice.
-    why = f"propensities vary in {where}: the policy that acted looked at more than the state"
+    why = f"propensities vary in {where}: the policy that acted used more than the state"
     return {one.id: why for one in needy if not one.is_weighted}
 
 

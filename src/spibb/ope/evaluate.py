@@ -187,7 +187,7 @@ def evaluate_policy(
             what the rewards imply, if gamma < 1 or each episode pays once at most. Estimates are
             kept inside, and exact bounds of "is" need it.
         rng: Draws resamples and folds; None: always the same.
-        same_log: Give intervals also where the policy was made of this very log, which flatters it.
+        same_log: Give intervals also where the policy was made of this log, which is optimistic.
         all_episodes: Where several policies made the log, and a baseline is given for each, use the
             episodes of all, weighted over their mixture (:mod:`spibb.ope.mixture`): right if
             episodes begin alike whoever acts. What is earned today stays that of ``improve_on``.
@@ -370,5 +370,5 @@ def _without_interval(part: PolicyEstimate) -> PolicyEstimate:
 
 
 def _has(data: Any, column: str) -> bool:
-    """Whether a log has a column of who acted."""
+    """Whether a log has a column of the behaviour policy."""
     return isinstance(data, Log) and getattr(data.acted, column, None) is not None

@@ -39,7 +39,7 @@ class OffPolicy:
         gamma: The discount.
         unseen: What pairs without data do in fitted models.
         is_mixed: Whether the episodes are those of several policies (spibb.ope.mixture).
-        support: What those who acted may do, as far as given tables tell, booleans of shape (S, A);
+        support: What behaviour policies may do, as far as given tables tell, flags of shape (S, A);
             None: no table does.
     """
 
@@ -130,7 +130,7 @@ class OffPolicy:
 
     @property
     def leaves_support(self) -> bool:
-        """Whether the policy takes actions that, by given tables, nobody who acted takes."""
+        """Whether the policy takes actions that, by given tables, no behaviour policy takes."""
         if self.policy is None or self.support is None:
             return False
         return bool((self.policy[~self.support] > 0.0).any())
@@ -156,7 +156,7 @@ class OffPolicy:
 
         An approximate bound takes the log to show what weights there are, where they are those of
         rows; an exact one needs it to be known beforehand. Where a given table shows that the
-        policy does what nobody who acted does, weights have a mean below 1, and there is none.
+        policy does what no behaviour policy does, weights have a mean below 1, and there is none.
 
         Whether episodes go on is seen in the log, and ends that are chosen by it fail more often
         than each of them. So an exact bound uses the largest weight where the user says that

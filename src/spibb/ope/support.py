@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.visits import discounted_visits
 
-# A pair seen fewer times than this is hardly seen.
+# A pair with fewer rows than this has a small sample.
 HARDLY = 5
-# Estimates are withheld beyond these shares of visits on pairs never and hardly seen.
+# Estimates are withheld beyond these shares of visits on pairs with few or no rows.
 LARGEST_NEVER, LARGEST_HARDLY = 0.05, 0.5
 
 

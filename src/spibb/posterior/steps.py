@@ -50,7 +50,7 @@ class Steps(NamedTuple):
         Counts keep the mean reward of each transition and the variance of each pair. Rewards that
         differ though the transition is the same are therefore not told apart. Where several
         policies made the log, the rows of all of them count: what follows an action does not depend
-        on who took it.
+        on the behaviour policy.
         """
         if problem.whole is None:
             return cls.of_counts(problem.counts)

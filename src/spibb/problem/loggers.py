@@ -1,7 +1,7 @@
 """Logs that several policies made: which of them runs today, and what its own rows are.
 
-What follows an action does not depend on who took it, so transitions of all are counted together.
-What episodes earn, where they begin and which actions are taken depends on who acted: whatever
+What follows an action does not depend on the behaviour policy, so transitions of all are counted
+together. What episodes earn, where they begin and which actions are taken depends on it. Whatever
 rests on returns, first states or actions takes the episodes of the policy that runs today alone.
 An episode in which several acted serves for its transitions.
 """
@@ -90,7 +90,7 @@ class BehaviourPolicies:
         """What pooled transitions rest on."""
         return (
             f"Transitions of {_listed(self.n_rows)} are counted together: each of them acted on "
-            "the recorded state alone, and what follows an action does not depend on who took it."
+            "the recorded state alone, and what follows an action does not depend on the policy."
         )
 
 

@@ -236,7 +236,7 @@ class Problem(Display):
 
     @cached_property
     def logger_fits(self) -> dict[str, BaselineFit]:
-        """How well given baselines fit the actions of who acted, by name, where several did."""
+        """How well given baselines fit the actions of several behaviour policies, by name."""
         if self.loggers is None:
             return {}
         whole, policies = self.loggers.whole, self.loggers.policies
@@ -304,14 +304,14 @@ class Problem(Display):
         )
 
     def check_state(self) -> None:
-        """Refuse a log whose own propensities say that who acted looked at more than the state.
+        """Refuse a log whose own propensities say that the policy used more than the state.
 
         What follows an action is then not the action's alone, and models of states are wrong.
         """
         where = None if self.whole is None else varies(self.whole)
         if where is not None:
             raise DataError(
-                "the propensities of one action vary: who acted looked at more than the state",
+                "the propensities of one action vary: the policy used more than the state",
                 where=where,
                 expected="the same in every row of a state that one policy acted in",
                 hint="record in the state what the policy looked at, or evaluate only (spibb "

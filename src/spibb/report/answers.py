@@ -68,7 +68,7 @@ def _today(assessment: Assessment) -> tuple[str, str]:
     ends = "with too little in the log for an interval"
     if math.isfinite(found.interval[0]) and math.isfinite(found.interval[1]):
         ends = f"{interval(found.interval)} at 95 %"
-    cut = f", {found.n_truncated:,} cut short" if found.n_truncated else ""
+    cut = f", {found.n_truncated:,} truncated" if found.n_truncated else ""
     episodes = several(found.n_episodes, "episode")
     cost = f" (a cost of {number(-found.mean)})" if assessment.problem.minimize else ""
     return number(found.mean), f"an episode{cost}, {ends} ({episodes}{cut})."

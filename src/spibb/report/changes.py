@@ -29,7 +29,7 @@ class Change:
         more_from: Its probability today.
         more_by: How much it gains.
         spent: Budget spent.
-        value_gain: Estimated gain in the value of the state, in the model: flattering.
+        value_gain: Estimated gain in the value of the state, in the model: optimistic.
         gain: What the change adds to the expected gain of an episode; None: not known.
         harm: Probability that the change does harm; None: not known.
         more_rows: About how many more rows of the log would make harm unlikely enough: 0 if it is;

@@ -38,7 +38,7 @@ class ComparisonRow:
 
     Attributes:
         algorithm: Its id.
-        estimated_gain: Gain over the baseline in the estimated model: flattering; None where the
+        estimated_gain: Gain over the baseline in the estimated model: optimistic; None where the
             model's estimates are withheld.
         bound: Guaranteed lower bound on the true gain; None where nothing is guaranteed.
         is_vacuous: Whether that bound allows the worst loss there is anyway.
@@ -102,7 +102,7 @@ class Comparison(Display):
         """What to know of the rows, and how to read them, in sentences."""
         return (
             *said_once((row.algorithm, text) for row in self.rows for text in row.warnings),
-            "gain, est.: over the baseline, in the model made from the log, which flatters. "
+            "gain, est.: over the baseline, in the model made from the log, which is optimistic. "
             "guaranteed: lower bound on the true gain; vacuous if it allows any loss. moved: "
             "probability taken from the baseline, over the rows. off-policy: performance with its "
             f"{100 * (1 - self.delta):g} % interval, each half of the episodes judging the policy "

@@ -19,7 +19,7 @@ CAPTIONS = {
     "probability that this change takes away. More rows: about how many more decisions in this "
     "state would bring that below 5 %; a rule of thumb. All three given the log and a prior.",
     False: "Every state that changes. Value: by how much an episode that is in it gains in the "
-    "model made of the log, which flatters.",
+    "model made of the log, which is optimistic.",
 }
 
 

@@ -2,7 +2,7 @@
 
 Where the label is all that matters and all that is looked at, nothing of the past tells anything
 more. Columns of the past (:mod:`spibb.representation.history`) that explain both what was done and
-what came of it are traces of something that those who acted saw and the label does not hold.
+what came of it are traces of something that the behaviour policy saw and the label does not hold.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ _STYLES = {
     "Double-DQN": ("#8c6d31", "h", "-"),
     "": ("#8c6d31", "h", ":"),
 }
-# What names end with where pairs never tried end for nothing, beside others where they do not.
+# What names end with where unobserved pairs end for nothing, beside others where they do not.
 ENDS = " (unseen end)"
 GREY = "#4a5568"
 _RED, _YELLOW, _GREEN = "#b3001b", "#fff7b2", "#00795f"
@@ -97,7 +97,7 @@ def label_of(setting: Setting, form: str = "{title}, {symbol} = {value:g}") -> s
 
 
 def style_of(setting: Setting) -> tuple[str, str, str]:
-    """Return colour, marker and line; dotted where pairs never tried end for nothing."""
+    """Return colour, marker and line; dotted where unobserved pairs end for nothing."""
     colour, marker, line = list(_STYLES.values())[_rank(setting)]
     return colour, marker, ":" if setting.name.endswith(ENDS) else line
 

@@ -427,7 +427,7 @@ def _merged_ends(n_ends: int = 20) -> Adversary:
 
 
 def _never_tried() -> Adversary:
-    """One way leads to where it is good, the other, never tried, to where it is bad, for ever."""
+    """One way leads to where it is good, the other, unobserved, to where it is bad, for ever."""
     transition = np.zeros((3, 2, 3))
     transition[0, 0, 1] = transition[0, 1, 2] = 1.0
     transition[1, :, 1] = transition[2, :, 2] = 1.0
@@ -440,7 +440,7 @@ def _never_tried() -> Adversary:
         "successors": np.argwhere(transition > 0).tolist(),
     }
     return Adversary(
-        "an action never tried, where all else is declared", mdp, baseline,
+        "an unobserved action, where all else is declared", mdp, baseline,
         TabularPolicy([[0.0, 1.0], [0.5, 0.5], [0.5, 0.5]]),
         _sampled(mdp, baseline, 100, 30), (-1.0, 1.0), declared=declared,
     )  # fmt: skip

@@ -173,6 +173,6 @@ MISTAKES: dict[str, Mistake] = {
     "backwards": Mistake("rows from late to early", _backwards, ("reversed", "late-state")),
     "interleaved": Mistake("two episodes under one number", _interleaved, ("interleaved",)),
     "outcome": Mistake("the outcome on every row", _outcome, ("repeated-outcome",)),
-    "cut": Mistake("records cut short without a flag", _cut, ("assumed-ends",)),
+    "cut": Mistake("truncated records without a flag", _cut, ("assumed-ends",)),
     "pay-cut": Mistake("pay cut to 30 % half-way", _pay_cut, ("process-drift",)),
 }  # fmt: skip

@@ -80,7 +80,7 @@ def _facts(results: Results[FinitePlan]) -> str:
 
 
 def _table(results: Results[FinitePlan]) -> str:
-    """Return mean and CVaR of the settings, what was never tried ending or not."""
+    """Return mean and CVaR of the settings, unobserved pairs ending or not."""
     rows = []
     for process, (name, setting), (treatment, suffix) in product(
         results.plan.process, _SETTINGS.items(), _TREATMENTS.items()
@@ -92,4 +92,4 @@ def _table(results: Results[FinitePlan]) -> str:
             row.append(f"{mean:.2f} / {tail:.2f}")
         rows.append(row)
     sizes = (f"{size:,}" for size in _SIZES)
-    return markdown_table(["process", "algorithm", "pairs never tried", *sizes], rows)
+    return markdown_table(["process", "algorithm", "unobserved pairs", *sizes], rows)

@@ -215,7 +215,7 @@ _SAFE = ("RaMDP", "Pi_b-SPIBB", "Pi_<=b-SPIBB", "Approx-Soft-SPIBB")
 _SHARES, _STEPS = (0.1, 0.2, 0.5), (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 _SIZES = (10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 _TEMPERATURES = (0.1, 0.02)  # the standard baseline, and a strong one
-# What pairs never tried do to algorithms, where rewards are costs. Each setting stands in it
+# What unobserved pairs do to algorithms, where rewards are costs. Each setting stands in it
 # twice: such pairs do what their state does on average, or end for nothing, as in the papers.
 _BOTH = [*_settings(_COSTS, _SAFE, "average"), *_settings(_COSTS, _SAFE, "terminal", ENDS)]
 PLANS = (

@@ -6,8 +6,8 @@ data sets with replacement and takes all trainings of each. All settings share t
 differences between settings of the same size have intervals too.
 
 An algorithm's best hyper-parameter is that of the largest mean under the long evaluation. Choosing
-by the results themselves flatters a little, the more so the flatter the curve and the finer the
-grid; the paper does the same.
+by the results themselves is a little optimistic, the more so the flatter the curve and the finer
+the grid; the paper does the same.
 """
 
 from __future__ import annotations
