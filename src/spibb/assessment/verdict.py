@@ -106,9 +106,9 @@ class Verdict:
         """The rule, in words."""
         return (
             f"{Decision.KEEP} unless something changes, a gain is expected, the log is sound, and "
-            "the models agree with it on what is earned today. Beyond that, two things count: is "
-            "the log enough (harm unlikely, halves of the log agree, enough seen of where it "
-            f"goes), and is it certified? {Decision.DEPLOY}: both, and nothing was found that "
+            "the models agree with it on what is earned today. Beyond that, two things count. Is "
+            "the log enough: harm is unlikely, halves of the log agree, and enough was seen of "
+            f"where it goes? Is it certified? {Decision.DEPLOY}: both, and nothing was found that "
             f"biases the log. {Decision.MONITOR}: one of them. {Decision.WAIT}: neither. All of "
             "this assumes that the recorded state is all that matters. Where the log shows "
             f"otherwise, or more than {percent(1.0 - SURVIVING_SHARE)} of the gain is lost in "

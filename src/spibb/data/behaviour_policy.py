@@ -148,8 +148,7 @@ def recorded_policy(
             f"{log.actions[action]!r} has {every[place, action]:.4g} there, and "
             f"{mean[state[place], action]:.4g} on average",
             where=acted.where(place),
-            expected="the same in every row of a state: else the policy used more than the "
-            "state",
+            expected="the same in every row of a state: else the policy used more than the state",
             hint="record in the state what the policy looked at, or evaluate only (spibb evaluate "
             "takes propensities row by row)",
         )

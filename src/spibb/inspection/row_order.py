@@ -63,7 +63,7 @@ class RowOrder(Check):
             check=self.id,
             severity="biased",
             found="Rows of an episode resemble each other, but those that follow each other are no "
-            "more alike than any two of them: the rows of each episode are in any order, or what "
+            "more alike than any two of them. The rows of each episode are in any order, or what "
             "they have in common is not in the state.",
             effect="What follows an action is read off the next row. In shuffled rows it has "
             "nothing to do with the action, and neither has the model.",

@@ -320,8 +320,8 @@ def assumptions(
     if off.policy is None:
         found.append(
             "target_probability is what the policy to be evaluated gives the logged action, by "
-            "what it looks at; whatever it may do was possible to the policy that acted, which the "
-            "log of logged actions alone cannot show (a mean weight far below 1 would)."
+            "what it looks at. Whatever it may do was possible to the behaviour policy. The logged "
+            "actions alone cannot show that (a mean weight far below 1 would deny it)."
         )
     if origin != "same":
         found.append(

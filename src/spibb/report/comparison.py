@@ -102,11 +102,11 @@ class Comparison(Display):
         """What to know of the rows, and how to read them, in sentences."""
         return (
             *said_once((row.algorithm, text) for row in self.rows for text in row.warnings),
-            "gain, est.: over the baseline, in the model made from the log, which is optimistic. "
-            "guaranteed: lower bound on the true gain; vacuous if it allows any loss. moved: "
-            "probability taken from the baseline, over the rows. off-policy: performance with its "
+            "Gain, est.: over the baseline, in the model made from the log, which is optimistic. "
+            "Guaranteed: lower bound on the true gain; vacuous if it allows any loss. Moved: "
+            "probability taken from the baseline, over the rows. Off-policy: performance with its "
             f"{100 * (1 - self.delta):g} % interval, each half of the episodes judging the policy "
-            "made of the other half (doubly robust, Student's t: approximate). ess: effective "
+            "made of the other half (doubly robust, Student's t: approximate). Ess: effective "
             "episodes behind it.",
             *start_remarks(self.problem),
         )

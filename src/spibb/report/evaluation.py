@@ -60,8 +60,8 @@ def _of_costs(today: float, n_lower: int, n_higher: int, n: int) -> str:
 def _without_intervals(found: PolicyEvaluation) -> str:
     if found.origin == "same":
         return (
-            "Not to be told from this log, which made the policy: it looks better there than it "
-            "is, and intervals are withheld (--same-log gives them)."
+            "Withheld, because this log made the policy: it looks better there than it is. "
+            "--same-log gives intervals."
         )
     return "The log does not tell what this policy would earn: it is too little for an interval."
 

@@ -1,7 +1,7 @@
 """Scores of the study and their statistics, with intervals that respect how runs hang together.
 
-The trainings on one data set share its luck, so that 300 runs are 20 clusters of 15 rather than 300
-independent draws. Intervals are percentile bootstrap intervals over data sets: a resample draws
+The trainings on one data set share its errors, so that 300 runs are 20 clusters of 15 rather than
+300 independent draws. Intervals are percentile bootstrap intervals over data sets: a resample draws
 data sets with replacement and takes all trainings of each. All settings share the resamples, and so
 differences between settings of the same size have intervals too.
 

@@ -65,7 +65,7 @@ _SPIBB = {"Pi_b-SPIBB": "pi-b-spibb", "Pi_<=b-SPIBB": "pi-leq-b-spibb"}
 _SOFT = {"Exact-Soft-SPIBB": "exact-soft-spibb", "Approx-Soft-SPIBB": "approx-soft-spibb"}
 # The released code records the plan that Robust MDP did not test; MBIE is that, without the test.
 _ROBUST = {"Robust MDP": "robust-mdp", "Robust MDP untested": "mbie"}
-# The paper's test as near as an honest one comes: see docs/studies.md.
+# The paper's test, as near as an honest one comes (docs/algorithms/hcpi.md).
 _HCPI: dict[str, Any] = {
     "estimator": "dr", "bound": "student-t", "train_share": 0.2, "pessimism": 0.0, "min_ess": 0.0,
     "mixtures": [k / 10 for k in range(10)],
