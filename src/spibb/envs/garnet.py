@@ -23,16 +23,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from spibb.algorithms.iterating import Step, iterate
 from spibb.compiled.blas import one_blas_thread
 from spibb.compiled.jit import jit
 from spibb.errors import SettingsError
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import Evaluation, eliminate, evaluate, fill_system
 from spibb.mdp.model import TabularMDP
-from spibb.mdp.planning import solve
+from spibb.mdp.planning import solve, solve_batch
 from spibb.mdp.policy import TabularPolicy
-from spibb.operators.rows import Operator
 
 _START = 0
 # A goal must be reachable in about this many steps to count.
@@ -193,12 +191,10 @@ def random_transition(
 
 def hardest_goal(transition: NDArray[np.float64], gamma: float) -> int:
     """Return the goal with the smallest V*(0) above gamma^50, or the easiest if there is none."""
-    n_states, n_actions, _ = transition.shape
+    n_states = len(transition)
     candidates = np.arange(1, n_states)
     batch = _goal_batch(transition, gamma, candidates)
-    start = np.full(batch.shape, 1.0 / n_actions)
-    step = Step(Operator.GREEDY, np.zeros(batch.shape), np.inf)
-    values = iterate(batch, start, step).v[:, _START]
+    values = solve_batch(batch).v[:, _START]
     reachable = values > gamma**_HORIZON
     if not reachable.any():
         return int(candidates[values.argmax()])

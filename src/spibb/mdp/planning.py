@@ -153,12 +153,20 @@ def solve(mdp: TabularMDP) -> Evaluation:
         plan = plan_large(batch)
         policy = TabularPolicy(np.eye(mdp.n_actions)[plan.actions])
         return Evaluation(policy, plan.v, plan.q, float(mdp.initial @ plan.v), plan.error)
-    start = TabularPolicy.uniform(mdp.n_states, mdp.n_actions).probabilities[None].copy()
-    done = policy_iteration(batch, start, _greedy)
+    done = solve_batch(batch)
     if not done.status[0].is_success:
         raise ModelError(f"no optimal policy was found: {done.status[0].value}")
     policy = TabularPolicy(done.policy[0])
     return Evaluation.of(mdp, policy, done.v[0], done.q[0])
+
+
+def solve_batch(batch: ModelBatch) -> SearchResult:
+    """Compute optimal policies of a batch of models by policy iteration from uniform ones.
+
+    Args:
+        batch: The models.
+    """
+    return policy_iteration(batch, np.full(batch.shape, 1.0 / batch.shape[2]), _greedy)
 
 
 def _greedy(
