@@ -5,9 +5,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+import spibb
 
 ROOT = Path(__file__).parents[1]
 NEEDED = (
@@ -39,3 +42,10 @@ def test_it_holds_tests_documents_and_the_makefile(tmp_path):
         here = [path for path in (copy / folder).rglob("*") if path.is_file()]
         assert len(held) == len([path for path in here if path.suffix != ".pyc"])
     assert not [name for name in names if name.endswith((".pyc", ".nbi", ".nbc"))]
+
+
+def test_one_version_is_told_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\nversion: {spibb.__version__}\n" in citation
+    assert version("spibb") == spibb.__version__
+    assert f"## {spibb.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
