@@ -47,8 +47,8 @@ from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.planning import SearchResult, Status
 from spibb.ope.bounds import checked_level
 from spibb.ope.confidence import BOUNDS, Bound
-from spibb.ope.estimators import ESTIMATORS
-from spibb.ope.estimators.base import Estimator
+from spibb.ope.estimators import ESTIMATORS, weighted_estimators
+from spibb.ope.estimators.base import WeightedEstimator
 from spibb.ope.rare_events import hidden_loss
 from spibb.ope.return_range import ReturnRange, checked_range
 from spibb.ope.split import Split
@@ -120,7 +120,7 @@ class HCPI(Algorithm):
         if self.estimator is not None:
             if self.estimator not in ESTIMATORS:
                 load_plugins()  # one of which may bring it
-            able = {name: one for name, one in ESTIMATORS.items() if one.is_weighted}
+            able = weighted_estimators()
             bound.check(checked_entry(self.estimator, able, "estimator of HCPI"))
         if not 0.0 < self.train_share < 1.0:
             raise SettingsError(f"train_share is {self.train_share}", expected="a share in (0, 1)")
@@ -245,12 +245,12 @@ class HCPI(Algorithm):
         """Effective held-out episodes that a candidate needs."""
         return 0.0 if self.leads_with_claim else self.min_ess
 
-    def estimator_at(self, gamma: float) -> Estimator:
+    def estimator_at(self, gamma: float) -> WeightedEstimator:
         """Return the estimator of the test."""
         bound = BOUNDS[self.bound]
         # Without a discount, rewards alone bound no terms.
         default = "is" if bound.is_exact and gamma >= 1.0 else bound.default_estimator
-        return ESTIMATORS[self.estimator or default]
+        return weighted_estimators()[self.estimator or default]
 
     def _tests(
         self, problems: Sequence[Problem], rngs: Sequence[np.random.Generator]

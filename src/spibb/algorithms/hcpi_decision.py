@@ -15,7 +15,7 @@ from spibb.certify.case import Case
 from spibb.certify.certificate import Condition, Guarantee
 from spibb.certify.theorems import MADE_BY_BASELINE
 from spibb.ope.confidence import Bound
-from spibb.ope.estimators.base import MeanEstimator
+from spibb.ope.estimators.base import MeanEstimator, WeightedEstimator
 from spibb.ope.split import Split
 from spibb.ope.weights import ImportanceWeights, effective_sample_size
 
@@ -113,13 +113,18 @@ def run_tests(
     ]
 
 
+def _estimator(bound: Bound) -> WeightedEstimator:
+    assert isinstance(bound.estimator, WeightedEstimator)  # HCPI takes no others
+    return bound.estimator
+
+
 def _choose(settings: HCPI, candidates: Candidates, problem: int, bound: Bound) -> list[Choice]:
     """Choose candidates of the best predicted bounds, trying each fold as the others teach."""
     split, training = candidates.splits[problem], candidates.cross_fitted(problem)
     bound = replace(bound, low=float(training.gain.min()))
     n_test = len(split.test)
     predicted = bound.predicted(training, n_test)
-    effective = effective_sample_size(bound.estimator.weight(training))
+    effective = effective_sample_size(_estimator(bound).weight(training))
     expected = effective[:-1] * (n_test / len(split.train))
     predicted = np.where(
         (expected >= settings.least_ess) & ~np.isnan(predicted), predicted, -np.inf
@@ -134,9 +139,9 @@ def _test(
 ) -> HeldOutTest:
     """Test a chosen candidate by the walk along the held-out episodes."""
     bound, n_test = choice.bound, len(split.test)
-    gain = bound.estimator.gain(found, 0, bound.low)
+    gain = _estimator(bound).gain(found, 0, bound.low)
     lower = bound.tested(gain, found, rng)
-    effective = float(effective_sample_size(bound.estimator.weight(found))[0])
+    effective = float(effective_sample_size(_estimator(bound).weight(found))[0])
     refusal = None if lower >= 0.0 else "the lower bound on its gain is below 0"
     if effective < settings.least_ess:
         refusal = f"the {n_test} held-out episodes count as {effective:.1f} for it"

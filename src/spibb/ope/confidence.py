@@ -36,7 +36,12 @@ from spibb.ope import bounds
 from spibb.ope.betting import betting, chosen_fractions, needed_terms, predicted_betting
 from spibb.ope.bounds import Ends
 from spibb.ope.estimators import ESTIMATORS
-from spibb.ope.estimators.base import Estimator, MeanEstimator, OneSidedEstimator
+from spibb.ope.estimators.base import (
+    Estimator,
+    MeanEstimator,
+    OneSidedEstimator,
+    WeightedEstimator,
+)
 from spibb.ope.estimators.importance import ImportanceSampling
 from spibb.ope.rare_rewards import CAPPED_SHARE, RareTerms
 from spibb.ope.return_range import ReturnRange
@@ -76,7 +81,7 @@ class Bound(ABC):
     # Whether it holds for every distribution and every number of episodes.
     is_exact: ClassVar[bool] = False
     # What it holds for.
-    needs: ClassVar[type[Estimator]] = Estimator
+    needs: ClassVar[type[Estimator]] = Estimator  # type: ignore[type-abstract]
     # How it is approximate, in words.
     approximation: ClassVar[str] = ""
     fewest_episodes: ClassVar[int] = 2
@@ -249,6 +254,7 @@ class ApproximateBound(Bound):
         if isinstance(self.estimator, MeanEstimator):
             terms = self.estimator.paired(walk, self.low)
             return np.asarray(terms.mean(axis=0) - terms.std(axis=0, ddof=1) / root * quantile)
+        assert isinstance(self.estimator, WeightedEstimator)  # HCPI takes no others
         n_candidates = walk.weight.shape[1] - 1
         gains = [self.estimator.gain(walk, c, self.low) for c in range(n_candidates)]
         found = [one.estimate - one.standard_deviation / root * quantile for one in gains]

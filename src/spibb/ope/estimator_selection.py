@@ -8,7 +8,7 @@ from spibb.data.behaviour_policy import varies
 from spibb.errors import SettingsError
 from spibb.ope.confidence import Bound
 from spibb.ope.estimators import ESTIMATORS
-from spibb.ope.estimators.base import Estimator
+from spibb.ope.estimators.base import Estimator, WeightedEstimator
 from spibb.ope.off_policy import OffPolicy
 from spibb.problem import Problem
 from spibb.settings import checked_entry
@@ -24,7 +24,7 @@ def unfit_estimators(off: OffPolicy, problem: Problem) -> dict[str, str]:
         return {}
     # Doubly robust terms are unbiased for any Q^; a model of the states is another's choice.
     why = f"propensities vary in {where}: the policy that acted used more than the state"
-    return {one.id: why for one in needy if not one.is_weighted}
+    return {one.id: why for one in needy if not isinstance(one, WeightedEstimator)}
 
 
 def left_out(unfit: dict[str, str]) -> tuple[str, ...]:

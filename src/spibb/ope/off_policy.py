@@ -18,6 +18,7 @@ from spibb.data.estimate import Unseen
 from spibb.errors import SettingsError
 from spibb.mdp.policy import TabularPolicy
 from spibb.ope.estimators import ESTIMATORS
+from spibb.ope.estimators.base import WeightedEstimator
 from spibb.ope.rare_rewards import CAPPED_SHARE
 from spibb.ope.statistics import Array, Statistic
 from spibb.ope.trajectories import Trajectories
@@ -207,7 +208,7 @@ class OffPolicy:
     def weight(self, name: str) -> Array | None:
         """Return the weights whose degeneration spoils an estimator, shape (n,), if it has any."""
         found = checked_entry(name, ESTIMATORS, "estimator")
-        return found.weight(self.plain)[:, 0] if found.is_weighted else None
+        return found.weight(self.plain)[:, 0] if isinstance(found, WeightedEstimator) else None
 
     def statistic(self, name: str, rng: np.random.Generator) -> Statistic:
         """Return the estimate of the policy's value by an estimator's id; ``rng`` makes folds."""

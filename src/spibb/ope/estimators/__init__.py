@@ -8,7 +8,7 @@ the model is right. Letters in their files: g the discount, r_t rewards, w_t wei
 A new estimator is a subclass of :class:`Estimator` in a file of its own, and a line below.
 """
 
-from spibb.ope.estimators.base import Estimator
+from spibb.ope.estimators.base import Estimator, WeightedEstimator
 from spibb.ope.estimators.doubly_robust import DoublyRobustEstimator
 from spibb.ope.estimators.importance import ImportanceSampling, PerDecisionSampling
 from spibb.ope.estimators.model_based import ModelBasedEstimator
@@ -26,3 +26,8 @@ ESTIMATORS: dict[str, Estimator] = {
         ModelBasedEstimator(),
     )
 }
+
+
+def weighted_estimators() -> dict[str, WeightedEstimator]:
+    """Return the estimators that weight episodes, by which HCPI can test."""
+    return {name: one for name, one in ESTIMATORS.items() if isinstance(one, WeightedEstimator)}

@@ -54,7 +54,6 @@ class Estimator(ABC):
         is_per_step: Whether it holds every step's weight, so that the spread weight is what
             degenerates.
         needs_q: Whether its terms hold a Q^ fitted to other episodes.
-        is_weighted: Whether it weights episodes, so that HCPI can test by it.
         has_safe_tails: Whether its terms can be put about an end of their range.
         needs_table: Whether it asks what the policy does beyond the logged actions, or what follows
             a state whoever acts: else the probabilities of the logged actions suffice.
@@ -66,14 +65,21 @@ class Estimator(ABC):
     is_of_returns: ClassVar[bool] = False
     is_per_step: ClassVar[bool] = False
     needs_q: ClassVar[bool] = False
-    is_weighted: ClassVar[bool] = True
     has_safe_tails: ClassVar[bool] = False
     needs_table: ClassVar[bool] = False
     kind: ClassVar[str] = "estimator"
 
+    @abstractmethod
+    def statistic(self, off: OffPolicy, rng: np.random.Generator) -> Statistic:
+        """Return the estimate of a policy's value; ``rng`` divides episodes into folds."""
+
+
+class WeightedEstimator(Estimator):
+    """An estimator that weights episodes: HCPI can test by it."""
+
+    @abstractmethod
     def of_walk(self, walk: ImportanceWeights, policy: int) -> Statistic:
         """Return the estimate of one policy of a walk."""
-        raise NotImplementedError(f"{self.id} is no function of a walk")
 
     def statistic(self, off: OffPolicy, rng: np.random.Generator) -> Statistic:
         """Return the estimate of a policy's value; ``rng`` divides episodes into folds."""
@@ -88,7 +94,7 @@ class Estimator(ABC):
         return Difference(self.of_walk(walk, policy), Mean(walk.gain))
 
 
-class MeanEstimator(Estimator):
+class MeanEstimator(WeightedEstimator):
     """A mean of one unbiased term for each episode: bounds on means apply to it."""
 
     kind = "mean of terms"

@@ -44,7 +44,6 @@ class ModelBasedEstimator(Estimator):
 
     id = "model"
     title = "model-based"
-    is_weighted = False
     needs_table = True
 
     def statistic(self, off: OffPolicy, rng: np.random.Generator) -> ModelValue:

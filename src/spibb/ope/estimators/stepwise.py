@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spibb.compiled.jit import jit
-from spibb.ope.estimators.base import Estimator
+from spibb.ope.estimators.base import WeightedEstimator
 from spibb.ope.resampling import MANY_EPISODES
 from spibb.ope.statistics import DOMINATED, Array, Statistic
 from spibb.ope.trajectories import Trajectories
@@ -31,7 +31,7 @@ _FULL = 3
 _TOGETHER = 64
 
 
-class StepwiseWeightedSampling(Estimator):
+class StepwiseWeightedSampling(WeightedEstimator):
     """The mean reward of each step, weighted."""
 
     id = "cwpdis"

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spibb.ope.estimators.base import Estimator
+from spibb.ope.estimators.base import WeightedEstimator
 from spibb.ope.statistics import DOMINATED, Array, Statistic, resampled_ratios
 from spibb.ope.weights import ImportanceWeights
 
 
-class WeightedSampling(Estimator):
+class WeightedSampling(WeightedEstimator):
     """The mean return, weighted."""
 
     id = "wis"
