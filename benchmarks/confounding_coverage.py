@@ -18,7 +18,7 @@ from spibb.testing.confounded import PROCESSES, ConfoundedProcess, lasting
 EPISODES = {
     "treatment": 600, "flagship": 1_500, "tight": 300, "tight, many states": 600,
     "tight stay": 300, "stays": 600, "queue": 60, "machine": 60, "many states": 300, "lasting": 300,
-    "copied state": 600, "rare action": 1_500, "untried action": 600,
+    "copied state": 600, "rare action": 1_500, "unobserved action": 600,
 }  # fmt: skip
 # States, actions, episodes, steps of each, and successors of a pair.
 SHAPES = ((50, 4, 100, 50, 4), (200, 12, 5_000, 100, 200), (1_000, 6, 5_000, 100, 20))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+# Of all JSON that commands write and print: version 3 has the words of the glossary.
+VERSION = 3
+
 
 def strict_json(value: Any) -> Any:
     """Turn tuples into lists, infinite numbers into "inf" and "-inf", and NaN into null.

@@ -63,7 +63,7 @@ def test_every_algorithm_gives_what_it_gives_on_a_dense_model(monkeypatch, id_, 
         if a.applies:  # errors are subtracted: never above, and hardly below
             assert b.bound - 1e-6 <= a.bound <= b.bound + 1e-9
     visits = [Assessment.of(one).visits for one in (large, dense)]
-    assert visits[0].never == pytest.approx(visits[1].never, abs=1e-9)
+    assert visits[0].unobserved == pytest.approx(visits[1].unobserved, abs=1e-9)
 
 
 def _claims(certificate):

@@ -35,9 +35,9 @@ def test_shares_by_hand():
     )
     expected = (d / d.sum()) @ [0.5, 0.5]
     found = Assessment.of(result)
-    assert found.visits.never == pytest.approx(expected)
+    assert found.visits.unobserved == pytest.approx(expected)
     assert found.visits == found.baseline_visits
-    assert found.withheld == "50 % of the new policy's visits are to pairs never seen"
+    assert found.withheld == "50 % of the new policy's visits are to unobserved pairs"
 
 
 @pytest.mark.parametrize(("n", "hardly"), [(4, True), (5, False)])
@@ -108,5 +108,5 @@ def test_a_policy_that_does_not_end_has_no_visits():
         terminated=[False] * 18, episode=np.repeat(np.arange(9), 2), n_states=1, n_actions=2,
     )  # fmt: skip
     result = BasicRL().improve(log, baseline=TabularPolicy([[1.0, 0.0]]), gamma=1.0)
-    assert np.isnan(Assessment.of(result).visits.never)
+    assert np.isnan(Assessment.of(result).visits.unobserved)
     assert Assessment.of(result).withheld == "the new policy does not end in the estimated model"

@@ -70,7 +70,7 @@ def test_compare_warns_as_evaluate_does(spibb, tmp_path):
     done = spibb("improve", *known, "--compare", "basic-rl", "--out", tmp_path / "out")
     assert done.code == 0
     written = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert written["version"] == 2
+    assert written["version"] == 3
     greedy = next(row for row in written["results"] if row["algorithm"] == "basic-rl")
     policy = tmp_path / "out/basic-rl/policy.csv"
     asked = ("--policy", policy, "--format", "json")

@@ -122,9 +122,9 @@ def test_the_result_folder(ward, spibb):
     assert certificate["bound"] == summary["bound"]
     assert certificate["guarantee"]["theorem"] == "Regret test"
     assert certificate["guarantee"]["is_vacuous"] is summary["is_vacuous"] is False
-    assert certificate["version"] == summary["version"] == 2
+    assert certificate["version"] == summary["version"] == 3
     assert certificate["bound"] < 0
-    assert [one["theorem"] for one in summary["beside"]] == ["Theorem 1 (Soft-SPIBB)"]
+    assert [one["theorem"] for one in summary["other_guarantees"]] == ["Theorem 1 (Soft-SPIBB)"]
     earned = summary["log_return"]
     assert earned["n_episodes"] == 80
     assert earned["low"] < earned["mean"] < earned["high"]
@@ -134,7 +134,7 @@ def test_the_result_folder(ward, spibb):
     assert summary["command"].endswith("--gamma 0.9 --algorithm approx-soft-spibb --out DIR")
     assert summary["hashes"]["policy.csv"] == sha256((out / "policy.csv").read_bytes()).hexdigest()
     assert [row["state"] for row in summary["changes"]] == ["fever", "calm"]
-    assert 0 <= summary["visits"]["policy"]["never_seen"] <= 1
+    assert 0 <= summary["visits"]["policy"]["unobserved"] <= 1
 
 
 def test_the_policy_reads_back_with_its_labels(ward, spibb):

@@ -237,7 +237,7 @@ def test_every_command_tells_it(told):
     summary = json.loads((folder / "out" / "summary.json").read_text("utf-8"))
     found = summary["sensitivity"]
     assert set(found) == {
-        "gain", "odds_ratio", "lower_odds_ratio", "origin", "untried", "hardly_seen", "unfollowed",
+        "gain", "odds_ratio", "lower_odds_ratio", "origin", "unobserved", "low_count", "unfollowed",
         "level", "limit_remark",
     }  # fmt: skip
     assert (found["origin"], found["lower_odds_ratio"]) == ("same", None)
@@ -284,7 +284,7 @@ def test_a_comparison_tells_it_of_each_algorithm(told):
     ("changed", "said"),
     [
         ({"gain": 0.0}, "there is no gain that it could explain"),
-        ({"odds_ratio": 1.0, "untried": 0.2}, "what the log has no data for could explain"),
+        ({"odds_ratio": 1.0, "unobserved": 0.2}, "what the log has no data for could explain"),
         ({"odds_ratio": 1.004}, "it takes hardly any: a factor below 1.01"),
         ({"lower_odds_ratio": 1.0}, "chance alone could explain the gain"),
         ({"odds_ratio": "inf"}, "no cause up to a factor of 100 explains it"),
@@ -296,8 +296,8 @@ def test_a_comparison_tells_it_of_each_algorithm(told):
 )  # fmt: skip
 def test_a_line_and_sentences(changed, said):
     plain = {
-        "gain": 0.1, "odds_ratio": 1.5, "lower_odds_ratio": 1.1, "origin": "other", "untried": 0.0,
-        "hardly_seen": 0.1, "unfollowed": 0.0, "limit_remark": None,
+        "gain": 0.1, "odds_ratio": 1.5, "lower_odds_ratio": 1.1, "origin": "other",
+        "unobserved": 0.0, "low_count": 0.1, "unfollowed": 0.0, "limit_remark": None,
     }  # fmt: skip
     one = {"sensitivity": plain | changed, "sensitivity_remark": None}
     assert said in sensitivity_line(one)
@@ -321,7 +321,7 @@ def test_why_there_is_no_factor(remark, said):
 def test_shares_are_told():
     found = {
         "gain": 0.1, "odds_ratio": 1.5, "lower_odds_ratio": 1.1, "origin": "other",
-        "untried": 0.03, "hardly_seen": 0.25, "unfollowed": 0.11, "limit_remark": None,
+        "unobserved": 0.03, "low_count": 0.25, "unfollowed": 0.11, "limit_remark": None,
     }  # fmt: skip
     said = " ".join(sensitivity_sentences({"sensitivity": found, "sensitivity_remark": None}))
     assert "25 % have fewer than 5 rows in the log." in said
@@ -410,13 +410,13 @@ def test_what_nobody_tried_is_unknown():
     log = one_step([(0, 0.0)] * 100 + [(1, 1.0), (1, 0.9)] * 20, n_actions=3)
     known = find_sensitivity(log, np.array([[0.0, 1.0, 0.0]]), frequencies(log), 0.9)
     found = find_sensitivity(log, np.array([[0.0, 0.8, 0.2]]), frequencies(log), 0.9)
-    assert (known.untried, found.untried) == (0.0, pytest.approx(0.2))
+    assert (known.unobserved, found.unobserved) == (0.0, pytest.approx(0.2))
     mean = 0.95 * 40 / 140
     assert found.gain == pytest.approx(0.8 * 0.95 + 0.2 * mean - mean)
     bounds = found.bounds(1.0)
     assert bounds.lower == pytest.approx(0.8 * 0.95 - mean)
     assert bounds.upper == pytest.approx(0.8 * 0.95 + 0.2 - mean)
-    assert found.to_dict()["untried"] == pytest.approx(0.2)
+    assert found.to_dict()["unobserved"] == pytest.approx(0.2)
 
 
 def test_what_nobody_tried_may_explain_all():
@@ -488,7 +488,7 @@ def test_bounds_fall_with_the_odds_ratio_and_are_those_of_a_search(seed):
 
 
 def test_the_odds_ratio_is_that_of_all_ways_to_weigh_a_small_log(monkeypatch):
-    monkeypatch.setattr("spibb.confounding.sensitivity._MOST_HARDLY_SEEN", 1.0)
+    monkeypatch.setattr("spibb.confounding.sensitivity._MOST_LOW_COUNT", 1.0)
     rows = [(0, 0.0), (0, 1.0), (1, 0.0), (1, 2.0), (1, 2.0)]
     log, episodes = one_step(rows), [[(0, a, r, True)] for a, r in rows]
     table, baseline = np.eye(2)[[1]], frequencies(log)

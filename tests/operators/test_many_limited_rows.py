@@ -35,8 +35,8 @@ def random_row(rng, n):
     if rng.random() < 0.2:
         q = e.copy()  # lines that meet in one point
     if rng.random() < 0.2:
-        untried = rng.random(n) < 0.7  # lines that are one
-        q[untried], e[untried] = 0.125, 2.0
+        unobserved = rng.random(n) < 0.7  # lines that are one
+        q[unobserved], e[unobserved] = 0.125, 2.0
     kind = rng.random(n)
     e[kind < rng.choice([0.0, 0.1])] = 0.0
     e[kind > rng.choice([0.0, 0.7, 1.0])] = np.inf

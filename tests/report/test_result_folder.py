@@ -96,13 +96,13 @@ def test_the_summary_tells_a_guarantee_from_a_vacuous_one():
     found = [(one["is_guaranteed"], one["is_vacuous"]) for one in told]
     assert found == [(True, False), (True, False), (True, False)]
     assert told[0]["bound"] < 0 == told[1]["bound"]
-    assert [len(one["beside"]) for one in told] == [1, 1, 0]
+    assert [len(one["other_guarantees"]) for one in told] == [1, 1, 0]
 
 
 def test_the_summary_counts():
     summary = result_summary(Assessment.of(improved(n_states=3)))
     assert (summary["n_states"], summary["n_actions"]) == (3, 2)
-    assert (summary["n_rows"], summary["n_episodes"], summary["n_unseen_pairs"]) == (6, 6, 0)
+    assert (summary["n_rows"], summary["n_episodes"], summary["n_unobserved_pairs"]) == (6, 6, 0)
     assert summary["n_states_changed"] == 3
     # Every pair was seen once: the model's estimates mean nothing, and are not told.
     assert summary["estimated_gain"] is summary["estimated_performance"] is None

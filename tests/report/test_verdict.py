@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import spibb
-from spibb.assessment.criteria import MOST_HARDLY, MOST_HARM
+from spibb.assessment.criteria import MOST_HARM, MOST_LOW_COUNT
 from spibb.assessment.verdict import Decision, decide
 from spibb.inspection.finding import Finding
 from spibb.posterior.gain import Gain
@@ -43,10 +43,10 @@ class StatedGain(Gain):
 NOTHING = StateRisks(np.zeros(1), np.zeros(1), np.zeros(1))
 
 
-def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_exact=True):
+def judged(result, mean=1.0, harm=0.0, halves=0.5, low_count=0.0, bound=-3.0, is_exact=True):
     """Return a result of which the numbers that the rule asks for are these."""
     gain = StatedGain(mean, 1.0, harm=harm)
-    risk = Risk(gain, hardly, NOTHING, PriorRange((mean, mean), (harm, harm)), halves)
+    risk = Risk(gain, low_count, NOTHING, PriorRange((mean, mean), (harm, harm)), halves)
     claim = replace(result.certificate.guarantee, bound=bound, is_exact=is_exact)
     certificate = replace(result.certificate, guarantee=claim)
     return SimpleNamespace(
@@ -64,7 +64,7 @@ def judged(result, mean=1.0, harm=0.0, halves=0.5, hardly=0.0, bound=-3.0, is_ex
         ({"halves": None}, Decision.MONITOR),
         ({"harm": MOST_HARM + 0.01}, Decision.WAIT),
         ({"halves": 0.0}, Decision.WAIT),
-        ({"hardly": MOST_HARDLY + 0.01}, Decision.WAIT),
+        ({"low_count": MOST_LOW_COUNT + 0.01}, Decision.WAIT),
         ({"mean": 0.0}, Decision.KEEP),
         ({"mean": -1.0, "bound": 0.5}, Decision.KEEP),
         ({"bound": 0.0}, Decision.DEPLOY),
@@ -83,7 +83,7 @@ def test_the_rule(result, numbers, decision):
 
 
 def test_a_reason_names_everything_that_is_wrong(result):
-    said = decide(judged(result, harm=0.3, halves=-0.1, hardly=0.8)).sentence
+    said = decide(judged(result, harm=0.3, halves=-0.1, low_count=0.8)).sentence
     for part in ("harm has a probability of 30 %", "halves of the log", "80 % of its decisions"):
         assert part in said
 

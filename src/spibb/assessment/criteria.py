@@ -10,7 +10,7 @@ from spibb.assessment.words import probability_of_harm
 from spibb.certify.certificate import Certificate
 from spibb.inspection.finding import Finding
 from spibb.inspection.memory import STRONG_SHARE
-from spibb.ope.support import HARDLY
+from spibb.ope.support import LOW_COUNT
 from spibb.posterior.risk import Risk
 from spibb.representation.agreement import ERRORS, SURVIVING_SHARE, Agreement
 from spibb.words import interval, number, percent, several
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # The largest probability of harm with which a policy may be deployed.
 MOST_HARM = 0.05
 # The largest share of its visits on pairs that the log hardly holds: there the prior speaks.
-MOST_HARDLY = 0.5
+MOST_LOW_COUNT = 0.5
 # Effective episodes without which weighted ones say nothing.
 FEWEST_EFFECTIVE = 10.0
 
@@ -174,9 +174,10 @@ def log_size_criteria(risk: Risk) -> tuple[Criterion, ...]:
             "the episodes themselves, weighted, speak against it",
         ),
         Criterion(
-            "seen", f"at most {percent(MOST_HARDLY)} of its decisions are ones that the log holds "
-            f"fewer than {HARDLY} times", percent(risk.hardly), risk.hardly <= MOST_HARDLY,
-            f"{percent(risk.hardly)} of its decisions are ones that the log hardly holds",
+            "seen", f"at most {percent(MOST_LOW_COUNT)} of its decisions are ones that the log "
+            f"holds fewer than {LOW_COUNT} times",
+            percent(risk.low_count), risk.low_count <= MOST_LOW_COUNT,
+            f"{percent(risk.low_count)} of its decisions are ones that the log hardly holds",
         ),
     )  # fmt: skip
 

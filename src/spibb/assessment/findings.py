@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from spibb.ope.log_return import LogReturn
-from spibb.ope.support import HARDLY
+from spibb.ope.support import LOW_COUNT
 from spibb.problem import Problem
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def describe_values(assessment: Assessment) -> str:
     return (
         f"Estimated by the model: baseline {assessment.baseline.performance:.4g}, new policy "
         f"{assessment.values.performance:.4g} (optimistic; "
-        f"{100 * assessment.visits.hardly:.0f} % of the new policy's visits are to pairs seen "
-        f"fewer than {HARDLY} times, {100 * assessment.baseline_visits.hardly:.0f} % of the "
+        f"{100 * assessment.visits.low_count:.0f} % of the new policy's visits are to pairs seen "
+        f"fewer than {LOW_COUNT} times, {100 * assessment.baseline_visits.low_count:.0f} % of the "
         "baseline's)"
     )
 

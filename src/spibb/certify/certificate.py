@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spibb.display import Card, Display
-from spibb.strict_json import strict_json
-
-FORMAT_VERSION = 2
+from spibb.strict_json import VERSION, strict_json
 
 
 @dataclass(frozen=True)
@@ -189,7 +187,7 @@ class Certificate(Display):
         """Return the certificate as plain JSON values; infinite numbers become strings."""
         found = {
             "format": "spibb-certificate",
-            "version": FORMAT_VERSION,
+            "version": VERSION,
             "statement": self.statement,
             "is_guaranteed": self.is_guaranteed,
             "bound": self.bound,

@@ -22,7 +22,7 @@ class Groups:
 
     A pair of a changed state is a group. So is a state in which the policy does what the behaviour
     does: there the behaviour goes on, and a hidden cause with it. What the policy does where a
-    state has no data, `untried`, is in no group.
+    state has no data, `unobserved`, is in no group.
 
     Attributes:
         step: Place of each copy among the steps; copies are sorted by group, groups by state.
@@ -32,7 +32,7 @@ class Groups:
         weight: Probability with which the policy enters the group from its state.
         share: Probability with which the behaviour does, p in the formulas; 1 where it goes on.
         pair: Number of its pair, x * A + a.
-        untried: Probability of actions without data, in each state with data.
+        unobserved: Probability of actions without data, in each state with data.
     """
 
     step: Codes
@@ -42,7 +42,7 @@ class Groups:
     weight: Array
     share: Array
     pair: Codes
-    untried: Array
+    unobserved: Array
 
     @classmethod
     def of(cls, steps: Steps, table: Array, baseline: Array) -> Groups:
@@ -68,7 +68,7 @@ class Groups:
             weight=weight.ravel()[pair],
             share=(size / np.maximum(n, 1)[:, None]).ravel()[pair],
             pair=pair,
-            untried=np.where((size == 0) & (n > 0)[:, None], weight, 0.0).sum(axis=1),
+            unobserved=np.where((size == 0) & (n > 0)[:, None], weight, 0.0).sum(axis=1),
         )
 
     @property
@@ -87,7 +87,7 @@ class Groups:
 
     def by_state(self, values: Array) -> Array:
         """Add up values of groups, state by state."""
-        return np.bincount(self.state, values, len(self.untried)).astype(np.float64)
+        return np.bincount(self.state, values, len(self.unobserved)).astype(np.float64)
 
 
 def _goes_on(table: Array, baseline: Array, n_pair: Codes) -> NDArray[np.bool_]:

@@ -31,7 +31,7 @@ _GRID = 1.1
 # Rows beyond which some blocks stand for all of them; and states: each is a row of a linear system.
 MOST_ROWS, MOST_STATES = 300_000, 2_000
 # If more than this share of what the policy does differently has fewer rows, nothing is computed.
-FEWEST_ROWS, _MOST_HARDLY_SEEN = 5, 0.5
+FEWEST_ROWS, _MOST_LOW_COUNT = 5, 0.5
 IS_BASELINE = "the policy is the baseline"
 WITHHELD = "withheld, because the policy was made from this log"
 
@@ -71,9 +71,9 @@ class Sensitivity(Display):
         lower_odds_ratio: The same for the lower 95 % confidence limit of the gain; None: withheld,
             because the policy was made from this log.
         origin: Whether the policy was made from this log: "same", "other" or "unknown".
-        untried: Share of the policy's decisions for which the log has no data; bounds take the
+        unobserved: Share of the policy's decisions for which the log has no data; bounds take the
             lowest outcome of the state there.
-        hardly_seen: Share of what the policy does more often than the behaviour for which the log
+        low_count: Share of what the policy does more often than the behaviour for which the log
             has fewer than 5 rows.
         unfollowed: Share of the rows that lead to states of which the log shows no next row; they
             are left out.
@@ -93,8 +93,8 @@ class Sensitivity(Display):
     odds_ratio: float
     lower_odds_ratio: float | None
     origin: Origin
-    untried: float
-    hardly_seen: float
+    unobserved: float
+    low_count: float
     unfollowed: float
     _model: _Model = field(repr=False)
 
@@ -119,7 +119,7 @@ class Sensitivity(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values; an infinite odds ratio is "inf"."""
         names = (
-            "gain", "odds_ratio", "lower_odds_ratio", "origin", "untried", "hardly_seen",
+            "gain", "odds_ratio", "lower_odds_ratio", "origin", "unobserved", "low_count",
             "unfollowed",
         )  # fmt: skip
         found: dict[str, Any] = strict_json({name: getattr(self, name) for name in names})
@@ -172,10 +172,10 @@ def find_sensitivity(
     if gamma > LARGEST_DISCOUNT and model.adversary.never_ends:
         return "the policy never ends"
     plain = model.adversary.least(1.0)
-    hardly_seen = model.adversary.hardly_seen(plain, FEWEST_ROWS)
-    if hardly_seen > _MOST_HARDLY_SEEN:
+    low_count = model.adversary.low_count(plain, FEWEST_ROWS)
+    if low_count > _MOST_LOW_COUNT:
         return (
-            f"{100 * hardly_seen:.0f} % of its decisions are hardly in the log (fewer than "
+            f"{100 * low_count:.0f} % of its decisions are hardly in the log (fewer than "
             f"{FEWEST_ROWS} rows each)"
         )
     vanishing = model.vanishing(plain)
@@ -187,8 +187,8 @@ def find_sensitivity(
         odds_ratio=_or_more(vanishing.odds_ratio),
         lower_odds_ratio=limit,
         origin=origin,
-        untried=model.adversary.untried(plain),
-        hardly_seen=hardly_seen,
+        unobserved=model.adversary.unobserved(plain),
+        low_count=low_count,
         unfollowed=1.0 - len(steps.row) / len(sample.row),
         _model=model,
     )

@@ -154,7 +154,7 @@ class Adversary:
         """The value without a cause, if actions without data do what their state does."""
         groups, n = self.groups, np.maximum(np.diff(self.groups.begin_state), 1)
         weight = groups.per_copy(groups.weight / groups.size)
-        weight += (groups.untried / n)[self.chain.state]
+        weight += (groups.unobserved / n)[self.chain.state]
         rewards = self.chain.rewards(weight)
         return self._start(self.chain.system(weight).solve(rewards))
 
@@ -192,7 +192,7 @@ class Adversary:
         weight = groups.per_copy(groups.weight * kept / groups.size)
         weight += groups.per_copy(in_tail) * tails.factor
         # States without rows have a place that is not theirs, and nothing to add there.
-        np.add.at(weight, places, groups.untried + groups.by_state(in_tail * tails.added))
+        np.add.at(weight, places, groups.unobserved + groups.by_state(in_tail * tails.added))
         return _Linearised(odds_ratio, y, lowest, tails, weight, self.chain.system(weight))
 
     def _kept(self, odds_ratio: float) -> Array:
@@ -239,17 +239,17 @@ class Adversary:
         rests = one.visits[groups.state] * (groups.weight - groups.share)
         return float((rests**2 * missing / groups.size).sum())
 
-    def hardly_seen(self, one: WorstCase, n_rows: int) -> float:
+    def low_count(self, one: WorstCase, n_rows: int) -> float:
         """Return which share of what the policy does more often has fewer rows."""
         groups, visits = self.groups, one.visits
         more = visits[groups.state] * np.maximum(groups.weight - groups.share, 0.0)
-        untried = float(visits @ groups.untried)
-        total = float(more.sum()) + untried
-        return (float(more[groups.size < n_rows].sum()) + untried) / max(total, 1e-300)
+        unobserved = float(visits @ groups.unobserved)
+        total = float(more.sum()) + unobserved
+        return (float(more[groups.size < n_rows].sum()) + unobserved) / max(total, 1e-300)
 
-    def untried(self, one: WorstCase) -> float:
+    def unobserved(self, one: WorstCase) -> float:
         """Return which share of the policy's decisions have no data."""
-        return float(one.visits @ self.groups.untried) / max(float(one.visits.sum()), 1e-300)
+        return float(one.visits @ self.groups.unobserved) / max(float(one.visits.sum()), 1e-300)
 
     def _of_shares(self, last: _Linearised, visits: Array) -> Array:
         """Return the influence of each step on the estimated shares of pairs."""

@@ -21,9 +21,8 @@ from spibb.inspection.registry import levels, ordered_checks
 from spibb.plugins import load_plugins
 from spibb.problem import Baseline, Problem
 from spibb.progress import Progress, tell
-from spibb.strict_json import strict_json
+from spibb.strict_json import VERSION, strict_json
 
-FORMAT_VERSION = 1
 _N_SHOWN = 5
 
 
@@ -126,7 +125,7 @@ class Inspection(Display):
         """Return strict JSON values."""
         found = {
             "format": "spibb-inspection",
-            "version": FORMAT_VERSION,
+            "version": VERSION,
             "objective": self.objective.to_dict(),
             "statement": self.statement,
             "is_refused": self.is_refused,

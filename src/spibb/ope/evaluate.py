@@ -30,9 +30,7 @@ from spibb.problem.origin import Origin, policy_origin
 from spibb.problem.problem import log_of
 from spibb.representation.agreement import NO_COLUMNS, Agreement, find_agreement
 from spibb.settings import checked_entry
-from spibb.strict_json import strict_json
-
-FORMAT_VERSION = 2
+from spibb.strict_json import VERSION, strict_json
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ class PolicyEvaluation(Display):
     def to_dict(self) -> dict[str, Any]:
         """Return strict JSON values: infinite ends are "inf", an estimate that is none is null."""
         plain_fields = asdict(replace(self, representation=None, sensitivity=None))
-        head = {"format": "spibb-evaluation", "version": FORMAT_VERSION}
+        head = {"format": "spibb-evaluation", "version": VERSION}
         found = {**head, **plain_fields, "objective": self.objective.to_dict()}
         for name in ("representation", "sensitivity"):
             part = getattr(self, name)

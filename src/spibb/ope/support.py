@@ -12,9 +12,9 @@ from spibb.mdp.batch import ModelBatch
 from spibb.mdp.visits import discounted_visits
 
 # A pair with fewer rows than this has a small sample.
-HARDLY = 5
+LOW_COUNT = 5
 # Estimates are withheld beyond these shares of visits on pairs with few or no rows.
-LARGEST_NEVER, LARGEST_HARDLY = 0.05, 0.5
+LARGEST_UNOBSERVED, LARGEST_LOW_COUNT = 0.05, 0.5
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Visits:
     """Which share of a policy's discounted visits in the estimated model rests on how much data.
 
     Attributes:
-        never: On pairs never seen; NaN where the policy does not end, so that visits have no sum.
-        hardly: On pairs seen fewer than five times, never seen ones included.
+        unobserved: On unobserved pairs; NaN where the policy does not end, and visits have no sum.
+        low_count: On pairs with fewer than five rows, unobserved ones included.
     """
 
-    never: float
-    hardly: float
+    unobserved: float
+    low_count: float
 
     @classmethod
     def of(
@@ -53,13 +53,13 @@ class Visits:
         if terminal is not None:
             visits[terminal] = 0.0
         shares = visits / (visits.sum() or 1.0)  # nothing is visited from a terminal start
-        return cls(float(shares[n_sa == 0].sum()), float(shares[n_sa < HARDLY].sum()))
+        return cls(float(shares[n_sa == 0].sum()), float(shares[n_sa < LOW_COUNT].sum()))
 
 
 def too_little_data(policy: Visits, baseline: Visits, name: str) -> str | None:
     """Say why estimates of a model mean nothing; None where they may be shown.
 
-    More than 5 % of the visits of policy or baseline rest on pairs never seen, or more than half of
+    More than 5 % of the visits of policy or baseline rest on unobserved pairs, or more than half of
     the policy's on pairs seen fewer than five times.
 
     Args:
@@ -68,13 +68,13 @@ def too_little_data(policy: Visits, baseline: Visits, name: str) -> str | None:
         name: What the policy is called.
     """
     for who, visits in ((name, policy), ("baseline", baseline)):
-        if math.isnan(visits.never):
+        if math.isnan(visits.unobserved):
             return f"the {who} does not end in the estimated model"
-        if visits.never > LARGEST_NEVER:
-            return f"{100 * visits.never:.0f} % of the {who}'s visits are to pairs never seen"
-    if policy.hardly > LARGEST_HARDLY:
+        if visits.unobserved > LARGEST_UNOBSERVED:
+            return f"{100 * visits.unobserved:.0f} % of the {who}'s visits are to unobserved pairs"
+    if policy.low_count > LARGEST_LOW_COUNT:
         return (
-            f"{100 * policy.hardly:.0f} % of the {name}'s visits are to pairs seen fewer than "
-            f"{HARDLY} times"
+            f"{100 * policy.low_count:.0f} % of the {name}'s visits are to pairs seen fewer than "
+            f"{LOW_COUNT} times"
         )
     return None

@@ -16,7 +16,7 @@ from spibb.display import Card, Display
 from spibb.mdp.batch import ModelBatch
 from spibb.mdp.evaluation import evaluate_batch
 from spibb.mdp.policy import TabularPolicy
-from spibb.ope.support import HARDLY, Visits
+from spibb.ope.support import LOW_COUNT, Visits
 from spibb.posterior.cross_validation import Halves, HeldOut
 from spibb.posterior.gain import TAIL, Gain
 from spibb.posterior.gain_moments import GainMoments
@@ -54,7 +54,7 @@ class Risk(Display):
 
     Attributes:
         gain: Distribution of its gain over the baseline.
-        hardly: Share of its visits on pairs seen fewer than five times.
+        low_count: Share of its visits on pairs seen fewer than five times.
         states: What each state adds to the gain.
         prior_range: How much gain and harm depend on the prior.
         cross_fitted: What each half of the log expects of the policy that the other half makes, on
@@ -63,7 +63,7 @@ class Risk(Display):
     """
 
     gain: Gain
-    hardly: float
+    low_count: float
     states: StateRisks
     prior_range: PriorRange
     cross_fitted: float | None = None
@@ -140,7 +140,8 @@ class Risk(Display):
         if self.held_out is not None:
             facts["held out"] = format_held_out(self.held_out)
         facts["low counts"] = (
-            f"{100 * self.hardly:.0f} % of its visits are to pairs seen fewer than {HARDLY} times"
+            f"{100 * self.low_count:.0f} % of its visits are to pairs with fewer than {LOW_COUNT} "
+            "rows"
         )
         return Card("Risk given the log and a prior", facts)
 
@@ -205,7 +206,7 @@ def assess_risk(model: PosteriorModel, table: Array) -> Risk:
     gain = moments.gains(table[None])[0]
     return Risk(
         gain=gain,
-        hardly=_hardly(model.problem, table),
+        low_count=_share_of_low_counts(model.problem, table),
         states=StateRisks.of(*moments.by_state(table)),
         prior_range=_prior_range(model, table, gain),
     )
@@ -222,8 +223,8 @@ def _prior_range(model: PosteriorModel, table: Array, gain: Gain) -> PriorRange:
     return PriorRange((min(means), max(means)), (min(harm), max(harm)))
 
 
-def _hardly(problem: Problem, table: Array) -> float:
+def _share_of_low_counts(problem: Problem, table: Array) -> float:
     batch = ModelBatch.stack([problem.model])
     v, _, _ = evaluate_batch(batch, table[None].copy())
     visits = Visits.of(batch, table, v[0], problem.counts.n_sa, problem.model.terminal)
-    return visits.hardly
+    return visits.low_count

@@ -26,6 +26,7 @@ from spibb.report.folder import fill_result
 from spibb.report.representation import representation_line
 from spibb.report.sensitivity import sensitivity_facts, sensitivity_line
 from spibb.report.summary import made_by_algorithm, result_facts
+from spibb.strict_json import VERSION
 from spibb.uncertainty.error_functions import checked_delta
 from spibb.words import said_once
 
@@ -150,7 +151,7 @@ class Comparison(Display):
         settings = [result_facts(one, result_changes(one)) for one in self.assessments]
         return {
             "format": "spibb-comparison",
-            "version": 2,
+            "version": VERSION,
             "objective": self.problem.objective.to_dict(),
             "statement": comparison_statement(settings),
             "delta": self.delta,

@@ -116,12 +116,12 @@ def _limit(found: dict[str, Any]) -> str:
 def _shares(found: dict[str, Any]) -> Iterator[str]:
     """Say what the log hardly holds."""
     yield (
-        f"Of the decisions in which the policy differs, {percent(found['hardly_seen'])} have "
+        f"Of the decisions in which the policy differs, {percent(found['low_count'])} have "
         f"fewer than {FEWEST_ROWS} rows in the log."
     )
-    if found["untried"] > 0.0:
+    if found["unobserved"] > 0.0:
         yield (
-            f"For {percent(found['untried'])} of its decisions the log has no data; the lowest "
+            f"For {percent(found['unobserved'])} of its decisions the log has no data; the lowest "
             "outcome of the state is taken there."
         )
     if found["unfollowed"] > 0.0:

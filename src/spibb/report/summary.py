@@ -21,6 +21,7 @@ from spibb.report.answers import answer, n_deciding, share_moved
 from spibb.report.changes import Change, result_changes
 from spibb.report.groups import list_groups
 from spibb.report.sensitivity import sensitivity_facts
+from spibb.strict_json import VERSION
 
 # States that carry the risk: so many are named.
 _N_CARRIERS, _ROUNDING = 5, 1e-9
@@ -58,7 +59,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
     shown = assessment.withheld is None
     return {
         "format": "spibb-summary",
-        "version": 2,
+        "version": VERSION,
         "spibb": spibb.__version__,
         "objective": assessment.problem.objective.to_dict(),
         "verdict": _verdict(assessment.verdict),
@@ -78,7 +79,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "n_states": counts.n_states,
         "n_deciding_states": n_deciding(assessment),
         "n_actions": counts.n_actions,
-        "n_unseen_pairs": int((counts.n_sa[~counts.terminal] == 0).sum()),
+        "n_unobserved_pairs": int((counts.n_sa[~counts.terminal] == 0).sum()),
         "is_baseline_estimated": assessment.baseline.policy.is_estimated,
         "policies": _loggers(assessment),
         "log_return": _log_return(assessment),
@@ -89,7 +90,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "estimated_gain": _plain(result.estimated_gain) if shown else None,
         "withheld": assessment.withheld,
         "visits": {
-            name: {"never_seen": _plain(visits.never), "hardly_seen": _plain(visits.hardly)}
+            name: {"unobserved": _plain(visits.unobserved), "low_count": _plain(visits.low_count)}
             for name, visits in (
                 ("policy", assessment.visits),
                 ("baseline", assessment.baseline_visits),
@@ -106,7 +107,7 @@ def result_facts(assessment: Assessment, changes: list[Change]) -> dict[str, Any
         "is_guaranteed": certificate.is_guaranteed,
         "is_vacuous": certificate.guarantee.is_vacuous,
         **_facts(certificate, "bound", "delta", "statement"),
-        "beside": [
+        "other_guarantees": [
             _facts(other, "theorem", "is_exact", "bound", "delta", "summary")
             for other in certificate.others
         ],
@@ -191,7 +192,7 @@ def _risk(assessment: Assessment) -> dict[str, Any] | None:
         "prior_range": _plain_facts(found.prior_range._asdict()),
         "carriers": carriers,
         "held_out": None if found.held_out is None else _plain_facts(found.held_out._asdict()),
-        **_facts(found, "hardly", "cross_fitted", "statement", "scenarios"),
+        **_facts(found, "low_count", "cross_fitted", "statement", "scenarios"),
     }
 
 

@@ -77,7 +77,7 @@ class ModelValue(Statistic):
     @property
     def warnings(self) -> list[str]:
         """On how little data the model rests, and whether it is too large to be refitted."""
-        found, unseen = [], self._visits(self.off.table).never
+        found, unseen = [], self._visits(self.off.table).unobserved
         if unseen > _LARGEST_UNSEEN:
             found.append(
                 f"{100 * unseen:.1f} % of the policy's discounted visits in the model fall on "
