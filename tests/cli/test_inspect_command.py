@@ -89,7 +89,9 @@ def test_the_log_travels_with_the_policy(ward, spibb):
     shown = json.loads(spibb(*asked, "--same-log", "--format", "json").out)
     assert any(part["interval"] != ["-inf", "inf"] for part in shown["estimates"])
     table = " ".join(spibb(*asked).out.split())
-    begun = " ".join([*found["objective"]["sentences"], "Withheld, because this log made the policy"])
+    begun = " ".join(
+        [*found["objective"]["sentences"], "Withheld, because this log made the policy"]
+    )
     assert table.startswith(begun)
     assert "--same-log" in table
     assert "-inf" not in table
