@@ -334,7 +334,7 @@ def test_the_estimated_baseline_of_a_sparse_log_is_not_far_from_its_returns():
     mean = Assessment.of(result).log_return.mean
     assert ends.baseline.performance < 0.6 * mean
     assert result.baseline.performance == pytest.approx(mean, rel=0.15)
-    assert "pairs never seen" in Assessment.of(ends).withheld
+    assert "unobserved pairs" in Assessment.of(ends).withheld
 
 
 # --- 1.6: gamma = 1 -----------------------------------------------------------------------------
