@@ -1,5 +1,6 @@
 """The choice does not believe what chance alone makes of a log, and finds what is there."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from spibb import AutoSPIBB, Counts, Log, PiLeqBSPIBB, Problem, TabularPolicy, evaluate, risk
 from spibb.envs import Garnet, RareAction
+from spibb.mdp.model import TabularMDP
 from spibb.posterior.model import PosteriorModel
 from spibb.posterior.unseen_rates import UnseenRates
 from spibb.studies.generators.corridors import corridors_and_wards
@@ -248,3 +250,32 @@ def test_a_trap_that_the_log_names_and_never_entered_is_feared():
     assert warned.probability_of_harm > 2.0 * plain.probability_of_harm
     found = AutoSPIBB().improve(log, baseline=baseline, gamma=0.9, reward_range=(-50.0, 2.0))
     assert found.policy.probabilities[0, 1] < 0.5
+
+
+def slippery_road(slip, back, n_states=40, gamma=0.98):
+    """Return a road whose fast action moves two places, or slips back by a number of places."""
+    transition = np.zeros((n_states, 2, n_states))
+    reward, ending = np.zeros((n_states, 2)), np.zeros((n_states, 2))
+    for x, (action, step, p) in itertools.product(range(n_states), ((0, 1, 0.0), (1, 2, slip))):
+        if x + step >= n_states:
+            ending[x, action], reward[x, action] = 1.0 - p, 100.0 * (1.0 - p)
+        else:
+            transition[x, action, x + step] = 1.0 - p
+        transition[x, action, max(x - back, 0)] += p
+    start = np.full(n_states, 1.0 / n_states)
+    return TabularMDP(transition, reward, gamma, start, ending=ending)
+
+
+def test_known_limit_slips_along_a_road_are_sometimes_overlooked():
+    """A pair that has not slipped yet is taken for a safe one (docs/risk-failures.md)."""
+    process, baseline = slippery_road(0.3, 6), TabularPolicy([[0.9, 0.1]] * 40)
+    always = true_gain(process, TabularPolicy([[0.0, 1.0]] * 40), baseline)
+    gains = []
+    for seed in range(15):
+        rng = np.random.default_rng([seed, 300])
+        log = Log.sample(process, baseline, n_episodes=300, max_steps=60, rng=rng)
+        policy = AutoSPIBB().improve(log, baseline=baseline, gamma=0.98).policy
+        gains.append(true_gain(process, policy, baseline))
+    assert always < -40.0
+    assert min(gains) > 0.25 * always
+    assert np.sum(np.array(gains) < -1e-9) <= 5

@@ -214,3 +214,12 @@ def test_too_many_states_are_refused(monkeypatch):
 def test_settings_are_checked(name, value):
     with pytest.raises(SettingsError, match=name):
         ModelSettings(**{name: value})
+
+
+@pytest.mark.parametrize("options", [{}, {"n_rows": 20}])
+def test_transitions_are_the_same_as_a_table_and_sparse(options):
+    for seed in range(3):
+        model = PosteriorModel.of(noisy_problem(seed, **options))
+        sparse = np.stack([one.toarray() for one in model._by_action()], axis=1)
+        np.testing.assert_allclose(model._dense, sparse, atol=1e-12)
+        assert model.events or options

@@ -18,7 +18,7 @@ from spibb.data.log import Log
 from spibb.display import short
 from spibb.words import number, percent, several
 
-# A log is about patients: fewer episodes than these are not described, and not told apart.
+# A log is about patients: fewer episodes than these are neither described nor shown as a group.
 FEWEST_EPISODES = 10
 _GOOD, _BAD = 0.9, 0.1
 # Returns that differ by less, as a share of the largest one, differ by rounding alone.

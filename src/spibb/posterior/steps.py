@@ -48,7 +48,7 @@ class Steps(NamedTuple):
         """Return the steps of a problem: of its log, or of its counts where that is all it has.
 
         Counts keep the mean reward of each transition and the variance of each pair. Rewards that
-        differ though the transition is the same are therefore not told apart. Where several
+        differ though the transition is the same are therefore averaged. Where several
         policies made the log, the rows of all of them count: what follows an action does not depend
         on the behaviour policy.
         """

@@ -2,7 +2,7 @@
 
 No gain by group: a group's own episodes are few, and the policy was not made for them alone.
 
-A log is about patients, so that small groups are not told apart. Groups of fewer than ten episodes
+A log is about patients, so that small groups are not shown. Groups of fewer than ten episodes
 are one row, "other groups". If fewer than ten episodes are in it, the smallest of the remaining
 groups join it until there are ten: else its figures were the totals of the log minus the rows that
 are shown. If the whole log has fewer, no figure is shown.
@@ -80,7 +80,7 @@ def list_groups(assessment: Assessment) -> list[Group]:
 def shown_groups(
     n_episodes: list[int], least: int = FEWEST_EPISODES
 ) -> tuple[list[int], list[int]]:
-    """Return which groups are told apart, and which are one row together.
+    """Return which groups have a row of their own, and which share one.
 
     Args:
         n_episodes: Episodes of each group.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_once(names: Sequence[str], path: str | Path) -> None:
-    """Refuse columns of the same name, which could not be told apart."""
+    """Refuse columns of the same name: which of them is meant is unknown."""
     for name in names:
         if name and names.count(name) > 1:
             raise DataError(

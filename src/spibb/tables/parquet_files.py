@@ -30,7 +30,7 @@ class ParquetSource(StreamedSource):
         source = pyarrow.parquet.ParquetFile(file)
         check_memory(source.metadata.num_rows, f"the {wanted.what} {file}")
         schema = source.schema_arrow
-        # Checked before anything is read: a name twice could not be told apart.
+        # Checked before anything is read: of a name twice, which column is meant is unknown.
         kept = without_unnamed(schema.empty_table(), file).column_names
         places = [name for name in kept if name.strip() in wanted.columns]
         # As dictionaries, since a file of few bytes may hold a long text a million times.
